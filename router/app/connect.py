@@ -1,0 +1,55 @@
+"""Settings become a connection: every way to log in that nats-py knows, and TLS (CONTRACTS §7)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from router.config import NatsConfig
+from router.delivery.connection import Connection, connect
+from router.errors import Misconfigured
+
+
+async def connect_by(
+    config: NatsConfig,
+    *,
+    on_lost: Callable[[], Awaitable[None]] | None = None,
+    on_back: Callable[[], Awaitable[None]] | None = None,
+) -> Connection:
+    """A connection as configured; BrokerUnavailable when no server answers, Misconfigured for unreadable files."""
+    return await connect(options_of(config), timeout_s=2 * config.connect_timeout_ms / 1000, on_lost=on_lost, on_back=on_back)
+
+
+def options_of(config: NatsConfig) -> dict[str, Any]:
+    """nats-py's own options."""
+    options: dict[str, Any] = {
+        "servers": list(config.url),
+        "name": config.name,
+        "connect_timeout": config.connect_timeout_ms / 1000,
+    }
+    if config.creds_file is not None:
+        options["user_credentials"] = str(config.creds_file)
+    if config.nkey_file is not None:
+        options["nkeys_seed"] = str(config.nkey_file)
+    if config.user is not None:
+        options["user"] = config.user
+    if config.password is not None:
+        options["password"] = config.password.get_secret_value()
+    if config.token is not None:
+        options["token"] = config.token.get_secret_value()
+    if config.tls_ca is not None or config.tls_cert is not None:
+        options["tls"] = _tls(config)
+    if config.tls_hostname is not None:
+        options["tls_hostname"] = config.tls_hostname
+    return options
+
+
+def _tls(config: NatsConfig) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=config.tls_ca)
+        if config.tls_cert is not None:
+            context.load_cert_chain(config.tls_cert, config.tls_key)
+    except (OSError, ssl.SSLError) as exc:
+        raise Misconfigured("nats.tls_ca, nats.tls_cert, nats.tls_key", f"cannot be read: {exc}") from exc
+    return context

@@ -1,0 +1,58 @@
+"""Settings become the declared topology: CONTRACTS §1, the table of streams, line by line."""
+
+from __future__ import annotations
+
+from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
+from router.contracts.letter import letter_subject
+from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
+
+WORKERS_LETTERS = "caf.exec.dlq.v1"
+
+
+def declared(settings: Settings) -> Topology:
+    """Every stream, bucket and consumer that this router needs."""
+    streams, decide = settings.streams, settings.decide
+    return Topology(
+        streams=(
+            # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
+            _stream(streams.decide, decide.subject, no_ack=settings.reply.confirm == "decision"),
+            _stream(streams.dlq, *_letter_subjects(settings), discard="new"),
+            _bucket(settings.buckets.starts),
+        ),
+        consumers=(_consumer(streams.decide.name, decide),),
+    )
+
+
+def _letter_subjects(settings: Settings) -> tuple[str, ...]:
+    """Every dead-letter subject in use: nothing else binds them, and an unbound publish is lost."""
+    pattern = settings.dlq.subject_pattern
+    subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
+    return tuple(dict.fromkeys((*(letter_subject(subject, pattern) for subject in subjects), WORKERS_LETTERS)))
+
+
+def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False) -> StreamSpec:
+    return StreamSpec(
+        name=config.name,
+        subjects=subjects,
+        max_age=config.max_age_ms / 1000,
+        max_bytes=config.max_bytes,
+        duplicate_window=config.duplicate_window_ms / 1000,
+        replicas=config.replicas,
+        discard=discard,
+        no_ack=no_ack,
+    )
+
+
+def _consumer(stream: str, config: ConsumerConfig) -> ConsumerSpec:
+    return ConsumerSpec(
+        stream=stream,
+        durable=config.durable,
+        filter_subject=config.subject,
+        ack_wait=config.ack_wait_ms / 1000,
+        max_ack_pending=config.max_ack_pending,
+        metadata={"deliver_group": config.deliver_group},
+    )
+
+
+def _bucket(config: BucketConfig) -> StreamSpec:
+    return bucket(config.name, ttl=config.ttl_ms / 1000, history=config.history, replicas=config.replicas)

@@ -1,0 +1,44 @@
+"""Everything an operator can set: read once, frozen, and explained by `router config`.
+
+    settings     the tree of groups: connection, consumers, storage, service
+    names        which spellings mean which setting: ours and the specifications'
+    sources      file, environment, command line -> (name, value, where it was given)
+    load         layers laid over one another, checked, or refused with the key's name
+    rules        what two settings must be to each other
+    describe     every setting as a row, secrets hidden
+
+Nobody below `app` imports this room: a room is handed the plain values that it needs.
+"""
+
+from __future__ import annotations
+
+from router.config.connection import NatsConfig
+from router.config.consumers import AcksConfig, ConsumerConfig, DecideConfig
+from router.config.describe import Row, describe
+from router.config.load import Loaded, load
+from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfig, HttpConfig, LogConfig, MetricsConfig, ReplyConfig
+from router.config.settings import Settings
+from router.config.storage import BucketConfig, BucketsConfig, StreamConfig, StreamsConfig
+
+__all__ = [
+    "AcksConfig",
+    "AssignmentConfig",
+    "BucketConfig",
+    "BucketsConfig",
+    "ConsumerConfig",
+    "DeadLetterConfig",
+    "DecideConfig",
+    "DrainConfig",
+    "HttpConfig",
+    "Loaded",
+    "LogConfig",
+    "MetricsConfig",
+    "NatsConfig",
+    "ReplyConfig",
+    "Row",
+    "Settings",
+    "StreamConfig",
+    "StreamsConfig",
+    "describe",
+    "load",
+]

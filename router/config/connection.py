@@ -1,0 +1,29 @@
+"""How the broker is reached and who we say we are (CONTRACTS §7: every way to connect)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from router.config.group import File, Group, Millis, Text, Texts
+
+Secret = Annotated[SecretStr | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+
+class NatsConfig(Group):
+    """One connection. At most one way to log in: creds file, nkey file, token, or user and password."""
+
+    url: Texts = Field(default=("nats://localhost:4222",), min_length=1, description="servers of one cluster, comma-separated URLs")
+    name: str = Field(default="router", description="the connection's name, as the server's monitoring shows it")
+    creds_file: File = Field(default=None, description="credentials file (JWT and seed)")
+    nkey_file: File = Field(default=None, description="file with an nkey seed")
+    user: Text = Field(default=None, description="user name; goes with nats.password")
+    password: Secret = Field(default=None, description="password; goes with nats.user")
+    token: Secret = Field(default=None, description="token")
+    tls_ca: File = Field(default=None, description="PEM file of the authorities that may sign the server's certificate")
+    tls_cert: File = Field(default=None, description="PEM file of the client's certificate; goes with nats.tls_key")
+    tls_key: File = Field(default=None, description="PEM file of the client's private key; goes with nats.tls_cert")
+    tls_hostname: Text = Field(default=None, description="name that the server's certificate must carry, when the URL has another")
+    js_domain: Text = Field(default=None, description="JetStream domain")
+    connect_timeout_ms: Millis = Field(default=2_000, description="one attempt to connect gives up after this, milliseconds")

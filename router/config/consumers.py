@@ -1,0 +1,51 @@
+"""How the durable pull consumers are driven. Names and counts: CONTRACTS §1, the table of consumers (S3)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from router.config.group import Count, Group, Millis, Name, OptionalMillis, Schedule, Subject
+
+
+class ConsumerConfig(Group):
+    """One durable, shared by every instance: sharing it is the work queue."""
+
+    subject: Subject = Field(description="what the consumer takes from its stream")
+    durable: Name = Field(description="the consumer's name on the server")
+    deliver_group: str = Field(description="the specification's queue group, kept as the consumer's metadata")
+    max_attempts: Count = Field(default=3, description="starts of the handler before a message is given up")
+    backoff_ms: Schedule = Field(default=(1_000, 2_000, 4_000), description="waits after each attempt, the last repeats, milliseconds")
+    ack_wait_ms: Millis = Field(default=30_000, description="the server delivers again after this silence, milliseconds")
+    prefetch: Count = Field(default=512, description="messages pulled ahead: in flight and waiting together")
+    slots: Count = Field(default=64, description="handlers that wait for something at once")
+    handler_timeout_ms: Millis = Field(default=300_000, description="a handler that hangs is cancelled, its attempt spent, milliseconds")
+    max_ack_pending: Count = Field(default=10_000, description="unacknowledged messages the server allows; well above what can be delayed")
+    pull_expires_ms: Millis = Field(default=30_000, description="one pull request lives this long, milliseconds")
+    heartbeat_ms: Millis = Field(
+        default=5_000, description="the server's sign of life on an idle pull, milliseconds; at most half of pull_expires_ms"
+    )
+
+
+class DecideConfig(ConsumerConfig):
+    """The decide requests' consumer (S3 "decide")."""
+
+    subject: Subject = Field(default="beamline.router.v1.decide", description="the subject that decide requests are sent to")
+    durable: Name = Field(default="router-decide-consumer", description="the consumer's name on the server")
+    deliver_group: str = Field(
+        default="router-decide-group", description="the specification's queue group, kept as the consumer's metadata"
+    )
+    max_age_ms: OptionalMillis = Field(
+        default=None, description="a request that waited longer is answered deadline_exceeded, milliseconds; empty = off"
+    )
+
+
+class AcksConfig(ConsumerConfig):
+    """The workers' acknowledgements (S3 "acks"), off unless asked for."""
+
+    enabled: bool = Field(default=False, description="consume the workers' acknowledgements")
+    subject: Subject = Field(default="caf.exec.assign.v1.ack", description="the subject that workers acknowledge assignments on")
+    durable: Name = Field(default="router-acks", description="the consumer's name on the server")
+    deliver_group: str = Field(default="router-acks-group", description="the specification's queue group, kept as the consumer's metadata")
+
+
+RESULTS = ConsumerConfig(subject="caf.exec.result.v1", durable="router-results", deliver_group="router-results-group", max_attempts=10)

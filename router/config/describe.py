@@ -1,0 +1,52 @@
+"""Every setting as a row for people, with nothing in it that must not be read over a shoulder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, get_args
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from router.config.group import leaves
+from router.config.names import DEFAULTS
+from router.config.settings import Settings
+
+MASK = "***"
+_LOGIN_IN_URL = re.compile(r"//[^\s,]*@")  # greedy on purpose: a password may hold an @
+
+
+class Row(NamedTuple):
+    """`source`: default | file | the variable's name | command line; values as one would write them in the environment."""
+
+    name: str
+    value: str
+    default: str
+    source: str
+    description: str
+
+
+def describe(settings: Settings, sources: Mapping[str, str]) -> list[Row]:
+    """All settings in the order of the tree, secrets masked: `describe(*load(...))`."""
+    defaults = {s.name: shown(s.field, s.value) for s in leaves(DEFAULTS)}
+    return [
+        Row(s.name, shown(s.field, s.value), defaults[s.name], sources.get(s.name, "default"), s.field.description or "")
+        for s in leaves(settings)
+    ]
+
+
+def shown(field: FieldInfo, value: object) -> str:
+    """A value as text; a secret's value never, and neither is a login inside a URL."""
+    if value is None:
+        return ""
+    if is_secret(field):
+        return MASK
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return _LOGIN_IN_URL.sub(f"//{MASK}@", text)
+
+
+def is_secret(field: FieldInfo) -> bool:
+    return SecretStr in get_args(field.annotation)

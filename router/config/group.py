@@ -1,0 +1,78 @@
+"""The kinds of values that settings are made of, and the frozen group that holds them.
+
+A value is checked here for itself alone; what two settings must be to each other stands in `rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.fields import FieldInfo
+
+from router import ids
+
+
+class Group(BaseModel):
+    """Settings that belong together. Building one reads nothing: no file, no environment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Setting(NamedTuple):
+    """One leaf of the tree: `name` is dotted (`decide.ack_wait_ms`)."""
+
+    name: str
+    value: object
+    field: FieldInfo
+
+
+def leaves(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
+    """Every setting of a group and of the groups inside it, in the order of their declaration."""
+    for name, field in type(group).model_fields.items():
+        value = getattr(group, name)
+        if isinstance(value, BaseModel):
+            yield from leaves(value, f"{prefix}{name}.")
+        else:
+            yield Setting(prefix + name, value, field)
+
+
+def _split(value: object) -> object:
+    """Lists are comma-separated (CONTRACTS §7); an empty text is an empty list."""
+    if not isinstance(value, str):
+        return value
+    return tuple(part for part in (raw.strip() for raw in value.split(",")) if part)
+
+
+def _empty_is_unset(value: object) -> object:
+    return None if value == "" else value
+
+
+def _literal_subject(value: str) -> str:
+    if not ids.is_literal_subject(value):
+        raise ValueError("should be one literal subject: no wildcard, no space, no empty token")
+    return value
+
+
+def _reply_prefix(value: str) -> str:
+    # A prefix is the only fence between a stranger's reply address and our own subjects (CONTRACTS §4).
+    if not value.endswith(".") or value.startswith("$") or not ids.is_literal_subject(value[:-1]):
+        raise ValueError("should be whole literal tokens that end with a dot, never starting with $")
+    return value
+
+
+Millis = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1)]
+Port = Annotated[int, Field(ge=0, le=65535)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$")]
+Subject = Annotated[str, AfterValidator(_literal_subject)]
+Text = Annotated[str | None, BeforeValidator(_empty_is_unset)]
+File = Annotated[Path | None, BeforeValidator(_empty_is_unset)]
+OptionalSubject = Annotated[Subject | None, BeforeValidator(_empty_is_unset)]
+OptionalMillis = Annotated[Millis | None, BeforeValidator(_empty_is_unset)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Subjects = Annotated[tuple[Subject, ...], BeforeValidator(_split), Field(min_length=1)]
+Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_reply_prefix)], ...], BeforeValidator(_split)]
+Schedule = Annotated[tuple[Millis, ...], BeforeValidator(_split), Field(min_length=1)]

@@ -1,0 +1,131 @@
+"""From layers to one frozen Settings; the only place where the process' surroundings become settings.
+
+    defaults < TOML file < the specifications' variables < ROUTER_* < command line     (CONTRACTS §7)
+
+with one exception of the same page: what speaks for every consumer (NATS_MAX_DELIVER) gives way to what names
+one of them (ROUTER_RESULTS__MAX_ATTEMPTS), wherever either was given.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from router.config import names, rules
+from router.config.describe import shown
+from router.config.group import leaves
+from router.config.settings import Settings
+from router.config.sources import Given, Layer, config_file, from_command_line, from_environment, from_file, from_specifications
+from router.errors import Misconfigured
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class Loaded(NamedTuple):
+    """`sources`: by dotted name, default | file | the variable's name | command line."""
+
+    settings: Settings
+    sources: Mapping[str, str]
+
+
+class Placed(NamedTuple):
+    value: object
+    given: Given
+
+
+Places = dict[str, Placed]
+
+
+def load(file: Path | None = None, overrides: Mapping[str, object] = NOTHING, environ: Mapping[str, str] = os.environ) -> Loaded:
+    """Read every source once. Misconfigured: an unknown name, a bad value, or two settings that cannot stand together."""
+    places = _merged(
+        (
+            from_file(file or config_file(environ)),
+            from_specifications(environ),
+            from_environment(environ),
+            from_command_line(overrides),
+        )
+    )
+    settings = _validated(places)
+    rules.check(settings)
+    return Loaded(settings, {name: place.given.source for name, place in places.items()})
+
+
+def _merged(layers: Iterable[Layer]) -> Places:
+    shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in leaves(names.DEFAULTS)}
+    own: Places = {}
+    for layer in layers:
+        shared_here, own_here = _resolved(layer)
+        shared |= shared_here
+        own |= own_here
+    return shared | own
+
+
+def _resolved(layer: Layer) -> tuple[Places, Places]:
+    """One layer by the settings' own names: what speaks for every consumer, and what names one setting."""
+    shared: Places = {}
+    own: Places = {}
+    for given in layer:
+        meaning = names.meaning(given.spelling)
+        if meaning is None:
+            raise _unknown(given)
+        into = shared if meaning.is_shared else own
+        for name in meaning.targets:
+            if name in into:
+                raise Misconfigured(name, f"is given twice: {into[name].given.where} and {given.where}")
+            into[name] = Placed(_converted(meaning, given), given)
+    return shared, own
+
+
+def _converted(meaning: names.Meaning, given: Given) -> object:
+    try:
+        return meaning.convert(given.value)
+    except ValueError as exc:
+        raise Misconfigured(given.where, f"{given.value!r} {exc}") from None
+
+
+def _unknown(given: Given) -> Misconfigured:
+    near = names.closest(given.spelling)
+    if near and given.source.startswith("ROUTER_"):
+        near = "ROUTER_" + near.upper().replace(".", "__")
+    hint = f"did you mean {near}?" if near else "`router config` lists every setting"
+    return Misconfigured(given.where, f"there is no such setting; {hint}")
+
+
+def _validated(places: Places) -> Settings:
+    try:
+        return Settings.model_validate(_nested(places))
+    except ValidationError as exc:
+        details = exc.errors(include_url=False, include_context=False)[0]
+    raise _bad_value(places, details)  # outside the handler: pydantic's own text would show a secret's value
+
+
+def _nested(places: Places) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for name, place in places.items():
+        *groups, leaf = name.split(".")
+        node = tree
+        for group in groups:
+            child = node.setdefault(group, {})
+            assert isinstance(child, dict)  # noqa: S101  # a name is never both a setting and a group
+            node = child
+        node[leaf] = place.value
+    return tree
+
+
+def _bad_value(places: Places, details: ErrorDetails) -> Misconfigured:
+    path = ".".join(str(step) for step in details["loc"])
+    setting = next(s for s in leaves(names.DEFAULTS) if path == s.name or path.startswith(f"{s.name}."))
+    place = places[setting.name]
+    legal = re.sub(r"^(Value error,|Input|Value|String|Tuple) ", "", details["msg"])
+    text = (
+        f"{shown(setting.field, place.given.value)!r} is not legal: it {legal} ({setting.field.description}). Given by {place.given.where}"
+    )
+    return Misconfigured(setting.name, text)

@@ -1,0 +1,101 @@
+"""Which spellings mean which setting.
+
+A dot, `__` and `_` are the same: `[dlq] enabled`, `dlq_enabled`, ROUTER_DLQ__ENABLED and ROUTER_DLQ_ENABLED are one
+setting. The names that the specifications give and our tree has elsewhere stand in ALIASES; an alias with
+several targets speaks for every consumer, and gives way to what names one consumer (CONTRACTS §7).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from router.config.group import leaves
+from router.config.settings import Settings
+
+CONSUMERS = ("decide", "results", "acks")
+
+
+def flat(spelling: str) -> str:
+    return spelling.lower().replace("__", "_").replace(".", "_")
+
+
+def _as_given(value: object) -> object:
+    return value
+
+
+def _milliseconds(value: object) -> object:
+    """Seconds, one or a list, as whole milliseconds; ValueError for anything else."""
+    parts = [part for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple):
+        parts = [parts]
+    try:
+        return tuple(round(float(str(part)) * 1000) for part in parts)
+    except (ValueError, OverflowError):
+        raise ValueError("should be numbers of seconds, comma-separated") from None
+
+
+class Meaning(NamedTuple):
+    """The settings that a spelling sets, and how its value becomes theirs."""
+
+    targets: tuple[str, ...]
+    convert: Callable[[object], object] = _as_given
+
+    @property
+    def is_shared(self) -> bool:
+        return len(self.targets) > 1
+
+
+def _each(field: str) -> tuple[str, ...]:
+    return tuple(f"{consumer}.{field}" for consumer in CONSUMERS)
+
+
+def _by_consumer(spelling: str, field: str) -> dict[str, Meaning]:
+    return {spelling.format(consumer): Meaning((f"{consumer}.{field}",)) for consumer in CONSUMERS}
+
+
+ALIASES = {
+    "nats_js_max_deliver": Meaning(_each("max_attempts")),
+    "nats_js_backoff_seconds": Meaning(_each("backoff_ms"), _milliseconds),
+    "nats_max_deliver": Meaning(_each("max_attempts")),
+    "nats_ack_wait_ms": Meaning(_each("ack_wait_ms")),
+    "nats_backoff_ms": Meaning(_each("backoff_ms")),
+    **_by_consumer("nats_js_durable_group_{}", "durable"),
+    **_by_consumer("nats_js_deliver_group_{}", "deliver_group"),
+    **_by_consumer("{}_max_deliver", "max_attempts"),
+    "nats_subject_allowlist": Meaning(("subject_allowlist",)),
+    "nats_reply_subject": Meaning(("reply.subject",)),
+    "enable_usage_publish": Meaning(("usage.enabled",)),
+    "assignment_subject": Meaning(("assignment.subjects",)),
+    "ack_enabled": Meaning(("acks.enabled",)),
+    "router_node_id": Meaning(("node_id",)),
+}
+
+# Environment variables that the specifications name; each is read by its own name in lower case.
+SPECIFIED = (
+    "NATS_URL",
+    "NATS_MAX_DELIVER",
+    "NATS_ACK_WAIT_MS",
+    "NATS_BACKOFF_MS",
+    "NATS_SUBJECT_ALLOWLIST",
+    "NATS_REPLY_SUBJECT",
+    "METRICS_TENANT_LABEL_ALLOWLIST",
+    "ENABLE_USAGE_PUBLISH",
+)
+
+DEFAULTS = Settings()
+NAMES = {flat(setting.name): setting.name for setting in leaves(DEFAULTS)}
+
+
+def meaning(spelling: str) -> Meaning | None:
+    """What a spelling sets; None: nothing has that name."""
+    name = NAMES.get(flat(spelling))
+    return Meaning((name,)) if name else ALIASES.get(flat(spelling))
+
+
+def closest(spelling: str) -> str | None:
+    """The legal name that was probably meant, dotted."""
+    known = NAMES | {alias: alias for alias in ALIASES}
+    near = difflib.get_close_matches(flat(spelling), known, n=1)
+    return known[near[0]] if near else None

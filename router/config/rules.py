@@ -1,0 +1,89 @@
+"""What two settings must be to each other. Each rule names the setting to mend and says what is legal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from router import ids
+from router.config.consumers import ConsumerConfig
+from router.config.group import Group
+from router.config.settings import Settings
+from router.config.storage import StreamConfig
+from router.errors import Misconfigured
+
+T = TypeVar("T")
+
+
+def check(settings: Settings) -> None:
+    """Misconfigured for the first rule that is broken."""
+    for name, consumer in _members(settings, ConsumerConfig):
+        _check_consumer(name, consumer)
+        _check_letters(settings.dlq.subject_pattern, consumer.subject)
+    for name, stream in _members(settings.streams, StreamConfig):
+        _require(
+            stream.duplicate_window_ms <= stream.max_age_ms,
+            f"streams.{name}.duplicate_window_ms",
+            f"must be at most streams.{name}.max_age_ms={stream.max_age_ms}: the server refuses a longer one",
+        )
+    _check_login(settings)
+    _check_subjects(settings)
+    _check_spans(settings)
+
+
+def _check_consumer(name: str, consumer: ConsumerConfig) -> None:
+    _require(
+        consumer.heartbeat_ms <= consumer.pull_expires_ms // 2,
+        f"{name}.heartbeat_ms",
+        f"must be at most half of {name}.pull_expires_ms={consumer.pull_expires_ms}",
+    )
+    _require(
+        consumer.prefetch <= consumer.max_ack_pending,
+        f"{name}.prefetch",
+        f"must be at most {name}.max_ack_pending={consumer.max_ack_pending}",
+    )
+
+
+def _check_letters(pattern: str, subject: str) -> None:
+    letters = pattern.replace("{original_subject}", subject)
+    legal = "must give one literal subject; {original_subject} is the only thing replaced"
+    _require(ids.is_literal_subject(letters) and "{" not in letters, "dlq.subject_pattern", legal)
+    _require(letters != subject, "dlq.subject_pattern", f"must not send letters back to {subject}")
+
+
+def _check_login(settings: Settings) -> None:
+    nats = settings.nats
+    ways = {"creds_file": nats.creds_file, "nkey_file": nats.nkey_file, "token": nats.token, "user": nats.user}
+    chosen = [name for name, value in ways.items() if value is not None]
+    _require(len(chosen) <= 1, f"nats.{chosen[-1] if chosen else ''}", f"one way to log in is legal, not {' and '.join(chosen)}")
+    _require((nats.user is None) == (nats.password is None), "nats.user", "must be given together with nats.password")
+    _require((nats.tls_cert is None) == (nats.tls_key is None), "nats.tls_cert", "must be given together with nats.tls_key")
+
+
+def _check_subjects(settings: Settings) -> None:
+    decide = settings.decide.subject
+    _require(settings.reply.subject != decide, "reply.subject", f"must not be decide.subject={decide}: an answer would be a request")
+    _require(decide not in settings.assignment.subjects, "assignment.subjects", f"must not hold decide.subject={decide}")
+
+
+def _check_spans(settings: Settings) -> None:
+    # A replay may push its assignment again as long as it is remembered; the stream must recognise it that long.
+    _require(
+        settings.streams.assignments.duplicate_window_ms >= settings.idempotency.ttl_ms,
+        "streams.assignments.duplicate_window_ms",
+        f"must be at least idempotency.ttl_ms={settings.idempotency.ttl_ms}",
+    )
+    _require(
+        settings.drain.soft_deadline_ms <= settings.drain.hard_deadline_ms,
+        "drain.soft_deadline_ms",
+        f"must be at most drain.hard_deadline_ms={settings.drain.hard_deadline_ms}",
+    )
+
+
+def _members(group: Group, kind: type[T]) -> Iterator[tuple[str, T]]:
+    return ((name, value) for name, value in group if isinstance(value, kind))
+
+
+def _require(is_legal: bool, setting: str, message: str) -> None:
+    if not is_legal:
+        raise Misconfigured(setting, message)

@@ -1,0 +1,84 @@
+"""What the router does with a request, and how it is run: answers, dead letters, HTTP, drain, logs, metrics."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from router.config.group import Count, File, Group, Millis, OptionalSubject, Port, Prefixes, Subjects, Texts
+
+
+class PoliciesConfig(Group):
+    dir: File = Field(default=None, description="directory of policies: <tenant>/<policy>.json and _shared/")
+    sessions_entries: Count = Field(default=100_000, description="sticky sessions remembered by one instance")
+
+
+class ContractConfig(Group):
+    mode: Literal["lenient", "strict"] = Field(default="lenient", description="strict: every header violation is a validation failure")
+
+
+class ReplyConfig(Group):
+    """Who is answered, and when (CONTRACTS §4)."""
+
+    confirm: Literal["decision", "stored"] = Field(
+        default="decision", description="what a requester's first answer is: the decision, or a PubAck"
+    )
+    listener: bool = Field(default=True, description="listen to who asked; off above three instances, clients then name their inbox")
+    prefixes: Prefixes = Field(default=("_INBOX.", "_R_."), description="reply addresses are answered only under these, comma-separated")
+    subject: OptionalSubject = Field(default=None, description="where answers without an inbox go; empty = {decide.subject}.reply")
+    inbox_wait_ms: int = Field(default=250, ge=0, description="an answer waits this long for its inbox, milliseconds")
+
+
+class IdempotencyConfig(Group):
+    ttl_ms: Millis = Field(default=600_000, description="the same request gets the same decision this long, milliseconds")
+    entries: Count = Field(default=100_000, description="requests remembered by one instance")
+
+
+class AssignmentConfig(Group):
+    enabled: bool = Field(default=True, description="push assignments to workers when a request asks for it")
+    subjects: Subjects = Field(
+        default=("caf.exec.assign.v1",), description="subjects a request may name; the first is the default, comma-separated"
+    )
+    tenants_allowed: Texts = Field(default=(), description="tenants that may push assignments, comma-separated; empty = all")
+
+
+class UsageConfig(Group):
+    enabled: bool = Field(default=True, description="publish a usage event for every outcome")
+
+
+class DeadLetterConfig(Group):
+    """CONTRACTS §5; S3 "DLQ"."""
+
+    enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
+    subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")
+    include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
+
+
+class EvidenceConfig(Group):
+    timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the lane, milliseconds")
+    retry_ms: Millis = Field(default=1_000, description="a paused lane tries to store again this often, milliseconds")
+
+
+class HttpConfig(Group):
+    host: str = Field(default="127.0.0.1", min_length=1, description="address that /metrics, /healthz and /readyz are bound to")
+    port: Port = Field(default=9001, description="TCP port; 0 = any free one")
+
+
+class DrainConfig(Group):
+    """Shutdown's two deadlines, both counted from the signal."""
+
+    soft_deadline_ms: int = Field(default=10_000, ge=0, description="work in hand may finish until then, milliseconds")
+    hard_deadline_ms: int = Field(default=15_000, ge=0, description="everything is cancelled and closed by then, milliseconds")
+
+
+class LogConfig(Group):
+    level: Literal["debug", "info", "warning", "error", "critical"] = Field(default="info", description="the least that is written")
+    format: Literal["json", "console"] = Field(default="json", description="one JSON object a line, or text for people")
+
+
+class MetricsConfig(Group):
+    tenant_label_allowlist: Texts = Field(
+        default=(), description="tenants with a label of their own, comma-separated; the rest are 'other'"
+    )
+    label_limit: Count = Field(default=100, description="distinct policy, provider and subject labels; the rest are 'other'")

@@ -1,0 +1,68 @@
+"""The whole tree of settings, as one frozen value.
+
+`Settings()` is the defaults and nothing else; `load` is what reads the world.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Literal
+
+from pydantic import Field
+
+from router.config.connection import NatsConfig
+from router.config.consumers import RESULTS, AcksConfig, ConsumerConfig, DecideConfig
+from router.config.group import Count, Group, Texts
+from router.config.service import (
+    AssignmentConfig,
+    ContractConfig,
+    DeadLetterConfig,
+    DrainConfig,
+    EvidenceConfig,
+    HttpConfig,
+    IdempotencyConfig,
+    LogConfig,
+    MetricsConfig,
+    PoliciesConfig,
+    ReplyConfig,
+    UsageConfig,
+)
+from router.config.storage import BucketsConfig, StreamsConfig
+
+
+def _host_and_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class Settings(Group):
+    """Everything that can be set (CONTRACTS §7). Durations are milliseconds where the name says so."""
+
+    node_id: str = Field(
+        default_factory=_host_and_process, min_length=1, description="this instance in letters; host and process id unless set"
+    )
+    topology: Literal["create", "check", "off"] = Field(
+        default="create", description="streams and consumers at start: make them, compare, or trust"
+    )
+    subject_allowlist: Texts = Field(default=(), description="subjects a message may arrive on (wildcards), comma-separated; empty = all")
+    tenants_allowed: Texts = Field(default=(), description="tenants that are served, comma-separated; empty = all")
+    max_payload_bytes: Count = Field(default=1024 * 1024, description="a larger payload is refused, bytes")
+    max_depth: int = Field(default=64, ge=1, le=512, description="deeper nesting of a payload is refused")
+    nats: NatsConfig = NatsConfig()
+    decide: DecideConfig = DecideConfig()
+    results: ConsumerConfig = RESULTS
+    acks: AcksConfig = AcksConfig()
+    policies: PoliciesConfig = PoliciesConfig()
+    contract: ContractConfig = ContractConfig()
+    reply: ReplyConfig = ReplyConfig()
+    idempotency: IdempotencyConfig = IdempotencyConfig()
+    assignment: AssignmentConfig = AssignmentConfig()
+    usage: UsageConfig = UsageConfig()
+    dlq: DeadLetterConfig = DeadLetterConfig()
+    evidence: EvidenceConfig = EvidenceConfig()
+    streams: StreamsConfig = StreamsConfig()
+    buckets: BucketsConfig = BucketsConfig()
+    http: HttpConfig = HttpConfig()
+    drain: DrainConfig = DrainConfig()
+    log: LogConfig = LogConfig()
+    metrics: MetricsConfig = MetricsConfig()

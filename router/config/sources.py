@@ -1,0 +1,71 @@
+"""Where settings are given: a TOML file, the environment, the command line. Each source becomes one layer of `Given`.
+
+What a spelling means is `names`' business; which layer wins is `load`'s.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from router.config.names import SPECIFIED
+from router.errors import Misconfigured
+
+OURS = "ROUTER_"
+CONFIG_FILE = "ROUTER_CONFIG_FILE"
+
+
+class Given(NamedTuple):
+    """One value as it was given; `source` is what `router config` shows, `where` what an error says."""
+
+    spelling: str
+    value: object
+    source: str
+    where: str
+
+
+Layer = list[Given]
+
+
+def from_file(path: Path | None) -> Layer:
+    """The leaves of a TOML file. Misconfigured: it cannot be read, or is not TOML."""
+    if path is None:
+        return []
+    try:
+        tree = tomllib.loads(path.read_text("utf-8"))
+    except OSError as exc:
+        raise Misconfigured("config_file", f"{path} cannot be read: {exc.strerror}") from exc
+    except ValueError as exc:
+        raise Misconfigured("config_file", f"{path} is not a TOML file: {exc}") from exc
+    return [Given(key, value, "file", f"{key} in {path}") for key, value in _leaves(tree)]
+
+
+def from_specifications(environ: Mapping[str, str]) -> Layer:
+    """The variables that the specifications name; nobody else's NATS_* variable is looked at."""
+    return [Given(name.lower(), environ[name], name, name) for name in SPECIFIED if name in environ]
+
+
+def from_environment(environ: Mapping[str, str]) -> Layer:
+    """Every ROUTER_* variable but the one that names the file."""
+    names = sorted(name for name in environ if name.startswith(OURS) and name != CONFIG_FILE)
+    return [Given(name.removeprefix(OURS), environ[name], name, name) for name in names]
+
+
+def from_command_line(overrides: Mapping[str, object]) -> Layer:
+    """Options by the setting's name; None is an option that was not given."""
+    return [Given(name, value, "command line", f"{name} on the command line") for name, value in overrides.items() if value is not None]
+
+
+def config_file(environ: Mapping[str, str]) -> Path | None:
+    name = environ.get(CONFIG_FILE)
+    return Path(name) if name else None
+
+
+def _leaves(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value

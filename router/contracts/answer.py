@@ -1,0 +1,91 @@
+"""The bytes of an answer to a decide request (CONTRACTS §4, S4 "Response Format").
+
+    success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
+    failure            {"ok": false, "error": {code, message, details?}, "context": {…}}
+    success_protobuf   beamline.flow.v1.RouteDecision, for `Accept: application/x-protobuf`
+
+What is absent is left out, never null. `expected_latency_ms` is an integer on both wires (int64 in the proto).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import orjson
+
+from router.contracts.decision import Decision
+from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
+
+_MAX_FRAGMENTS = 1024
+# A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
+_fragments: dict[int, tuple[Decision, bytes]] = {}
+
+
+def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> bytes:
+    """The JSON answer that carries a decision."""
+    known = _fragments.get(id(decision))
+    fragment = known[1] if known is not None else _remember(decision)
+    if trace_id is None:
+        return b"%b%b}}" % (fragment, orjson.dumps(answer_id))
+    return b'%b%b,"trace_id":%b}}' % (fragment, orjson.dumps(answer_id), orjson.dumps(trace_id))
+
+
+def failure(
+    code: str,
+    message: str,
+    details: Mapping[str, object] | None = None,
+    answer_id: str | None = None,
+    trace_id: str | None = None,
+) -> bytes:
+    """The JSON answer that says no; its context holds whatever could be read of the request."""
+    error: dict[str, object] = {"code": code, "message": message}
+    if details:
+        error["details"] = dict(details)
+    context = {name: value for name, value in (("request_id", answer_id), ("trace_id", trace_id)) if value is not None}
+    return orjson.dumps({"ok": False, "error": error, "context": context}, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+
+
+def success_protobuf(decision: Decision) -> bytes:
+    """The decision alone, as S4's RouteDecision."""
+    return RouteDecision(
+        provider_id=decision.provider_id,
+        reason=decision.reason,
+        priority=decision.priority,
+        expected_latency_ms=_whole(decision.expected_latency_ms),
+        expected_cost=_number(decision.expected_cost),
+        metadata=decision.metadata,
+    ).SerializeToString()
+
+
+def decision_fields(decision: Decision) -> dict[str, object]:
+    """A decision as JSON shows it: in answers, and inside an assignment."""
+    return {
+        "provider_id": decision.provider_id,
+        "reason": decision.reason,
+        "priority": decision.priority,
+        "expected_latency_ms": _whole(decision.expected_latency_ms),
+        "expected_cost": _number(decision.expected_cost),
+        "metadata": dict(decision.metadata),
+    }
+
+
+def _remember(decision: Decision) -> bytes:
+    fragment = b'{"ok":true,"decision":%b,"context":{"request_id":' % orjson.dumps(decision_fields(decision))
+    if len(_fragments) >= _MAX_FRAGMENTS:
+        _fragments.clear()
+    _fragments[id(decision)] = (decision, fragment)
+    return fragment
+
+
+def _whole(milliseconds: float) -> int:
+    return math.floor(_number(milliseconds) + 0.5)
+
+
+def _number(value: float) -> float:
+    """A JSON number always: orjson would write NaN and infinity as null."""
+    return float(value) if math.isfinite(value) else 0.0
+
+
+def _plain(value: object) -> object:
+    return dict(value) if isinstance(value, Mapping) else str(value)

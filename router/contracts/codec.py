@@ -1,0 +1,83 @@
+"""JSON at the border: limits first, then one object; and how bytes stand in JSON (CONTRACTS §2, S4 "Type Conversions").
+
+Which fields an object must have is its reader's to say. int64 is a JSON number; NaN and infinity are failures;
+of two equal keys the last one counts.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+import orjson
+
+from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, STAGE_DECODE, STAGE_SIZE, Malformed
+
+MAX_PAYLOAD_BYTES = 1024 * 1024
+MAX_DEPTH = 64
+BASE64 = "base64"
+
+# A string, closed or running to the end. It always matches where it starts and never backtracks: hostile bytes cost one pass.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
+
+
+def read_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """The JSON object in `data`. Raises Malformed, with stage `size` or `decode`, before parsing where it can."""
+    if len(data) > max_bytes:
+        raise too_large(len(data), max_bytes)
+    # Depth cannot exceed the number of openings, and few messages have more than max_depth of those.
+    if data.count(b"{") + data.count(b"[") > max_depth and is_deeper(data, max_depth):
+        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not valid JSON", STAGE_DECODE) from exc
+    if type(value) is not dict:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
+    return value
+
+
+def too_large(size: int, max_bytes: int) -> Malformed:
+    return Malformed(PAYLOAD_TOO_LARGE, f"Payload of {size} bytes is larger than {max_bytes}", STAGE_SIZE)
+
+
+def is_deeper(data: bytes, max_depth: int) -> bool:
+    """Whether JSON nests deeper than `max_depth`; of bytes that are no JSON nothing is promised."""
+    brackets = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
+    for _ in range(max_depth):
+        peeled = brackets.replace(b"[]", b"")  # one level of leaves, at the speed of C
+        if len(peeled) == len(brackets):
+            break
+        brackets = peeled
+    return b"[]" in brackets
+
+
+def text_of(data: bytes) -> tuple[str, str | None]:
+    """Bytes as JSON text and the `payload_encoding` that must stand beside it: None for UTF-8, else base64."""
+    try:
+        return data.decode("utf-8"), None
+    except UnicodeDecodeError:
+        return base64.b64encode(data).decode("ascii"), BASE64
+
+
+def value_of(data: bytes) -> str | bytes:
+    """Bytes as a payload: text where they are UTF-8, so that equal content is equal whatever wire it came by."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+
+
+def bytes_of(text: str, payload_encoding: str | None = None) -> bytes:
+    """JSON text as bytes: the inverse of `text_of`. Raises ValueError for text that is not what its encoding says."""
+    if payload_encoding is None:
+        return text.encode("utf-8")
+    if payload_encoding != BASE64:
+        raise ValueError(f"payload_encoding must be {BASE64} or absent")
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as exc:  # binascii.Error, or text beyond ASCII
+        raise ValueError("not base64") from exc

@@ -1,0 +1,37 @@
+"""What a decide request is answered with: a Decision or a Refusal (CONTRACTS §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+NO_METADATA: Mapping[str, str] = MappingProxyType({})
+
+INVALID_REQUEST = "invalid_request"
+UNAUTHORIZED = "unauthorized"
+POLICY_NOT_FOUND = "policy_not_found"
+DECISION_FAILED = "decision_failed"
+RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+DEADLINE_EXCEEDED = "deadline_exceeded"
+INTERNAL = "internal"
+
+
+class Decision(Struct, frozen=True):
+    """S4 `RouteDecision`: latency in milliseconds, cost in the policy's currency."""
+
+    provider_id: str
+    reason: str  # sticky | weighted | retry | fallback | circuit_breaker_fallback
+    priority: int
+    expected_latency_ms: float
+    expected_cost: float
+    metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
+
+
+class Refusal(Struct, frozen=True):
+    """A routing answer that is an error: answered, never retried, no dead letter (CONTRACTS §5)."""
+
+    code: str
+    message: str
+    details: Mapping[str, object] | None = None

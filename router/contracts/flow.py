@@ -1,0 +1,63 @@
+"""The body of a decide request as one shape, JSON or protobuf (CONTRACTS §2, "Encodings").
+
+A protobuf RouteRequest becomes the object that the same request would be in JSON (form a), so that there
+is one reader behind. Which fields it must have is that reader's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object, too_large, value_of
+from router.contracts.malformed import Malformed
+from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
+
+_NUMBERS = {"1": 1, "0": 0}  # a header is always text
+
+
+def read_body(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """The request as an object. Raises Malformed when it is neither a JSON object nor a RouteRequest, or beyond the limits."""
+    if data[:1] == b"{":
+        return read_object(data, max_bytes, max_depth)
+    if len(data) > max_bytes:
+        raise too_large(len(data), max_bytes)
+    decoded = _decode(data, headers)
+    if decoded is not None and decoded.get("message", {}).keys() & {"tenant_id", "message_id"}:
+        return decoded
+    try:
+        # Not before: 0x0A is white space to JSON and the tag of field 1 to protobuf.
+        return read_object(data, max_bytes, max_depth)
+    except Malformed:
+        if decoded is None:
+            raise
+        return decoded
+
+
+def _decode(data: bytes, headers: Mapping[str, str]) -> dict[str, Any] | None:
+    try:
+        request = RouteRequest.FromString(data)
+    except DecodeError:
+        return None
+    body: dict[str, Any] = {"context": dict(request.context), "policy_id": request.policy_id}
+    if request.HasField("message"):
+        body["message"] = _message(request.message)
+    if not any(body.values()):  # unknown fields only: bytes of something else
+        return None
+    push = headers.get("push_assignment") or None
+    return {**body, "request_id": headers.get("request_id"), "push_assignment": _NUMBERS.get(push, push) if push else None}
+
+
+def _message(message: Message) -> dict[str, Any]:
+    fields = {
+        "message_id": message.message_id,
+        "tenant_id": message.tenant_id,
+        "trace_id": message.trace_id,
+        "message_type": message.message_type,
+        "payload": value_of(message.payload),
+        "metadata": dict(message.metadata),
+        "timestamp_ms": message.timestamp_ms,
+    }
+    return {name: value for name, value in fields.items() if value}  # proto3 does not tell empty from absent

@@ -1,0 +1,54 @@
+"""What can be read of a message that cannot be read: the ids by which people find it again.
+
+Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
+The same precedence as the reader's: header, top level, `message` (CONTRACTS §2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from router import ids
+from router.contracts import headers as contract
+from router.contracts.flow import read_body
+from router.contracts.malformed import Malformed
+from router.message import Message
+
+_FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("tenant_id", ids.is_scoped),
+    ("trace_id", ids.is_opaque),
+    ("request_id", ids.is_opaque),
+    ("message_id", ids.is_opaque),
+    ("msg_id", ids.is_opaque),
+    ("assignment_id", ids.is_opaque),
+    ("run_id", ids.is_opaque),
+)
+
+
+def glimpse(message: Message) -> dict[str, str]:
+    """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id."""
+    try:
+        body = read_body(message.data, message.headers)
+    except Malformed:
+        body = {}
+    return ids_in(message.headers, body)
+
+
+def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str]:
+    """The same from a payload that was decoded already."""
+    inner = body.get("message")
+    places = (body, inner) if isinstance(inner, dict) else (body,)
+    found = {name: value for name, is_legal in _FIELDS if (value := _first(name, is_legal, places)) is not None}
+    for name, value in (("tenant_id", contract.tenant_in(headers)), ("trace_id", contract.trace_in(headers))):
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _first(name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]) -> str | None:
+    for place in places:
+        value = place.get(name)
+        if isinstance(value, str) and is_legal(value):
+            return value
+    return None

@@ -1,0 +1,108 @@
+"""The header contract as data, and what a reader may take from headers (CONTRACTS §3; S3 "Headers"; S4 "Validated Headers").
+
+One table, RULES: the validator, its page and its tests are made from it. Breaking a rule does not
+stop a message; the bad header counts as absent. Which violations do stop one is the reader's to say.
+
+    none of the five contract headers   = the CP1 baseline, never a violation
+    any of them                         = every rule holds for the headers that are there, and Nats-Msg-Id must be
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from router import ids
+
+TRACE_ID = "trace_id"
+TENANT_ID = "tenant_id"
+VERSION = "version"
+TRACEPARENT = "traceparent"
+CP_PHASE = "cp_phase"
+MESSAGE_ID = "Nats-Msg-Id"
+
+CONTRACT_HEADERS = frozenset({TRACE_ID, TENANT_ID, VERSION, TRACEPARENT, CP_PHASE})
+SUPPORTED_VERSIONS = frozenset({"1", "1.0", "v1"})  # "1.0" and "v1" read as "1"
+PHASES = frozenset({"cp1", "cp2"})
+SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.v1.ack")
+
+# W3C Trace Context, level 1: version 00 ends after the flags, a later one may go on; ids of zeros and version ff are invalid.
+_IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
+
+Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """One line of the contract. `holds` is asked about a value that is there; None: it is compared with the payload."""
+
+    header: str
+    name: str
+    says: str
+    holds: Callable[[str], object] | None
+    is_required: bool = False  # beside any contract header
+    subjects: tuple[str, ...] = SUBJECTS
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(header=TRACE_ID, name="empty", says="not empty", holds=len),
+    Rule(header=TENANT_ID, name="empty", says="not empty", holds=len),
+    Rule(header=VERSION, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__),
+    Rule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
+    Rule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
+    Rule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
+    Rule(header=TENANT_ID, name="mismatch", says="the payload's tenant, if both are given; the header's holds", holds=None),
+)
+
+MISMATCH: Violation = (TENANT_ID, "mismatch")
+# The table as the loop below reads it: plain tuples, since this runs for every message.
+_BY_VALUE = tuple((rule.header, rule.name, rule.holds, rule.is_required) for rule in RULES if rule.holds is not None)
+
+
+def violations(headers: Mapping[str, str], payload_tenant: str | None = None) -> tuple[Violation, ...]:
+    """Every rule that these headers break, in the table's order; never a value, which may be a secret."""
+    if CONTRACT_HEADERS.isdisjoint(headers):
+        return ()
+    found: list[Violation] | None = None
+    for header, name, holds, is_required in _BY_VALUE:
+        value = headers.get(header)
+        if is_required if value is None else not holds(value):
+            found = [*(found or ()), (header, name)]
+    tenant = headers.get(TENANT_ID)
+    if tenant and payload_tenant and tenant != payload_tenant:
+        found = [*(found or ()), MISMATCH]
+    return tuple(found) if found else ()
+
+
+def describe() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+    """The contract for a page or a test: (header, rule, what it says, subjects)."""
+    for rule in RULES:
+        yield rule.header, rule.name, rule.says, rule.subjects
+
+
+def tenant_in(headers: Mapping[str, str]) -> str | None:
+    """The header's tenant; None when absent, empty or not a tenant id (§2: a malformed header counts as absent)."""
+    value = headers.get(TENANT_ID)
+    return value if value and ids.is_scoped(value) else None
+
+
+def trace_in(headers: Mapping[str, str]) -> str | None:
+    value = headers.get(TRACE_ID)
+    return value if value and ids.is_opaque(value) else None
+
+
+def message_id_in(headers: Mapping[str, str]) -> str | None:
+    value = headers.get(MESSAGE_ID)
+    return value if value and ids.is_opaque(value) else None
+
+
+def traceparent_in(headers: Mapping[str, str]) -> str | None:
+    value = headers.get(TRACEPARENT)
+    return value if value and _W3C.fullmatch(value) else None
+
+
+def is_supported_version(value: object) -> bool:
+    """Whether a `version`, from a header or a payload, is ours; a value that is not text is not."""
+    return isinstance(value, str) and value in SUPPORTED_VERSIONS

@@ -1,0 +1,155 @@
+"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (CONTRACTS §5).
+
+Here a letter is written; delivery stores it before anything is stamped. Nothing that a sender put into
+a message may keep its letter from being written: odd text is replaced, what is too large is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router import ids
+from router.contracts import headers as contract
+from router.contracts.codec import text_of
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
+from router.message import Effect, Message
+from router.outcome import VALIDATION_FAILED, Fault
+
+DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
+MASK = "***"
+# reference, "Masked in logs, dumps and traces by key, any case".
+MASKED_KEYS = frozenset(
+    {"password", "api_key", "secret", "token", "access_token", "refresh_token", "authorization", "credit_card", "ssn", "email"}
+    | {"phone", "bearer", "x-api-key", "x-auth-token", "x-authorization"}
+)
+
+_MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a letter repeats it four times
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+_FRAME_BYTES = 64  # the header block's first line and the header of the letter's own id, beside the id
+
+
+def build_letter(
+    message: Message,
+    reason: str,
+    fault: Fault,
+    *,
+    node_id: str,
+    now_ms: int,
+    max_bytes: int,
+    include_message: bool = True,
+    subject_pattern: str = DEFAULT_SUBJECT_PATTERN,
+    seen: Mapping[str, str] | None = None,
+) -> Effect:
+    """The letter for one message, ready to be stored.
+
+    `seen` holds the well-formed ids that could be read (`glimpse`); `now_ms` is when it is made, milliseconds;
+    `max_bytes` is the connection's `max_payload`, which counts headers too: above it `message.payload` is left
+    out, then `message` as a whole, and `payload_truncated` says so.
+    """
+    seen = seen or {}
+    msg_id = _msg_id(message, seen)
+    headers = _letter_headers(message, reason, msg_id, seen)
+    letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
+    room = max_bytes - _FRAME_BYTES - len(letter_id) - sum(len(name) + len(value) + 4 for name, value in headers.items())
+    body = {
+        **_what(message, reason, msg_id, seen),
+        **_why(reason, fault),
+        "context": _context(fault, msg_id, seen),
+        "source": _source(message),
+        "timestamp": now_ms,
+        "router_node_id": node_id,
+    }
+    data = _fit(body, _original(message, msg_id), room) if include_message else orjson.dumps(body)
+    return Effect(letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_letter=True)
+
+
+def letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:
+    """Where letters of a subject go: `{original_subject}.dlq`, or one subject for all of them."""
+    return pattern.replace("{original_subject}", original_subject)
+
+
+def _what(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "original_subject": _text(message.subject),
+        "msg_id": msg_id,
+        "reason": reason,
+        "error_code": reason.upper(),
+        "received_at": message.stored_ms,
+        **_present(seen, "trace_id", "tenant_id", "request_id", "assignment_id"),
+        "original_payload_hash": ids.sha256_hex(message.data),
+    }
+
+
+def _why(reason: str, fault: Fault) -> dict[str, object]:
+    if reason != VALIDATION_FAILED:
+        return {"last_error": {"code": fault.code, "message": _text(fault.message)}}
+    code = fault.code if fault.code in VALIDATION_CODES else SCHEMA_VALIDATION_FAILED
+    error = {"code": code, "message": _text(fault.message), "severity": "error"}
+    if fault.field is not None:
+        error["field"] = fault.field
+    return {"validation_error": error}
+
+
+def _context(fault: Fault, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
+    context = {**_present(seen, "tenant_id", "run_id", "trace_id"), "msg_id": msg_id}
+    if fault.stage is not None:
+        context["validation_stage"] = fault.stage
+    return context
+
+
+def _source(message: Message) -> dict[str, object]:
+    return {
+        "stream": message.stream,
+        "consumer": message.consumer,
+        "sequence": message.sequence,
+        "deliveries": message.deliveries,
+        "starts": message.starts,
+    }
+
+
+def _original(message: Message, msg_id: str) -> dict[str, Any]:
+    payload, encoding = text_of(message.data)
+    original: dict[str, Any] = {
+        "id": msg_id,
+        "subject": _text(message.subject),
+        "headers": {_text(name): MASK if name.lower() in MASKED_KEYS else _text(value) for name, value in message.headers.items()},
+        "payload": payload,
+    }
+    if encoding is not None:
+        original["payload_encoding"] = encoding
+    return original
+
+
+def _fit(body: dict[str, Any], original: dict[str, Any], room: int) -> bytes:
+    data = orjson.dumps({**body, "message": original})
+    if len(data) <= room:
+        return data
+    shell = {name: original[name] for name in ("id", "subject", "headers")}
+    data = orjson.dumps({**body, "payload_truncated": True, "message": shell})
+    return data if len(data) <= room else orjson.dumps({**body, "payload_truncated": True})
+
+
+def _letter_headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
+    headers = {"x-dlq-reason": reason, "x-original-msg-id": _UNPRINTABLE.sub("?", msg_id), **_present(seen, "trace_id", "tenant_id")}
+    traceparent = contract.traceparent_in(message.headers)
+    if traceparent is not None:
+        headers["traceparent"] = traceparent
+    return headers
+
+
+def _msg_id(message: Message, seen: Mapping[str, str]) -> str:
+    given = _text(message.headers.get(contract.MESSAGE_ID, ""))[:_MAX_ID]
+    return given or seen.get("message_id") or seen.get("msg_id") or f"{message.stream}:{message.sequence}"
+
+
+def _present(seen: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: seen[name] for name in names if name in seen}
+
+
+def _text(value: str) -> str:
+    """Text that JSON can hold: a lone surrogate, all that is left of bytes that were no UTF-8, becomes `?`."""
+    return value.encode("utf-8", "replace").decode("utf-8")

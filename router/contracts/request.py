@@ -1,0 +1,36 @@
+"""One RouteRequest: what every accepted form of a decide request becomes before anything else sees it (CONTRACTS §2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class RouteRequest(Struct, frozen=True, kw_only=True):
+    """A valid decide request, whatever form it came in. Source: S4 `RouteRequest`, S3 "decide", CONTRACTS §2."""
+
+    tenant_id: str
+    message_type: str
+    payload: object = None  # any JSON value, or the bytes of a protobuf message
+    payload_ref: str | None = None
+    request_key: str  # what makes it "the same request" within its tenant
+    answer_id: str  # `context.request_id` of the answer
+    policy_id: str = "default"
+    request_id: str | None = None
+    message_id: str | None = None
+    trace_id: str | None = None
+    idempotency_key: str | None = None
+    context: Mapping[str, object] = NOTHING  # constraints, metadata, message.metadata, context; the later wins
+    constraints: Mapping[str, object] = NOTHING  # as given: max_latency_ms, max_cost
+    metadata: Mapping[str, object] = NOTHING
+    timestamp_ms: int | None = None
+    run_id: str | None = None
+    flow_id: str | None = None
+    step_id: str | None = None
+    push_assignment: bool = False
+    assignment_subject: str | None = None
+    wants_protobuf: bool = False  # `Accept: application/x-protobuf`

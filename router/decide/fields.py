@@ -1,0 +1,219 @@
+"""The fields of a decide request, one reader each (CONTRACTS §2, "Fields" and "Decide requests").
+
+A reader takes the top level (`body`) and the `message` part (`inner`), top level first, null as absent, and
+returns a value of the right kind or raises Malformed naming the RouteRequest's place. An empty string is
+missing for ids and types only. In a flat request both parts are the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from router import ids
+from router.contracts.codec import BASE64, bytes_of, value_of
+from router.contracts.headers import is_supported_version
+from router.contracts.malformed import (
+    CORRELATION_FIELDS_INVALID,
+    STAGE_CORRELATION,
+    STAGE_VERSION,
+    VERSION_UNSUPPORTED,
+    Malformed,
+    invalid,
+    missing,
+    uncorrelated,
+)
+from router.contracts.request import NOTHING
+
+Object = Mapping[str, Any]
+
+DEFAULT_POLICY = "default"
+OPAQUE = "1..128 printable ASCII characters without spaces"
+SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
+
+_PUSH: dict[object, bool] = {True: True, "true": True, False: False, "false": False}  # 1 and 0 are True and False
+_WORKFLOW = ("run_id", "flow_id", "step_id")
+# What few requests carry: asked for together, so that the others pay for one look.
+RARE = frozenset({"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW})
+_INT64 = range(-(2**63), 2**63)
+
+is_scoped = lru_cache(maxsize=4096)(ids.is_scoped)  # tenants and policies are few and come back
+
+
+def parts(body: Object) -> tuple[Object, Object]:
+    """The `message` and the `task` of any form; of a flat request, itself and nothing."""
+    inner, task = body.get("message"), body.get("task")
+    if inner is None and task is None:
+        if "message_type" not in body and "payload" not in body and "payload_ref" not in body:
+            raise missing("message", "message")
+        return body, NOTHING
+    return an_object(inner, "message"), an_object(task, "task")
+
+
+def check_version(header: str | None, body: Object, inner: Object) -> None:
+    """Header, payload, then the subject's own `.v1`; `schema_version` reads as `version`."""
+    version: object = header
+    if not header:
+        version = _first(body.get("version"), body.get("schema_version"), inner.get("version"), inner.get("schema_version"))
+    if version is not None and not is_supported_version(version):
+        raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
+
+
+def tenant(body: Object, inner: Object) -> str:
+    value = body.get("tenant_id")
+    if value is None or value == "":
+        value = inner.get("tenant_id")
+    if value is None or value == "":
+        raise missing("tenant_id", "message.tenant_id")
+    if type(value) is not str or not is_scoped(value):
+        raise invalid("tenant_id", "message.tenant_id", SCOPED)
+    return value
+
+
+def message_type(inner: Object, task: Object) -> str:
+    """`message_type`, its alias `type`, or the task's `type`."""
+    for value in (inner.get("message_type"), inner.get("type"), task.get("type")):
+        if value is None or value == "":
+            continue
+        if type(value) is not str:
+            raise invalid("message_type", "message.message_type", "text")
+        return value
+    raise missing("message_type", "message.message_type")
+
+
+def payload_elsewhere(inner: Object, task: Object) -> object:
+    """The task's payload; None when a `payload_ref` stands for it."""
+    payload = task.get("payload")
+    if payload is None and inner.get("payload_ref") is None and task.get("payload_ref") is None:
+        raise missing("payload", "message.payload")
+    return payload
+
+
+def rare_fields(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> dict[str, Any]:
+    """The RARE ones as fields of a RouteRequest."""
+    run_id, flow_id, step_id = workflow(body, inner)
+    return {
+        **payload_fields(inner, task),
+        "idempotency_key": idempotency_key(body, inner),
+        "assignment_subject": assignment_subject(body.get("assignment_subject"), allowed_subjects),
+        "run_id": run_id,
+        "flow_id": flow_id,
+        "step_id": step_id,
+    }
+
+
+def payload_fields(inner: Object, task: Object) -> dict[str, object]:
+    """The payload, turned back to bytes when `payload_encoding` beside it says base64 (text if those are UTF-8), or its reference."""
+    place = inner if inner.get("payload") is not None else task
+    payload, encoding = place.get("payload"), place.get("payload_encoding")
+    if payload is None:
+        return {"payload_ref": payload_ref(inner, task)}
+    if encoding is None:
+        return {}
+    try:
+        return {"payload": value_of(bytes_of(payload, encoding))}
+    except (ValueError, TypeError, AttributeError) as exc:
+        raise invalid("payload", "message.payload", f"{BASE64} text when payload_encoding is given") from exc
+
+
+def payload_ref(inner: Object, task: Object) -> str:
+    value = _first(inner.get("payload_ref"), task.get("payload_ref"))
+    if type(value) is not str or not value:
+        raise invalid("payload_ref", "message.payload_ref", "text, not empty")
+    return value
+
+
+def routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
+    """(constraints, metadata, context): of constraints, metadata, message.metadata and context the later wins."""
+    constraints, metadata, context = body.get("constraints"), body.get("metadata"), body.get("context")
+    own = inner.get("metadata")
+    constraints = NOTHING if constraints is None else an_object(constraints, "constraints")
+    metadata = NOTHING if metadata is None else an_object(metadata, "metadata")
+    own = NOTHING if own is None else an_object(own, "message.metadata")
+    context = NOTHING if context is None else an_object(context, "context")
+    if own and own is not metadata:
+        metadata = {**metadata, **own} if metadata else own
+    if constraints:
+        context = {**constraints, **metadata, **context}
+    elif metadata:
+        context = {**metadata, **context} if context else metadata
+    return constraints, metadata, context
+
+
+def opaque(name: str, place: str, body: Object, inner: Object) -> str | None:
+    value = body.get(name)
+    if value is None or value == "":
+        value = inner.get(name)
+        if value is None or value == "":
+            return None
+    if type(value) is not str or not ids.is_opaque(value):
+        raise uncorrelated(name, place, OPAQUE)
+    return value
+
+
+def idempotency_key(body: Object, inner: Object) -> str | None:
+    value = _first(body.get("idempotency_key"), inner.get("idempotency_key"))
+    if value is None:
+        return None
+    if type(value) is not str or not 1 <= len(value) <= 256:
+        raise uncorrelated("idempotency_key", "idempotency_key", "text of 1..256 characters")
+    return value
+
+
+def workflow(body: Object, inner: Object) -> tuple[str | None, str | None, str | None]:
+    """run, flow and step id: all of them or none."""
+    found = [opaque(name, f"message.{name}", body, inner) for name in _WORKFLOW]
+    if any(found) and not all(found):
+        name = _WORKFLOW[found.index(None)]
+        raise Malformed(CORRELATION_FIELDS_INVALID, f"Missing required field: {name}", STAGE_CORRELATION, f"message.{name}")
+    return found[0], found[1], found[2]
+
+
+def an_object(value: object, place: str) -> Object:
+    if value is None:
+        return NOTHING
+    if type(value) is not dict:
+        raise invalid(place.removeprefix("message."), place, "an object")
+    return value
+
+
+def policy_id(body: Object) -> str:
+    value = body.get("policy_id")
+    if value is None or value == "":
+        return DEFAULT_POLICY
+    if type(value) is not str or not is_scoped(value):
+        raise invalid("policy_id", "policy_id", SCOPED)
+    return value
+
+
+def timestamp(body: Object, inner: Object) -> int | None:
+    value = body.get("timestamp_ms")
+    if value is None:
+        value = inner.get("timestamp_ms")
+        if value is None:
+            return None
+    if type(value) is not int or value not in _INT64:
+        raise invalid("timestamp_ms", "message.timestamp_ms", "an integer of milliseconds")
+    return value
+
+
+def push(value: object) -> bool:
+    """true, "true", 1; false, "false", 0, absent; anything else is an error."""
+    if value is None:
+        return False
+    if type(value) not in (bool, str, int) or value not in _PUSH:
+        raise invalid("push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent')
+    return _PUSH[value]
+
+
+def assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:
+    if value is None:
+        return None
+    if type(value) is not str or value not in allowed:
+        raise invalid("assignment_subject", "assignment_subject", "one of the configured subjects")
+    return value
+
+
+def _first(*values: object) -> object:
+    return next((value for value in values if value is not None), None)

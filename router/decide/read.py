@@ -1,0 +1,141 @@
+"""Five forms of a decide request, one RouteRequest (CONTRACTS §2).
+
+    a  message{tenant_id, message_type, payload …}, policy_id, context        (S4)
+    b  task{type, payload | payload_ref}, tenant_id, request_id …             (S3)
+    c  message{…} with tenant_id, trace_id, request_id, version beside it
+    d  all of it at the top level
+    e  protobuf, which `contracts.flow` has turned into a
+
+Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its answer.
+Whether the tenant may ask, and whether it asked before, is the handler's to say. This runs for every message:
+straight lines for what most of them carry, `fields` for the rest.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router import ids
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.contracts.flow import read_body
+from router.contracts.glimpse import ids_in
+from router.contracts.headers import SUPPORTED_VERSIONS, Violation, message_id_in, violations
+from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed
+from router.contracts.request import NOTHING, RouteRequest
+from router.decide import fields
+from router.decide.fields import RARE, Object, opaque
+from router.ids import is_opaque
+from router.message import Message
+from router.outcome import Fault
+
+PROTOBUF = "application/x-protobuf"
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a request may be. `strict`: any violation of the header contract refuses it."""
+
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    max_depth: int = MAX_DEPTH
+    assignment_subjects: tuple[str, ...] = ("caf.exec.assign.v1",)
+    strict: bool = False
+
+
+class Reading(Struct, frozen=True):
+    """What was asked, or why it cannot be taken; and what the answer's context and headers may say either way."""
+
+    asked: RouteRequest | Fault
+    answer_id: str
+    trace_id: str | None
+    tenant_id: str | None
+    violations: tuple[Violation, ...] = ()
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def read(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading:
+    """One stored message as a request. A Fault's `code` is a letter's validation code, its `field` a place in the RouteRequest."""
+    headers = message.headers
+    body: Object = NOTHING
+    try:
+        body = read_body(message.data, headers, limits.max_payload_bytes, limits.max_depth)
+        inner, task = fields.parts(body)
+        broken = violations(headers, body.get("tenant_id") or inner.get("tenant_id"))
+        version = headers.get("version")
+        if version not in SUPPORTED_VERSIONS:
+            fields.check_version(version, body, inner)
+        if broken and limits.strict:
+            raise _contract_broken(broken)
+        request = _request(message, body, inner, task, limits)
+    except Malformed as refused:
+        return _refused(message, body, refused)
+    return Reading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
+
+
+def _request(message: Message, body: Object, inner: Object, task: Object, limits: Limits) -> RouteRequest:
+    headers = message.headers
+    tenant_id = headers.get("tenant_id")
+    if not tenant_id or not fields.is_scoped(tenant_id):
+        tenant_id = fields.tenant(body, inner)
+    message_type = inner.get("message_type")
+    if type(message_type) is not str or not message_type:
+        message_type = fields.message_type(inner, task)
+    payload = inner.get("payload")
+    if payload is None:
+        payload = fields.payload_elsewhere(inner, task)
+    trace_id = headers.get("trace_id")
+    if not trace_id or not is_opaque(trace_id):
+        trace_id = opaque("trace_id", "message.trace_id", body, inner)
+    request_id = body.get("request_id")
+    if type(request_id) is not str or not is_opaque(request_id):
+        request_id = opaque("request_id", "request_id", body, inner)
+    given_id = opaque("message_id", "message.message_id", body, inner)
+    header_id = message_id_in(headers)
+
+    rare: Object = NOTHING
+    if not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task)):
+        rare = fields.rare_fields(body, inner, task, limits.assignment_subjects)
+    key = rare.get("idempotency_key") or request_id or header_id or _place(message)
+    constraints, metadata, context = fields.routing_context(body, inner)
+    # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than all that is read here.
+    request = RouteRequest(
+        tenant_id=tenant_id,
+        message_type=message_type,
+        payload=payload,
+        request_key=key,
+        answer_id=request_id or given_id or header_id or ids.derived_uuid(tenant_id, key),
+        policy_id=fields.policy_id(body),
+        request_id=request_id,
+        message_id=header_id or given_id,
+        trace_id=trace_id,
+        context=context,
+        constraints=constraints,
+        metadata=metadata,
+        timestamp_ms=fields.timestamp(body, inner),
+        push_assignment=fields.push(body.get("push_assignment")),
+        wants_protobuf=headers.get("Accept") == PROTOBUF,
+    )
+    return replace(request, **rare) if rare else request
+
+
+def _place(message: Message) -> str:
+    """The identity of a request without any id. The stream's time is in it: sequences start again in a re-created stream."""
+    return f"{message.stream}:{message.sequence}:{message.stored_ns}"
+
+
+def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
+    names = ", ".join(f"{header} ({rule})" for header, rule in broken)
+    return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])
+
+
+def _refused(message: Message, body: Object, refused: Malformed) -> Reading:
+    """A Fault, with the ids that could be read: its answer and its letter must be found again."""
+    seen = ids_in(message.headers, body)
+    tenant_id = seen.get("tenant_id")
+    answer_id = seen.get("request_id") or seen.get("message_id") or message_id_in(message.headers)
+    if answer_id is None:
+        answer_id = ids.derived_uuid(tenant_id or "", _place(message))
+    inner = body.get("message")
+    payload_tenant = body.get("tenant_id") or (inner.get("tenant_id") if isinstance(inner, dict) else None)
+    return Reading(refused.as_fault(), answer_id, seen.get("trace_id"), tenant_id, violations(message.headers, payload_tenant))

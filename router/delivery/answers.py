@@ -1,0 +1,107 @@
+"""Where an answer goes: the inbox that the request names, the inboxes heard asking, else the reply subject (CONTRACTS §4).
+
+Reply addresses are input, and replying to one is a weapon: an answer sent to `$JS.API.STREAM.PURGE.…` would empty
+a stream. Only literal subjects under `reply_prefixes` are ever written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from router.delivery.connection import Connection, Headers, head_of
+from router.delivery.rendezvous import Question, Rendezvous
+from router.ids import is_literal_subject
+from router.message import Message, Reply
+
+MSG_ID = "Nats-Msg-Id"
+TENANT = "tenant_id"
+REPLY_TO = "Reply-To"
+
+# With one of these a `no_ack` stream refuses a message and says nothing: the listener says it instead.
+_CONTROL = ("Nats-TTL", "Nats-Rollup", "Nats-Expected-", "Nats-Batch-", "Nats-Schedule", "Nats-Incr")
+
+
+class ReplyRules(Struct, frozen=True):
+    """`{subject}` in `reply_subject` stands for the request's own."""
+
+    reply_subject: str = "{subject}.reply"
+    prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
+    dedupe_window: float = 0.1  # seconds, the decide stream's
+    inbox_wait: float = 0.25  # seconds
+
+
+class Answers:
+    """Sends answers; with a listener it also learns who asked."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        rules: ReplyRules,
+        *,
+        conflict: Callable[[str], bytes],
+        refusal: Callable[[str, bytes], bytes],
+    ) -> None:
+        self._connection = connection
+        self._rules = rules
+        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
+        self._rendezvous = Rendezvous(connection.post, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
+        self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
+        self._now = asyncio.get_running_loop().time
+        self.refused = 0  # reply addresses outside the prefixes
+        self.heard = 0
+
+    # -- the answer's half -----------------------------------------------------------------------------------
+
+    def answer(self, message: Message, reply: Reply) -> None:
+        """Send an answer to whoever asked for this message."""
+        headers = message.headers
+        question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
+        if named := headers.get(REPLY_TO):
+            if self._may_reach(named):
+                self._rendezvous.answer_named(question, reply.data, named, self._now())
+                return
+            self.refused += 1
+        if self._listens_from is None:
+            self._to_reply_subject(message, reply)
+            return
+        may_wait = message.deliveries == 1 and message.sequence > self._listens_from
+        self._rendezvous.answer(question, reply.data, lambda: self._to_reply_subject(message, reply), may_wait=may_wait, now=self._now())
+
+    def _to_reply_subject(self, message: Message, reply: Reply) -> None:
+        subject = self._rules.reply_subject.replace("{subject}", message.subject)
+        self._connection.post(subject, reply.data, "", head_of(reply.headers))
+
+    def _may_reach(self, address: str) -> bool:
+        return address.startswith(self._rules.prefixes) and is_literal_subject(address)
+
+    # -- the listener's half ---------------------------------------------------------------------------------
+
+    def listens_from(self, sequence: int) -> None:
+        """A listener is there, and hears of everything that is stored after `sequence`."""
+        self._listens_from = sequence
+
+    def hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        """A request passes by; called from the connection's reader for every one."""
+        self.heard += 1
+        if headers is None:
+            if self._may_reach(reply):
+                self._rendezvous.ask(Question(None, None, data), reply, self._now())
+            return
+        inbox = headers.get(REPLY_TO) or reply
+        if not inbox:
+            return
+        if not self._may_reach(inbox):
+            self.refused += 1
+            return
+        for name in headers:
+            if name.startswith(_CONTROL):
+                self._connection.post(inbox, self._refusal(name, data))
+                return
+        self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
+
+    def tick(self) -> None:
+        """Called some twenty times a second."""
+        self._rendezvous.tick(self._now())

@@ -1,0 +1,102 @@
+"""JetStream's own API, spoken as JSON: no dataclass in between that would drop a field it does not know.
+
+An error of the server becomes BrokerRefused with its number; silence, or no JetStream at all, BrokerUnavailable.
+Nobody decides by the text of an error.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import nats.errors
+import orjson
+from msgspec import Struct
+
+from router.delivery.connection import Connection, parse_head
+from router.errors import BrokerRefused, BrokerUnavailable
+
+Json = dict[str, Any]
+
+STREAM_NOT_FOUND = 10059
+CONSUMER_NOT_FOUND = 10014
+CONSUMER_EXISTS = 10148  # created with other settings than these
+MESSAGE_NOT_FOUND = 10037
+
+
+class Stored(Struct, frozen=True):
+    """A message as it stands in a stream; `time` is the server's RFC 3339 text."""
+
+    subject: str
+    sequence: int
+    data: bytes
+    headers: dict[str, str]
+    time: str
+
+
+class JetStream:
+    """Requests to `$JS.API` (or `$JS.{domain}.API`) over one connection."""
+
+    def __init__(self, connection: Connection, domain: str | None = None, timeout_s: float = 5.0) -> None:
+        self.connection = connection
+        self.prefix = f"$JS.{domain}.API" if domain else "$JS.API"
+        self._timeout_s = timeout_s
+
+    async def ask(self, what: str, body: Json | None = None) -> Json:
+        """The answer to one API request; raises BrokerRefused with the server's number, or BrokerUnavailable."""
+        data = await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
+        try:
+            answer = orjson.loads(data)
+        except orjson.JSONDecodeError as exc:
+            raise BrokerUnavailable(f"{what}: the answer is not JSON") from exc
+        if error := answer.get("error"):
+            raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
+        return answer  # type: ignore[no-any-return]
+
+    async def _request(self, subject: str, data: bytes) -> bytes:
+        try:
+            return (await self.connection.request(subject, data, timeout=self._timeout_s)).data
+        except (nats.errors.Error, OSError) as exc:
+            raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
+
+    async def account(self) -> Json:
+        return await self.ask("INFO")
+
+    async def stream(self, name: str) -> Json | None:
+        """A stream's info, or None when there is none."""
+        return await self._or_none(f"STREAM.INFO.{name}", STREAM_NOT_FOUND)
+
+    async def consumer(self, stream: str, durable: str) -> Json | None:
+        """A consumer's info, or None when it or its stream is not there."""
+        return await self._or_none(f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
+
+    async def message(self, stream: str, sequence: int) -> Stored | None:
+        """The message at a sequence, or None when it is deleted or never was."""
+        return await self._message(stream, {"seq": sequence})
+
+    async def last_on(self, stream: str, subject: str) -> Stored | None:
+        """The newest message on a subject."""
+        return await self._message(stream, {"last_by_subj": subject})
+
+    async def next_on(self, stream: str, subject: str, sequence: int) -> Stored | None:
+        """The first message on a subject (wildcards allowed) at or after a sequence."""
+        return await self._message(stream, {"seq": sequence, "next_by_subj": subject})
+
+    async def _message(self, stream: str, query: Json) -> Stored | None:
+        try:
+            found = (await self.ask(f"STREAM.MSG.GET.{stream}", query))["message"]
+        except BrokerRefused as exc:
+            if exc.err_code in (MESSAGE_NOT_FOUND, STREAM_NOT_FOUND):
+                return None
+            raise
+        headers = parse_head(base64.b64decode(found["hdrs"])) if found.get("hdrs") else None
+        data = base64.b64decode(found.get("data", ""))
+        return Stored(found["subject"], found["seq"], data, headers or {}, found["time"])
+
+    async def _or_none(self, what: str, *missing: int) -> Json | None:
+        try:
+            return await self.ask(what)
+        except BrokerRefused as exc:
+            if exc.err_code in missing:
+                return None
+            raise

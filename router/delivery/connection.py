@@ -1,0 +1,153 @@
+"""Our NATS connection: a reader that cannot be killed by a message, and a way to speak without awaiting.
+
+nats-py's reader task ends for ever on an exception while it builds a message, and JetStream *stores* what
+causes one, so a single malformed header block would stop every router for good (DURABILITY §3). Here nothing
+that arrives can raise. The same place is the hot path: `attend` hands a message to a plain function straight
+from the reader (no queue, task or object per message), `post` appends a frame to the write buffer.
+
+Private methods of nats-py are overridden, so its minor version is pinned and
+tests/delivery/test_connection.py feeds the poisons on every run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.errors import BrokerUnavailable
+
+Headers = dict[str, str]
+Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
+
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+
+
+class Connection(Client):
+    """A nats-py client whose headers never raise; `attend` and `post` are the fast way in and out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._hears: dict[int, Hear] = {}
+        self._flushed: asyncio.Future[None] | None = None
+        self.on_fault: Callable[[BaseException], None] = lambda _: None
+
+    async def attend(self, subject: str, hear: Hear, queue: str = "") -> int:
+        """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id."""
+        subscription = await self.subscribe(subject, queue=queue, cb=_unheard)
+        self._hears[subscription._id] = hear
+        return subscription._id
+
+    async def leave(self, sid: int) -> None:
+        """End a subscription; what the server had sent before it understood is still heard."""
+        subscription = self._subs.get(sid)
+        if subscription is not None and self.is_connected:
+            await self._send_unsubscribe(sid)
+            await self.flush()
+        self._hears.pop(sid, None)
+        if subscription is not None:
+            subscription._stop_processing()
+            self._remove_sub(sid)
+
+    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        """Append one PUB (or HPUB, with a block made by `head_of`) to the write buffer; the flusher sends it.
+
+        While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
+        The subject is trusted: whoever got it from outside has checked it with `ids.is_literal_subject`.
+        """
+        if head:
+            line = f"HPUB {subject} {reply} {len(head)} {len(head) + len(data)}\r\n".encode()
+        else:
+            line = f"PUB {subject} {reply} {len(data)}\r\n".encode()
+        self._pending += (line, head, data, b"\r\n")
+        self._pending_data_size += len(line) + len(head) + len(data) + 2
+        if self._flush_queue is not None and self._flush_queue.empty():
+            self._flush_queue.put_nowait(self._already_flushed())
+
+    def _already_flushed(self) -> asyncio.Future[None]:
+        if self._flushed is None:  # one resolved future for all: the flusher only wants to be woken
+            self._flushed = asyncio.get_running_loop().create_future()
+            self._flushed.set_result(None)
+        return self._flushed
+
+    # -- overridden: called by nats-py's reader for every message ------------------------------------------
+
+    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
+        hear = self._hears.get(sid)
+        if hear is None:
+            await super()._process_msg(sid, subject, reply, data, headers)
+            return
+        try:
+            hear(subject.decode(), reply.decode(), data, parse_head(headers) if headers else None)
+        except UnicodeDecodeError:
+            hear(subject.decode("utf-8", "replace"), "", data, parse_head(headers) if headers else None)
+        except Exception as exc:
+            self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
+
+    async def _process_headers(self, headers: bytes | None) -> Headers | None:
+        return parse_head(headers) if headers else None
+
+    def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Headers | None) -> Any:
+        try:
+            return super()._build_message(sid, subject, reply, data, headers)
+        except UnicodeDecodeError:
+            return super()._build_message(sid, subject.decode("utf-8", "replace").encode(), b"", data, headers)
+
+
+def parse_head(raw: bytes) -> Headers | None:
+    """A header block as a dict; whatever it holds, it does not raise. The first of equal names wins, as in the server's dedupe."""
+    first, *lines = raw.decode("utf-8", "replace").split("\r\n")
+    out: Headers = {}
+    if len(first) > 8 and (status := first[8:].split(None, 1)):
+        out["Status"] = status[0]
+        if len(status) > 1:
+            out["Description"] = status[1]
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            out.setdefault(name, value.strip())
+    return out or None
+
+
+def head_of(headers: Mapping[str, str]) -> bytes:
+    """A header block for `post`; line breaks inside a value become a space, so nothing can be injected."""
+    if not headers:
+        return b""
+    lines = [f"{name}: {_LINE_BREAKS.sub(' ', value) if not value.isprintable() else value}\r\n" for name, value in headers.items()]
+    return f"NATS/1.0\r\n{''.join(lines)}\r\n".encode("utf-8", "replace")
+
+
+async def _unheard(_: Msg) -> None:
+    """nats-py wants a coroutine for a callback subscription; `_process_msg` never lets one reach it."""
+
+
+async def connect(
+    options: Mapping[str, Any],
+    *,
+    timeout_s: float = 5.0,
+    on_lost: Callable[[], Awaitable[None]] | None = None,
+    on_back: Callable[[], Awaitable[None]] | None = None,
+) -> Connection:
+    """A Connection that never gives up reconnecting; `options` are nats-py's own.
+
+    The first connection has `timeout_s`: a wrong address is told, not waited for (BrokerUnavailable).
+    """
+    connection = Connection()
+    last: list[Exception] = []
+
+    async def remember(exc: Exception) -> None:  # an error callback that raises would end the subscription it was called for
+        last[:] = [exc]
+
+    settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": 15, **options}
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_back)
+    except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
+        cause = last[0] if last else exc
+        raise BrokerUnavailable(f"no NATS server answers at {options.get('servers')}: {cause or type(cause).__name__}") from exc
+    return connection

@@ -1,0 +1,183 @@
+"""One durable pull consumer, driven: the supervised child that joins puller, desk and gate.
+
+    run = open -> watch (every quarter second: signals, receipts that did not come, heartbeats that did not come)
+               -> drain, in this order: ask for nothing more; hand back what was never begun; let work finish
+                  until the soft deadline; cancel it until the hard one; flush
+
+Two heartbeats missed: ask the server what is true, and pull anew. Four: reconnect, which also revives a reader
+that went deaf. A consumer that is gone is restored by `restore` (topology), or waited for; never a silent stall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from router.delivery.api import JetStream
+from router.delivery.desk import Desk
+from router.delivery.evidence import Evidence
+from router.delivery.gate import Gate
+from router.delivery.lane import Lane
+from router.delivery.pull import Puller
+from router.delivery.settle import Answer
+from router.delivery.starts import Starts
+from router.errors import RouterError
+
+TICK_S = 0.25
+
+
+class Health(Struct, frozen=True):
+    """What readiness asks of a lane."""
+
+    is_pulling: bool
+    is_there: bool  # its stream and its durable
+    paused_for: str | None
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_pulling and self.is_there and self.paused_for is None
+
+    @property
+    def detail(self) -> str:
+        if self.paused_for is not None:
+            return f"paused: {self.paused_for}"
+        if not self.is_there:
+            return "its stream or consumer is missing"
+        return "pulling" if self.is_pulling else "not pulling"
+
+
+class Deadlines(Struct, frozen=True):
+    """Seconds that a drain may take."""
+
+    soft: float = 10.0
+    hard: float = 15.0
+
+
+class Consumer:
+    """A lane on a real durable."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        jetstream: JetStream,
+        *,
+        starts_bucket: str,
+        answer: Answer,
+        restore: Callable[[], Awaitable[bool]],
+        deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
+    ) -> None:
+        self.lane = lane
+        self._jetstream = jetstream
+        self._connection = jetstream.connection
+        self._starts_bucket = starts_bucket
+        self._answer = answer
+        self._restore = restore  # True when stream and consumer are there (again)
+        self._deadlines = deadlines
+        self._is_there = False
+        self._is_troubled = False
+        self._was_connected = True
+        self._checked_at = 0.0
+        self.gate = Gate(self._gate_changed)
+        self.desk: Desk | None = None
+        self.puller: Puller | None = None
+        self.was_clean = True  # of the last drain
+
+    @property
+    def health(self) -> Health:
+        return Health(self.puller is not None and self.puller.is_pulling and self._connection.is_connected, self._is_there, self.gate.cause)
+
+    async def run(self) -> None:
+        """Until cancelled; then it drains and returns."""
+        evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout)
+        await evidence.open()
+        starts = Starts(self._jetstream, evidence, self._starts_bucket)
+        async with asyncio.TaskGroup() as tasks:
+            desk = self.desk = Desk(
+                self.lane,
+                connection=self._connection,
+                evidence=evidence,
+                starts=starts,
+                gate=self.gate,
+                tasks=tasks,
+                answer=self._answer,
+            )
+            puller = self.puller = self._make_puller(desk)
+            ticking = tasks.create_task(self._tick(desk, evidence))
+            try:
+                await puller.open()
+                await self._watch(puller)
+            finally:
+                await self._drain(puller, desk)
+                ticking.cancel()
+        await evidence.close()
+
+    def _make_puller(self, desk: Desk) -> Puller:
+        lane = self.lane
+        return Puller(
+            self._connection,
+            f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{lane.stream}.{lane.durable}",
+            prefetch=lane.pace.prefetch,
+            expires_s=lane.pace.pull_expires,
+            heartbeat_s=lane.pace.heartbeat,
+            deliver=desk.take,
+            room=desk.room,
+            trouble=self._in_trouble,
+        )
+
+    async def _tick(self, desk: Desk, evidence: Evidence) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            desk.tick()
+            evidence.expire()
+
+    async def _watch(self, puller: Puller) -> None:
+        while True:
+            if self._connection.is_connected:
+                await self._look(puller)
+            self._was_connected = self._connection.is_connected
+            await asyncio.sleep(TICK_S)
+
+    async def _look(self, puller: Puller) -> None:
+        now = asyncio.get_running_loop().time()
+        silence = now - puller.state.heard_at if puller.outstanding else 0.0
+        if silence > 4.5 * self.lane.pace.heartbeat:
+            puller.state.heard_at = now
+            await self._connection.force_reconnect()
+        elif not self._was_connected or not self._is_there or self._is_troubled or silence > 2.5 * self.lane.pace.heartbeat:
+            await self._ask_anew(puller, now)
+        else:
+            puller.refill()
+
+    async def _ask_anew(self, puller: Puller, now: float) -> None:
+        if self._was_connected and now - self._checked_at < 2 * TICK_S:
+            return  # not more often: the server has enough to do
+        self._checked_at = now
+        try:
+            self._is_there = await self._restore()
+        except RouterError:
+            self._is_there = False
+            return
+        if self._is_there:
+            self._is_troubled = False
+            puller.reset()
+
+    def _in_trouble(self) -> None:
+        self._is_troubled = True
+
+    def _gate_changed(self, cause: str | None) -> None:
+        if self.puller is not None and self.desk is not None:
+            if cause is not None:
+                self.puller.pause()
+            else:
+                self.desk.begin_waiting()
+                self.puller.resume()
+        self.lane.observer.flow_changed(cause)
+
+    async def _drain(self, puller: Puller, desk: Desk) -> None:
+        desk.stop_taking()
+        await puller.close()
+        self.was_clean = await desk.drain(self._deadlines.soft, self._deadlines.hard)
+        if self._connection.is_connected:
+            await self._connection.flush()

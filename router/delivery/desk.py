@@ -1,0 +1,290 @@
+"""From a delivery to a verdict: when a handler is begun on a message, and what its answer means.
+
+    take --> first delivery -----------------------------------> begin --> judge --> settle
+         \\-> redelivery: its start is written down first -------^
+         \\-> the lane is paused, or every slot is taken: it waits
+
+A handler that returns a value costs no task, future or lock; one that returns an awaitable takes a slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from router.delivery.connection import Connection, Headers
+from router.delivery.evidence import Evidence
+from router.delivery.gate import Gate
+from router.delivery.hands import Hands
+from router.delivery.judge import give_up, judge, nak
+from router.delivery.lane import Lane
+from router.delivery.settle import Answer, Case, Settler
+from router.delivery.starts import Starts
+from router.errors import Poison, RouterError
+from router.message import NO_HEADERS, Message
+from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
+
+INTERNAL = Fault("internal", "the handler failed")
+KILLED = Fault("internal", "started as often as allowed, and never settled: the process died on it")
+REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
+AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
+
+STARTS = "starts"
+
+T = TypeVar("T")
+
+
+class Desk:
+    """The work of one lane. `take` is the only way in."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        *,
+        connection: Connection,
+        evidence: Evidence,
+        starts: Starts,
+        gate: Gate,
+        tasks: asyncio.TaskGroup,
+        answer: Answer,
+    ) -> None:
+        self.lane = lane
+        self.hands = Hands(connection, lane.pace.ack_wait)
+        self.settler = Settler(
+            lane,
+            connection=connection,
+            evidence=evidence,
+            hands=self.hands,
+            gate=gate,
+            tasks=tasks,
+            answer=answer,
+            finished=self._finished,
+            commit_failed=lambda message, exc: self._conclude(message, self._meaning_of(message, exc)),
+        )
+        self._connection = connection
+        self._starts = starts
+        self._gate = gate
+        self._tasks = tasks
+        self._waiting: deque[Message] = deque()  # held, not begun
+        self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
+        self._examiner: asyncio.Task[None] | None = None
+        self._running = 0  # handlers that wait
+        self._sent_away: dict[tuple[int, int], tuple[int, float]] = {}  # NAKed by us: starts spent, when to forget it
+        self._chores: set[asyncio.Task[None]] = set()
+        self._is_draining = False
+        self._now = asyncio.get_running_loop().time
+
+    # -- in: once a message --------------------------------------------------------------------------------------
+
+    def take(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
+        """One delivery. False: it is a redelivery, and nobody here knows why."""
+        part = token.split(".")
+        at = 2 if len(part) == 9 else 4  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
+        message = Message(
+            subject,
+            data,
+            headers or NO_HEADERS,
+            part[at],
+            part[at + 1],
+            int(part[at + 3]),
+            int(part[at + 5]),
+            int(part[at + 2]),
+            token,
+        )
+        if message.deliveries > 1:
+            return self._take_again(message)
+        if self._is_busy:
+            self._take_later(message)
+        else:
+            self._begin(message)
+        return True
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting) or self._running >= self.lane.pace.slots or self._is_draining or not self._gate.is_open
+
+    def _take_later(self, message: Message) -> None:
+        if self._is_draining:
+            self._connection.post(message.token, nak(AT_ONCE))
+        else:
+            self.hands.hold(message)
+            self._waiting.append(message)
+
+    def _take_again(self, message: Message) -> bool:
+        if (held := self.hands.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
+            held.token = message.token
+            return True
+        if self._is_draining:
+            self._connection.post(message.token, nak(AT_ONCE))
+            return True
+        self.hands.hold(message)
+        if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
+            self._chore(self._begin_again(message, known[0]))
+            return True
+        self.lane.observer.timed_out(message)
+        self._suspects.append(message)
+        if self._examiner is None:
+            self._examiner = self._chore(self._examine())
+        return False
+
+    def room(self) -> int:
+        """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
+        prefetch = self.lane.pace.prefetch
+        return prefetch - len(self.hands) - max(0, len(self._sent_away) - self.lane.pace.max_delayed)
+
+    # -- begin ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, message: Message) -> None:
+        try:
+            outcome = self.lane.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
+        except Exception as exc:  # whatever a handler raises is an outcome too
+            outcome = self._meaning_of(message, exc)
+        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.hands:
+            self.settler.settle_plain(message, outcome)
+        elif isinstance(outcome, Awaitable):
+            self._running += 1
+            self.hands.hold(message).task = self._tasks.create_task(self._await_outcome(message, outcome))
+        else:
+            self._conclude(message, outcome)
+
+    def _is_allowed(self, message: Message) -> bool:
+        return self.lane.is_allowed is None or self.lane.is_allowed(message.subject)
+
+    async def _await_outcome(self, message: Message, awaited: Awaitable[Outcome]) -> None:
+        outcome: Outcome
+        try:
+            async with asyncio.timeout(self.lane.pace.handler_timeout):
+                outcome = await awaited
+        except asyncio.CancelledError:
+            self._send_back(message)
+            raise
+        except Exception as exc:  # as above
+            outcome = self._meaning_of(message, exc)
+        finally:
+            self._running -= 1
+        self._conclude(message, outcome)
+
+    async def _examine(self) -> None:
+        """One suspect at a time, so that one that kills the process takes no neighbours along."""
+        while self._suspects:
+            await self._gate.wait()
+            message = self._suspects[0]
+            starts = await self._insist(lambda message=message: self._write_down(message))  # type: ignore[misc]
+            self._suspects.popleft()
+            if starts > self.lane.pace.max_attempts:
+                self.settler.settle(Case(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
+                continue
+            self._begin(replace(message, starts=starts))
+            if (held := self.hands.find(message)) is not None and held.task is not None:
+                await asyncio.wait([held.task])
+        self._examiner = None
+
+    async def _write_down(self, message: Message) -> int:
+        """Which start this one is; attempts + 1, and nothing written, when there must be none."""
+        marks = await self._starts.marks(message)
+        if marks < self.lane.pace.max_attempts - 1:
+            await self._starts.mark(message, marks + 1)
+        return marks + 2
+
+    async def _begin_again(self, message: Message, starts: int) -> None:
+        """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
+        try:
+            await self._gate.wait()
+            await self._insist(lambda: self._starts.mark(message, starts))
+        except asyncio.CancelledError:
+            self._send_back(message)
+            raise
+        self._begin(replace(message, starts=starts + 1))
+
+    async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Until the bucket of starts takes it; the lane is paused meanwhile."""
+        while True:
+            try:
+                result = await attempt()
+            except RouterError as exc:
+                self._gate.close(STARTS, f"a start cannot be written down: {exc}")
+                await asyncio.sleep(self.lane.pace.store_retry)
+            else:
+                self._gate.open(STARTS)
+                return result
+
+    def _chore(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Work of our own that a drain cuts off."""
+        task = self._tasks.create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+        return task
+
+    # -- what came of it -----------------------------------------------------------------------------------------
+
+    def _meaning_of(self, message: Message, exc: Exception) -> Outcome:
+        """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
+        if isinstance(exc, Poison):
+            return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR)
+        self.lane.observer.alarmed(message, exc)
+        return Retry(INTERNAL)
+
+    def _conclude(self, message: Message, outcome: Outcome) -> None:
+        self.settler.settle(Case(message, outcome, judge(self.lane, message, outcome)))
+
+    def _finished(self, case: Case) -> None:
+        message = case.message
+        if case.verdict.is_final:
+            if message.deliveries > 1:
+                self._starts.forget(self._connection, message)
+        elif isinstance(case.outcome, Retry):
+            spent = message.starts if case.outcome.spends else message.starts - 1
+            self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self.lane.pace.ack_wait)
+        self.begin_waiting()
+
+    def begin_waiting(self) -> None:
+        """Begin what waits, while there are slots and the gate is open."""
+        while self._waiting and self._gate.is_open and self._running < self.lane.pace.slots:
+            self._begin(self._waiting.popleft())
+
+    # -- time, and the end ---------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Called by the lane's timer."""
+        self.hands.signal()
+        now = self._now()
+        while self._sent_away and next(iter(self._sent_away.values()))[1] < now:
+            del self._sent_away[next(iter(self._sent_away))]  # another instance has it
+
+    def stop_taking(self) -> None:
+        """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
+        self._is_draining = True
+        for chore in self._chores:
+            chore.cancel()
+        for message in (*self._waiting, *self._suspects):
+            self._send_back(message)
+        self._waiting.clear()
+        self._suspects.clear()
+
+    async def drain(self, soft_s: float, hard_s: float) -> bool:
+        """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
+        await self._until_empty(soft_s)
+        is_clean = not len(self.hands)
+        self.settler.stop()
+        for task in [held.task for held in self.hands if held.task is not None]:
+            task.cancel()
+        await self._until_empty(hard_s - soft_s)
+        for held in self.hands:
+            self._send_back(held.message)
+        return is_clean
+
+    async def _until_empty(self, seconds: float) -> None:
+        until = self._now() + seconds
+        while len(self.hands) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
+            await asyncio.sleep(0.01)
+
+    def _send_back(self, message: Message) -> None:
+        self._connection.post(self.hands.let_go(message), nak(AT_ONCE))
+
+
+def _is_plain(done: Done) -> bool:
+    return not done.effects and done.commit is None

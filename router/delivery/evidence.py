@@ -1,0 +1,163 @@
+"""The PubAck window: effects go out, and their receipts come back by callback.
+
+Waiting for PubAcks one by one gives 5 k/s, with a future each 23 k/s, by callback in one window 39 k/s
+(DURABILITY §3). Effects of many messages share the window; each bundle is told once, when its last receipt
+is in or the first refusal is. Storing a bundle again is harmless: ids are deterministic.
+
+    store(effects, told)  ->  HPUB with our inbox as reply  ->  PubAck  ->  told(receipts | NotStored)
+
+A receipt marked duplicate is no evidence for a dead letter whose first copy is gone (a replay removes it, the
+server's memory of its id stays): then it is stored again under an id of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.delivery.api import JetStream
+from router.delivery.connection import Headers, head_of
+from router.errors import RouterError
+from router.message import Effect
+from router.outcome import Receipt
+
+Receipts = tuple[Receipt, ...]
+
+
+class NotStored(Struct, frozen=True):
+    """Why an effect could not be stored: the broker's error number, 0 when it did not answer."""
+
+    subject: str
+    err_code: int
+    cause: str
+
+
+Told = Callable[[Receipts | NotStored], None]
+
+
+class Bundle:
+    """The effects of one message, waiting for their receipts."""
+
+    __slots__ = ("receipts", "told", "waiting")
+
+    def __init__(self, count: int, told: Told) -> None:
+        self.waiting = count  # 0 = told already
+        self.receipts: list[Receipt | None] = [None] * count
+        self.told = told
+
+
+class Claim(Struct):
+    """One effect on its way: its bundle, its place in it, and when it is given up (steady seconds)."""
+
+    bundle: Bundle
+    place: int
+    effect: Effect
+    until: float
+
+
+class Evidence:
+    """One window for one connection."""
+
+    def __init__(self, jetstream: JetStream, timeout_s: float = 5.0) -> None:
+        self._jetstream = jetstream
+        self._connection = connection = jetstream.connection
+        self._timeout_s = timeout_s
+        self._inbox = connection.new_inbox() + "."
+        self._claims: dict[str, Claim] = {}  # by inbox, oldest first
+        self._checks: set[asyncio.Task[None]] = set()
+        self._count = 0
+        self._sid = 0
+        self._now = asyncio.get_running_loop().time
+
+    async def open(self) -> None:
+        self._sid = await self._connection.attend(self._inbox + "*", self._heard)
+
+    async def close(self) -> None:
+        await self._connection.leave(self._sid)
+
+    @property
+    def pending(self) -> int:
+        return len(self._claims)
+
+    def store(self, effects: Sequence[Effect], told: Told) -> None:
+        """Publish effects; `told` hears of them once, later, never from inside this call."""
+        bundle = Bundle(len(effects), told)
+        until = self._now() + self._timeout_s
+        for place, effect in enumerate(effects):
+            self._publish(Claim(bundle, place, effect, until))
+
+    def _publish(self, claim: Claim) -> None:
+        effect = claim.effect
+        self._count += 1
+        inbox = f"{self._inbox}{self._count}"
+        self._claims[inbox] = claim
+        self._connection.post(effect.subject, effect.data, inbox, head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
+
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+        """The same for who may wait: retries after a pause, and commands."""
+        future: asyncio.Future[Receipts | NotStored] = asyncio.get_running_loop().create_future()
+        self.store(effects, lambda result: None if future.done() else future.set_result(result))
+        return await future
+
+    def expire(self) -> None:
+        """Called by a timer: what had no receipt in time was not stored, as far as we know."""
+        now = self._now()
+        while self._claims:
+            inbox, claim = next(iter(self._claims.items()))
+            if claim.until > now:
+                return
+            del self._claims[inbox]
+            self._refuse(claim, 0, "no receipt in time")
+
+    def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        claim = self._claims.pop(subject, None)
+        if claim is None:
+            return
+        if not data:
+            self._refuse(claim, 0, "no stream takes this subject" if headers and headers.get("Status") == "503" else "an empty receipt")
+            return
+        try:
+            ack = orjson.loads(data)
+            receipt = Receipt(claim.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False)) if "error" not in ack else None
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            self._refuse(claim, 0, "the receipt cannot be read")
+            return
+        if receipt is None:
+            self._refuse(claim, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
+        elif receipt.is_duplicate and claim.effect.is_letter:
+            check = asyncio.get_running_loop().create_task(self._check_letter(claim, receipt))
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
+        else:
+            self._accept(claim, receipt)
+
+    async def _check_letter(self, claim: Claim, receipt: Receipt) -> None:
+        try:
+            found = await self._jetstream.message(receipt.stream, receipt.sequence)
+        except RouterError as exc:
+            self._refuse(claim, 0, exc.code)
+            return
+        if found is not None and found.headers.get("Nats-Msg-Id") == receipt.id:
+            self._accept(claim, receipt)
+        else:
+            again = replace(claim.effect, id=f"{claim.effect.id}:{receipt.sequence}", is_letter=False)
+            self._publish(Claim(claim.bundle, claim.place, again, self._now() + self._timeout_s))
+
+    def _accept(self, claim: Claim, receipt: Receipt) -> None:
+        bundle = claim.bundle
+        if not bundle.waiting:
+            return
+        bundle.receipts[claim.place] = receipt
+        bundle.waiting -= 1
+        if not bundle.waiting:
+            bundle.told(tuple(r for r in bundle.receipts if r is not None))
+
+    def _refuse(self, claim: Claim, err_code: int, cause: str) -> None:
+        bundle = claim.bundle
+        if bundle.waiting:
+            bundle.waiting = 0
+            bundle.told(NotStored(claim.effect.subject, err_code, cause))

@@ -1,0 +1,64 @@
+"""What this process holds of one durable, and keeps alive: one timer for all in-progress signals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from router.delivery.connection import Connection
+from router.delivery.lane import IN_PROGRESS
+from router.message import Message
+
+
+class Held(Struct):
+    """One message in hand. `token` is the newest delivery's; an older one settles the same message."""
+
+    message: Message
+    token: str
+    signal_at: float  # steady seconds of the next in-progress signal
+    task: asyncio.Task[None] | None = None  # its handler, when that waits
+
+
+class Hands:
+    """The messages in hand, by stream position. A re-created stream counts from 1 again, so its time is part of the key."""
+
+    def __init__(self, connection: Connection, ack_wait_s: float) -> None:
+        self._connection = connection
+        self._signal_s = ack_wait_s / 3
+        self._held: dict[tuple[int, int], Held] = {}
+        self._now = asyncio.get_running_loop().time
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __contains__(self, message: Message) -> bool:
+        return (message.sequence, message.stored_ns) in self._held
+
+    def __iter__(self) -> Iterator[Held]:
+        return iter(list(self._held.values()))
+
+    def find(self, message: Message) -> Held | None:
+        return self._held.get((message.sequence, message.stored_ns))
+
+    def hold(self, message: Message) -> Held:
+        """Take a message in hand; one that is held already stays as it is."""
+        key = (message.sequence, message.stored_ns)
+        held = self._held.get(key)
+        if held is None:
+            held = self._held[key] = Held(message, message.token, self._now() + self._signal_s)
+        return held
+
+    def let_go(self, message: Message) -> str:
+        """Out of hand; returns the token that settles it."""
+        held = self._held.pop((message.sequence, message.stored_ns), None)
+        return held.token if held is not None else message.token
+
+    def signal(self) -> None:
+        """Tell the server that we are still at it, for whatever is due: also for what waits in the prefetch."""
+        now = self._now()
+        for held in self._held.values():
+            if held.signal_at <= now:
+                held.signal_at = now + self._signal_s
+                self._connection.post(held.token, IN_PROGRESS)

@@ -1,0 +1,64 @@
+"""From an outcome to exactly one stamp: pure, and the only place that counts attempts.
+
+Done   -> effects, reply                       +ACK
+Retry  -> nothing, or the letter if it was the last allowed start     -NAK, or the last word
+Dead   -> the letter                           the lane's last word
+Hold   -> nothing                              no stamp: ack_wait speaks
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec import Struct
+
+from router.backoff import delay_after
+from router.delivery.lane import ACK, Lane
+from router.message import Effect, Message, Reply
+from router.outcome import MAXDELIVER_EXHAUSTED, Commit, Dead, Done, Fault, Hold, Outcome, Retry
+
+
+class Verdict(Struct, frozen=True):
+    """What is to be done, in this order and no other: effects stored, commit, reply, stamp."""
+
+    effects: tuple[Effect, ...]
+    reply: Reply | None
+    commit: Commit | None
+    stamp: bytes | None
+    is_final: bool  # nothing more will come of this message
+
+
+def judge(lane: Lane, message: Message, outcome: Outcome) -> Verdict:
+    """The stamp for one outcome of one start (CONTRACTS §5)."""
+    match outcome:
+        case Done(effects, reply, commit):
+            return Verdict(effects, reply, commit, ACK, True)
+        case Retry(fault, _, spends) if spends and message.starts >= lane.pace.max_attempts:
+            # Evidence before the stamp: the letter is an effect like any other, so if it cannot
+            # be stored nothing is stamped and JetStream delivers again.
+            return give_up(lane, message, fault)
+        case Retry(_, delay):
+            wait = delay if delay is not None else delay_after(message.starts, lane.pace.backoff)
+            return Verdict((), None, None, nak(wait), False)
+        case Dead(fault, reason, reply, commit):
+            return Verdict(_letter(lane, message, reason, fault), reply or lane.apology(message, fault), commit, lane.last_word, True)
+        case Hold():
+            return Verdict((), None, None, None, False)
+        case _:
+            assert_never(outcome)
+
+
+def give_up(lane: Lane, message: Message, fault: Fault) -> Verdict:
+    """It was started as often as allowed: a letter, an apology, the last word."""
+    letter = _letter(lane, message, MAXDELIVER_EXHAUSTED, fault)
+    return Verdict(letter, lane.apology(message, fault), None, lane.last_word, True)
+
+
+def nak(delay_s: float) -> bytes:
+    """A NAK that asks for redelivery after `delay_s`; the server's floor is 10 ms."""
+    return b'-NAK {"delay": %d}' % max(10_000_000, int(delay_s * 1e9))
+
+
+def _letter(lane: Lane, message: Message, reason: str, fault: Fault) -> tuple[Effect, ...]:
+    letter = lane.letter(message, reason, fault)
+    return (letter,) if letter is not None else ()

@@ -1,0 +1,80 @@
+"""A lane: all the meaning that delivery is handed for one durable consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.message import Effect, Message, Reply
+from router.outcome import Fault, Handler, Outcome
+
+ACK = b"+ACK"
+IN_PROGRESS = b"+WPI"
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How a durable is driven. Durations are seconds."""
+
+    max_attempts: int = 3
+    backoff: tuple[float, ...] = (1.0, 2.0, 4.0)
+    ack_wait: float = 30.0  # the server's; in-progress signals go out at a third of it
+    prefetch: int = 512  # messages asked for and not yet started, at most
+    max_delayed: int = 5000  # messages sent away for a while, at most: they count against the server's max_ack_pending
+    slots: int = 64  # handlers that wait (awaitables) at once
+    handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
+    pull_expires: float = 30.0
+    heartbeat: float = 5.0  # at most half of pull_expires; two missed = ask again, four = reconnect
+    evidence_timeout: float = 5.0
+    store_retry: float = 1.0  # while the lane is paused, how often storing is tried again
+
+
+class Observer(Protocol):
+    """Who counts and logs what a lane does. Called on the loop, `settled` once a message: it must be quick and never raise."""
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        """After the stamp. A Retry that is final was its last; a letter stands in its place."""
+
+    def timed_out(self, message: Message) -> None:
+        """It was delivered again, and nobody here asked for that."""
+
+    def letter_refused(self, message: Message, cause: str) -> None:
+        """A dead letter could not be stored; the lane is about to pause."""
+
+    def flow_changed(self, cause: str | None) -> None:
+        """The lane paused for a cause, or (None) flows again."""
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        """A handler raised what nobody had foreseen."""
+
+
+class Silent:
+    """An observer that looks away."""
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
+
+    def timed_out(self, message: Message) -> None: ...
+
+    def letter_refused(self, message: Message, cause: str) -> None: ...
+
+    def flow_changed(self, cause: str | None) -> None: ...
+
+    def alarmed(self, message: Message, exc: BaseException) -> None: ...
+
+
+SILENT: Observer = Silent()
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """One durable and what its messages mean. `last_word` is said after a letter: +ACK (BeamLine) or +TERM (SR, MeshForge)."""
+
+    stream: str
+    durable: str
+    pace: Pace
+    handle: Handler
+    letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
+    apology: Callable[[Message, Fault], Reply | None]  # what a requester hears when we give up
+    last_word: bytes = ACK
+    is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
+    observer: Observer = SILENT

@@ -1,0 +1,50 @@
+"""The plain listener on a request subject: no queue group, only to learn who asked (CONTRACTS §4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from router.delivery.answers import Answers
+from router.delivery.api import JetStream
+from router.errors import RouterError
+
+TICK_S = 0.05
+NOTHING_YET = 2**63  # no sequence is above it: nobody's inbox can be expected
+
+
+class Listener:
+    """A supervised child that keeps the listener subscribed, and knows from which sequence on it hears everything."""
+
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, answers: Answers) -> None:
+        self._jetstream = jetstream
+        self._stream = stream
+        self._subject = subject
+        self._answers = answers
+
+    async def run(self) -> None:
+        connection = self._jetstream.connection
+        self._answers.listens_from(NOTHING_YET)
+        sid = await connection.attend(self._subject, self._answers.hear)
+        knows = False
+        try:
+            while True:
+                if not connection.is_connected:
+                    self._answers.listens_from(NOTHING_YET)
+                    knows = False
+                elif not knows:
+                    knows = await self._learn()
+                self._answers.tick()
+                await asyncio.sleep(TICK_S)
+        finally:
+            await connection.leave(sid)
+
+    async def _learn(self) -> bool:
+        try:
+            await self._jetstream.connection.flush()  # the server knows our subscription when it answers this
+            info = await self._jetstream.stream(self._stream)
+        except (RouterError, OSError):
+            return False
+        if info is None:
+            return False
+        self._answers.listens_from(info["state"]["last_seq"])
+        return True

@@ -1,0 +1,134 @@
+"""Pulling from one durable: how much is asked for, when, and what the server's status frames say.
+
+One long-lived inbox. Messages arrive on it under their own subject, status frames under the inbox's: that
+alone tells them apart, for a client may send a header `Status: 404`. The window starts at 1, doubles while
+first deliveries come, and falls to 1 when a redelivery does, so a message that kills its handler takes no
+neighbours along.
+
+    room (free places) --refill--> MSG.NEXT {batch, expires, idle_heartbeat} --> deliver(...) / status
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import orjson
+from msgspec import Struct
+
+from router.delivery.connection import Connection, Headers
+
+Deliver = Callable[[str, str, bytes, Headers | None], bool]  # False: a redelivery that nobody here knows the reason of
+
+
+class PullState(Struct):
+    """What an operator may ask: plain figures, written by the puller only."""
+
+    requests: int = 0
+    heard_at: float = 0.0  # steady seconds of the last frame of any kind
+    resets: int = 0
+
+
+class Puller:
+    """The pull protocol for one durable on one connection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        next_subject: str,
+        *,
+        prefetch: int,
+        expires_s: float,
+        heartbeat_s: float,
+        deliver: Deliver,
+        room: Callable[[], int],
+        trouble: Callable[[], None],
+    ) -> None:
+        self._connection = connection
+        self._next_subject = next_subject
+        self._inbox = connection.new_inbox()
+        self._expires_ns = int(expires_s * 1e9)
+        self._heartbeat_ns = int(heartbeat_s * 1e9)
+        self._prefetch = prefetch
+        self._deliver = deliver
+        self._room = room
+        self._trouble = trouble
+        self._generation = 0
+        self._sid = 0
+        self._now = asyncio.get_running_loop().time
+        self.state = PullState()
+        self.window = 1
+        self.outstanding = 0  # asked for, not yet delivered
+        self._low = 0  # ask again when outstanding is at or below this
+        self.is_pulling = False
+
+    async def open(self) -> None:
+        self._sid = await self._connection.attend(f"{self._inbox}.*", self._heard)
+        self.state.heard_at = self._now()
+        self.is_pulling = True
+        self.refill()
+
+    def pause(self) -> None:
+        """Ask for nothing more; what was asked for still arrives."""
+        self.is_pulling = False
+
+    def resume(self) -> None:
+        self.is_pulling = True
+        self.refill()
+
+    async def close(self) -> None:
+        """Take the open requests back; what the server had sent by then has been delivered when this returns."""
+        self.is_pulling = False
+        await self._connection.leave(self._sid)
+
+    def reset(self) -> None:
+        """Forget what is outstanding (heartbeats missed, reconnected) and ask anew from a window of 1."""
+        self._generation += 1
+        self.state.resets += 1
+        self.state.heard_at = self._now()
+        self.outstanding = 0
+        self.window = 1
+        self.refill()
+
+    def refill(self) -> None:
+        """Ask for what there is room for, once half of the window has come."""
+        if self.outstanding > self._low or not self.is_pulling or not self._connection.is_connected:
+            return
+        batch = min(self.window, self._room()) - self.outstanding
+        if batch <= 0:
+            return
+        self.outstanding += batch
+        self._low = self.window // 2
+        self.window = min(self.window * 2, self._prefetch)
+        self.state.requests += 1
+        request = orjson.dumps({"batch": batch, "expires": self._expires_ns, "idle_heartbeat": self._heartbeat_ns})
+        self._connection.post(self._next_subject, request, f"{self._inbox}.{self._generation}")
+
+    # -- hot path: once a message -----------------------------------------------------------------------
+
+    def _heard(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self.state.heard_at = self._now()
+        if subject.startswith(self._inbox):
+            self._status(subject, headers or {})
+            return
+        if self.outstanding:
+            self.outstanding -= 1
+        if not self._deliver(subject, reply, data, headers):
+            self.window, self._low = 1, 0
+        if self.outstanding <= self._low:
+            self.refill()
+
+    # -- status frames ------------------------------------------------------------------------------------
+
+    def _status(self, subject: str, headers: Headers) -> None:
+        status = headers.get("Status", "")
+        if status == "100" or not subject.endswith(f".{self._generation}"):
+            return  # a heartbeat, or the end of a request that is forgotten already
+        undelivered = headers.get("Nats-Pending-Messages", "")
+        self.outstanding -= min(self.outstanding, int(undelivered) if undelivered.isdigit() else self.outstanding)
+        if status in ("408", "404"):
+            self.refill()
+        else:
+            # 409 has many causes (deleted, a new leader, a shutdown), told apart by text only, and a deleted consumer
+            # is said once, then never again, even after it is re-created: whoever watches asks the server what is true.
+            self._trouble()

@@ -1,0 +1,221 @@
+"""Who asked: joins the answers of requests decided from the stream with the inboxes heard on the subject.
+
+A stream stores the payload, not the requester's inbox. So a listener hears every request as it passes (core NATS,
+no queue group) and `ask`s here; the decision `answer`s here. Either half may come first. They are matched by a
+64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (CONTRACTS §4).
+
+    ask, then answer     the inbox is kept up to 10 s; most belong to other instances, so full is never a refusal
+    answer, then ask     kept 250 ms, then it is nobody's: it goes to the reply subject
+    ask again            with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
+
+With an id everything hangs on the id, because the stream dedupes by the id alone: the same id with other bytes
+is dropped as well, and is told so. Pure: time comes in as an argument, sending goes out through `send`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+Send = Callable[[str, bytes], None]  # inbox, data
+Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
+Spot = str | int  # where the halves meet: the Nats-Msg-Id, or the hash when there is none
+
+SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
+
+
+class Question(Struct, frozen=True):
+    """What both halves know of a request."""
+
+    msg_id: str | None
+    tenant: str | None
+    data: bytes
+
+
+class Waiting(Struct):
+    """An answer that nobody has asked for yet."""
+
+    key: int
+    data: bytes
+    until: float
+    unclaimed: Callable[[], None]
+
+
+class Answered(Struct):
+    """What was answered to an id, for as long as the stream drops it."""
+
+    key: int
+    data: bytes
+    at: float
+    to: str | None = None  # the inbox that the request named itself, and that has its answer
+
+
+class Rendezvous:
+    """Inboxes and answers of one subject on one instance. All times are steady seconds."""
+
+    def __init__(
+        self,
+        send: Send,
+        conflict: Callable[[str], bytes],
+        *,
+        dedupe_window_s: float,
+        inbox_wait_s: float = 0.25,
+        keep_s: float = 10.0,
+        capacity: int = 100_000,
+    ) -> None:
+        self._send = send
+        self._conflict = conflict  # the answer to "this id came with other bytes"
+        self._span = dedupe_window_s + 0.12
+        self._wait_s = inbox_wait_s
+        self._keep_s = keep_s
+        self._capacity = capacity
+        self._young: dict[Spot, list[Asked]] = {}
+        self._old: dict[Spot, list[Asked]] = {}
+        self._turned_at = 0.0
+        self._waiting: dict[Spot, deque[Waiting]] = {}
+        self._answered: dict[str, Answered] = {}  # by id, oldest first
+        self._silent: dict[int, float] = {}  # id-less keys -> when answered, oldest first
+
+    @property
+    def pending(self) -> int:
+        """Inboxes that nobody has answered here: most of them other instances did."""
+        return len(self._young) + len(self._old)
+
+    # -- the two halves: once a message each ---------------------------------------------------------------
+
+    def ask(self, question: Question, inbox: str, now: float) -> None:
+        """An inbox was heard with these bytes."""
+        msg_id, key = question.msg_id, _key_of(question)
+        spot = key if msg_id is None else msg_id
+        if self._waiting and spot in self._waiting:
+            self._claim(question, key, inbox, now)
+            return
+        if msg_id is not None and (known := self._answered.get(msg_id)) is not None and now - known.at <= self._span:
+            if inbox != known.to:
+                self._send(inbox, known.data if known.key == key else self._conflict(msg_id))
+            return
+        asked = self._young.get(spot)
+        if asked is not None:
+            asked.append((inbox, key, now))
+            return
+        if len(self._young) >= self._capacity:
+            self._turn(now)
+        self._young[spot] = [(inbox, key, now)]
+
+    def answer(self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float) -> None:
+        """Send an answer to the inboxes that asked for it; `unclaimed` is called when there is none.
+
+        `may_wait` False: none can be expected (a redelivery, or stored before this listener was there).
+        """
+        msg_id, key = question.msg_id, _key_of(question)
+        spot = key if msg_id is None else msg_id
+        if msg_id is not None:
+            self._answered.pop(msg_id, None)
+            self._answered[msg_id] = Answered(key, data, now)
+        asked = self._heard_of(spot)
+        if msg_id is None:
+            for inbox, _, _ in asked:
+                self._send(inbox, data)
+            is_claimed = bool(asked)
+            if is_claimed:
+                self._hush(key, now)
+        elif len(asked) == 1 and asked[0][1] == key:  # nearly always
+            self._send(asked[0][0], data)
+            is_claimed = True
+        else:
+            is_claimed = self._share(asked, key, question, data)
+        if is_claimed:
+            return
+        if may_wait:
+            self._waiting.setdefault(spot, deque()).append(Waiting(key, data, now + self._wait_s, unclaimed))
+        elif key not in self._silent:
+            unclaimed()
+
+    def answer_named(self, question: Question, data: bytes, to: str, now: float) -> None:
+        """The request named its inbox itself (`Reply-To`): it is served, and others of the same id with it."""
+        self._send(to, data)
+        msg_id, key = question.msg_id, _key_of(question)
+        if msg_id is None:
+            return
+        self._answered.pop(msg_id, None)
+        self._answered[msg_id] = Answered(key, data, now, to)
+        others = [one for one in self._heard_of(msg_id) if one[0] != to]
+        if others:
+            self._share([*others, (to, key, now)], key, question, data, served=to)
+
+    # -- time ------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Called some twenty times a second: ends waits, forgets answers, turns the generations."""
+        if self._waiting:
+            self._end_waits(now)
+        while self._answered and next(iter(self._answered.values())).at < now - self._span:
+            del self._answered[next(iter(self._answered))]
+        while self._silent and next(iter(self._silent.values())) < now - SILENCE_S:
+            del self._silent[next(iter(self._silent))]
+        if now - self._turned_at >= self._keep_s / 2:
+            self._turn(now)
+
+    # -- helpers ---------------------------------------------------------------------------------------------
+
+    def _heard_of(self, spot: Spot) -> list[Asked]:
+        asked = self._young.pop(spot, None)
+        if self._old and (older := self._old.pop(spot, None)) is not None:
+            asked = older + asked if asked is not None else older
+        return asked or []
+
+    def _share(self, asked: list[Asked], key: int, question: Question, data: bytes, served: str | None = None) -> bool:
+        """One stored copy's answer among all inboxes of its id.
+
+        Only those within `span` of its newest inbox asked for this copy: older ones had, and lost, another
+        instance's; inboxes with other bytes were dropped by the stream if they are as near.
+        """
+        newest = max((at for _, hashed, at in asked if hashed == key), default=None)
+        if newest is None:
+            self._keep(question.msg_id, asked)
+            return False
+        for inbox, hashed, at in asked:
+            if abs(newest - at) <= self._span and inbox != served:
+                self._send(inbox, data if hashed == key else self._conflict(question.msg_id or ""))
+        self._keep(question.msg_id, (one for one in asked if one[2] - newest > self._span))
+        return True
+
+    def _keep(self, msg_id: str | None, asked: Iterable[Asked]) -> None:
+        if msg_id is not None and (left := list(asked)):
+            self._young[msg_id] = left
+
+    def _claim(self, question: Question, key: int, inbox: str, now: float) -> None:
+        spot = key if question.msg_id is None else question.msg_id
+        waiting = self._waiting[spot]
+        if question.msg_id is not None and waiting[0].key != key:
+            self._send(inbox, self._conflict(question.msg_id))
+            return
+        self._send(inbox, waiting.popleft().data)
+        if question.msg_id is None:
+            self._hush(key, now)
+        if not waiting:
+            del self._waiting[spot]
+
+    def _end_waits(self, now: float) -> None:
+        for spot in [spot for spot, waiting in self._waiting.items() if waiting[0].until <= now]:
+            waiting = self._waiting[spot]
+            while waiting and waiting[0].until <= now:
+                ended = waiting.popleft()
+                if spot not in self._silent:
+                    ended.unclaimed()
+            if not waiting:
+                del self._waiting[spot]
+
+    def _hush(self, key: int, now: float) -> None:
+        self._silent.pop(key, None)
+        self._silent[key] = now
+
+    def _turn(self, now: float) -> None:
+        self._old, self._young, self._turned_at = self._young, {}, now
+
+
+def _key_of(question: Question) -> int:
+    """Both halves are computed in this process, so Python's own hash serves."""
+    return hash((question.msg_id, question.tenant, question.data))

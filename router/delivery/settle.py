@@ -1,0 +1,137 @@
+"""Settling knows one order and only one: effects stored, commit, reply, stamp.
+
+If the evidence cannot be stored, the lane's gate closes, what is held stays held and is kept alive, and storing
+is tried again until it works; then the gate opens and everything that was stuck goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from router.delivery.connection import Connection
+from router.delivery.evidence import Evidence, NotStored, Receipts
+from router.delivery.gate import Gate
+from router.delivery.hands import Hands
+from router.delivery.judge import Verdict
+from router.delivery.lane import ACK, Lane
+from router.message import Message, Reply
+from router.outcome import Commit, Done, Outcome
+
+EVIDENCE = "evidence"
+
+Answer = Callable[[Message, Reply], None]
+
+
+class Case(Struct, frozen=True):
+    """A judged message on its way to its stamp."""
+
+    message: Message
+    outcome: Outcome
+    verdict: Verdict
+
+
+class Settler:
+    """From verdicts to stamps for one lane."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        *,
+        connection: Connection,
+        evidence: Evidence,
+        hands: Hands,
+        gate: Gate,
+        tasks: asyncio.TaskGroup,
+        answer: Answer,
+        finished: Callable[[Case], None],
+        commit_failed: Callable[[Message, Exception], None],
+    ) -> None:
+        self._lane = lane
+        self._connection = connection
+        self._evidence = evidence
+        self._hands = hands
+        self._gate = gate
+        self._tasks = tasks
+        self._answer = answer
+        self._finished = finished
+        self._commit_failed = commit_failed
+        self._observer = lane.observer
+        self._stuck: deque[Case] = deque()
+        self._mender: asyncio.Task[None] | None = None
+
+    def settle_plain(self, message: Message, done: Done) -> None:
+        """The fast path: a Done that stores nothing, of a message that is not held; the same order, no verdict object."""
+        if done.reply is not None:
+            self._answer(message, done.reply)
+        self._connection.post(message.token, ACK)
+        self._observer.settled(message, done, True)
+
+    def settle(self, case: Case) -> None:
+        if case.verdict.effects:
+            self._hands.hold(case.message)
+            self._evidence.store(case.verdict.effects, lambda result: self._told(case, result))
+        else:
+            self._stored(case, ())
+
+    def _told(self, case: Case, result: Receipts | NotStored) -> None:
+        if isinstance(result, NotStored):
+            self._stick(case, result)
+        else:
+            self._stored(case, result)
+
+    def _stored(self, case: Case, receipts: Receipts) -> None:
+        if case.verdict.commit is None:
+            self._finish(case)
+        else:
+            self._hands.hold(case.message)
+            self._tasks.create_task(self._commit(case, case.verdict.commit, receipts))
+
+    async def _commit(self, case: Case, commit: Commit, receipts: Receipts) -> None:
+        try:
+            await commit(receipts)
+        except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
+            self._commit_failed(case.message, exc)
+        else:
+            self._finish(case)
+
+    def _finish(self, case: Case) -> None:
+        message, verdict = case.message, case.verdict
+        token = self._hands.let_go(message)
+        if verdict.reply is not None:
+            self._answer(message, verdict.reply)
+        if verdict.stamp is not None:
+            self._connection.post(token, verdict.stamp)
+        self._finished(case)
+        self._observer.settled(message, case.outcome, verdict.is_final)
+
+    def _stick(self, case: Case, refusal: NotStored) -> None:
+        self._stuck.append(case)
+        if any(effect.is_letter for effect in case.verdict.effects):
+            self._observer.letter_refused(case.message, refusal.cause)
+        self._gate.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
+        if self._mender is None:
+            self._mender = self._tasks.create_task(self._mend())
+
+    async def _mend(self) -> None:
+        """Try the first one again until it is stored; then all the others at once."""
+        while True:
+            await asyncio.sleep(self._lane.pace.store_retry)
+            result = await self._evidence.stored(self._stuck[0].verdict.effects)
+            if not isinstance(result, NotStored):
+                break
+        first, *others = self._stuck
+        self._stuck.clear()
+        self._mender = None
+        self._gate.open(EVIDENCE)
+        self._stored(first, result)
+        for case in others:
+            self.settle(case)
+
+    def stop(self) -> None:
+        """The end: what is stuck is left to whoever pulls it next."""
+        if self._mender is not None:
+            self._mender.cancel()

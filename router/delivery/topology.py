@@ -1,0 +1,186 @@
+"""Streams, consumers and buckets as declared; what a server has of them; what is missing or has drifted.
+
+Only what is declared is compared, so a server's own defaults are never drift. Nothing is changed silently:
+`create` makes what is missing, `apply` (a command) also brings back what has drifted, `check` only looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from router.delivery.api import JetStream, Json
+from router.errors import BrokerRefused
+
+NANOS = 1_000_000_000
+MISSING = "missing"
+DRIFTED = "drifted"
+
+
+class StreamSpec(Struct, frozen=True, kw_only=True):
+    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: CONTRACTS §1."""
+
+    name: str
+    subjects: tuple[str, ...]
+    max_age: float = 0.0
+    max_bytes: int = -1
+    discard: str = "old"
+    duplicate_window: float = 120.0
+    retention: str = "limits"
+    replicas: int = 1
+    no_ack: bool = False
+    allow_direct: bool = True
+    max_per_subject: int = -1
+    allow_rollup: bool = False
+
+    def to_json(self) -> Json:
+        window = min(self.duplicate_window, self.max_age) if self.max_age else self.duplicate_window
+        return {
+            "name": self.name,
+            "subjects": list(self.subjects),
+            "max_age": int(self.max_age * NANOS),
+            "max_bytes": self.max_bytes,
+            "discard": self.discard,
+            "duplicate_window": int(window * NANOS),
+            "retention": self.retention,
+            "num_replicas": self.replicas,
+            "no_ack": self.no_ack,
+            "allow_direct": self.allow_direct,
+            "max_msgs_per_subject": self.max_per_subject,
+            "allow_rollup_hdrs": self.allow_rollup,
+            "storage": "file",
+        }
+
+
+class ConsumerSpec(Struct, frozen=True, kw_only=True):
+    """One durable pull consumer. `max_deliver` -1: we count starts, the server does not count (CONTRACTS §1)."""
+
+    stream: str
+    durable: str
+    filter_subject: str | None = None
+    ack_wait: float = 30.0
+    max_ack_pending: int = 10_000
+    max_deliver: int = -1
+    metadata: Mapping[str, str] = {}
+
+    def to_json(self) -> Json:
+        body: Json = {
+            "durable_name": self.durable,
+            "name": self.durable,
+            "ack_policy": "explicit",
+            "deliver_policy": "all",
+            "replay_policy": "instant",
+            "ack_wait": int(self.ack_wait * NANOS),
+            "max_ack_pending": self.max_ack_pending,
+            "max_deliver": self.max_deliver,
+            "max_waiting": 512,
+        }
+        if self.filter_subject:
+            body["filter_subject"] = self.filter_subject
+        if self.metadata:
+            body["metadata"] = dict(self.metadata)
+        return body
+
+
+def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1) -> StreamSpec:
+    """A key-value bucket is a stream of a known shape."""
+    return StreamSpec(
+        name=f"KV_{name}",
+        subjects=(f"$KV.{name}.>",),
+        max_age=ttl,
+        discard="new",
+        replicas=replicas,
+        max_per_subject=history,
+        allow_rollup=True,
+    )
+
+
+class Topology(Struct, frozen=True):
+    """All that is declared."""
+
+    streams: tuple[StreamSpec, ...]
+    consumers: tuple[ConsumerSpec, ...] = ()
+
+
+class Difference(Struct, frozen=True):
+    """One thing that is not as declared. `fields`: name -> (declared, on the server)."""
+
+    kind: str  # stream | consumer
+    name: str
+    state: str  # missing | drifted
+    fields: Mapping[str, tuple[Any, Any]] = {}
+
+    def __str__(self) -> str:
+        if self.state == MISSING:
+            return f"{self.kind} {self.name} is missing"
+        fields = ", ".join(f"{name} is {has!r}, declared {want!r}" for name, (want, has) in self.fields.items())
+        return f"{self.kind} {self.name}: {fields}"
+
+
+async def compare(jetstream: JetStream, topology: Topology) -> list[Difference]:
+    """What the server has against what is declared; raises BrokerUnavailable."""
+    found: list[Difference] = []
+    for stream in topology.streams:
+        info = await jetstream.stream(stream.name)
+        found += _difference("stream", stream.name, stream.to_json(), info)
+    for consumer in topology.consumers:
+        info = await jetstream.consumer(consumer.stream, consumer.durable)
+        found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)
+    return found
+
+
+async def create(jetstream: JetStream, topology: Topology) -> list[Difference]:
+    """Make what is missing; returns what has drifted. A server's refusal raises BrokerRefused."""
+    for difference in await compare(jetstream, topology):
+        if difference.state == MISSING:
+            await _make(jetstream, topology, difference, "CREATE")
+    return [difference for difference in await compare(jetstream, topology) if difference.state == DRIFTED]
+
+
+async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
+    """Make what is missing and bring back what has drifted; returns what was done."""
+    done = await compare(jetstream, topology)
+    for difference in done:
+        await _make(jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE")
+    return done
+
+
+async def is_there(jetstream: JetStream, stream: str, durable: str) -> bool:
+    return await jetstream.consumer(stream, durable) is not None
+
+
+async def _make(jetstream: JetStream, topology: Topology, difference: Difference, verb: str) -> None:
+    if difference.kind == "stream":
+        spec = next(stream for stream in topology.streams if stream.name == difference.name)
+        await _stream(jetstream, spec, verb)
+    else:
+        consumer = next(one for one in topology.consumers if f"{one.stream}/{one.durable}" == difference.name)
+        # The action is said: plain creation would overwrite an existing durable in silence.
+        body = {"stream_name": consumer.stream, "config": consumer.to_json(), "action": verb.lower()}
+        await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
+
+
+async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:
+    body = spec.to_json()
+    if verb == "UPDATE" and (info := await jetstream.stream(spec.name)) is not None:
+        body = {**info["config"], **body}  # what is not declared stays as the operator made it
+    try:
+        await jetstream.ask(f"STREAM.{verb}.{spec.name}", body)
+    except BrokerRefused as exc:
+        raise BrokerRefused(exc.err_code, f"stream {spec.name}: {exc}", exc.status) from exc
+
+
+def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequence[Difference]:
+    if info is None:
+        return [Difference(kind, name, MISSING)]
+    has = info["config"]
+    fields = {field: (want, has.get(field)) for field, want in declared.items() if not _same(want, has.get(field))}
+    return [Difference(kind, name, DRIFTED, fields)] if fields else []
+
+
+def _same(want: Any, has: Any) -> bool:
+    if isinstance(want, dict):
+        return all((has or {}).get(name) == value for name, value in want.items())
+    return bool(want == has) or (not want and has is None)  # the server leaves zero values out

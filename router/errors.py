@@ -1,0 +1,62 @@
+"""Failures, sorted by what to do next.
+
+    Transient       the same bytes may succeed later      -> Retry
+    Poison          these bytes can never succeed here    -> Dead
+    Misconfigured   the process must refuse to start, naming the setting and what is legal
+
+A library's error is translated where it is caught; nobody above reads its text.
+Each class carries a stable `code`, the one that letters, logs and answers use.
+"""
+
+from __future__ import annotations
+
+
+class RouterError(Exception):
+    """Anything that this package raises on purpose."""
+
+    code = "internal"
+
+
+class Transient(RouterError):
+    """Nothing is wrong with the message; the same bytes may succeed later."""
+
+    code = "transient"
+
+
+class Poison(RouterError):
+    """These bytes can never succeed here; trying again only burns attempts."""
+
+    code = "processing_error"
+
+
+class Misconfigured(RouterError):
+    """The process must refuse to start: `setting` is what to mend, the text says what is legal."""
+
+    code = "misconfigured"
+
+    def __init__(self, setting: str, message: str) -> None:
+        super().__init__(f"{setting}: {message}")
+        self.setting = setting
+
+
+class BrokerUnavailable(Transient):
+    """The broker did not answer, or has no JetStream to answer with."""
+
+    code = "broker_unavailable"
+
+
+class BrokerRefused(RouterError):
+    """The broker answered with an error of its own; `err_code` is JetStream's number for it."""
+
+    code = "broker_refused"
+
+    def __init__(self, err_code: int, description: str, status: int = 0) -> None:
+        super().__init__(f"JetStream error {err_code}: {description}")
+        self.err_code = err_code
+        self.status = status
+
+
+class Unanswered(RouterError):
+    """A client asked and nobody answered within its time."""
+
+    code = "no_answer"

@@ -1,0 +1,72 @@
+"""Names that come from outside, checked before they become a subject, a key, a path or a label.
+
+Every rule here is one line of CONTRACTS §1 and §2; `key` is the only way an id becomes part of a bucket's key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+_OPAQUE = re.compile(r"[\x21-\x7e]{1,128}")
+_SCOPED = re.compile(r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}")
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_LITERAL = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
+_KEY_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
+_NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11")  # ours, fixed for ever: derived ids hang on it
+
+
+def is_opaque(text: str) -> bool:
+    """1..128 printable ASCII characters without a space: request, message, assignment, trace, run, flow, step ids."""
+    return _OPAQUE.fullmatch(text) is not None
+
+
+def is_scoped(text: str) -> bool:
+    """A tenant or policy id: `[A-Za-z0-9_.:-]{1,128}`, not starting with `.` or `_` (`_shared` is ours)."""
+    return _SCOPED.fullmatch(text) is not None
+
+
+def is_token(text: str) -> bool:
+    """One subject token: the id of an extension or a provider service."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+def is_literal_subject(text: str) -> bool:
+    """A subject that can be published to: no wildcard, no space, no empty token."""
+    return len(text) <= 1024 and _LITERAL.fullmatch(text) is not None
+
+
+def subject_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Whether a subject matches one of these patterns (`*` one token, `>` the rest); each subject is worked out once."""
+    wanted = [pattern.split(".") for pattern in patterns]
+    return lru_cache(maxsize=1024)(lambda subject: any(_matches(pattern, subject.split(".")) for pattern in wanted))
+
+
+def key(*parts: str) -> str:
+    """A bucket key: each byte outside `[A-Za-z0-9_-]` written `=XX`, parts joined by `.`; no two tuples share a key."""
+    return ".".join(_escape(part) for part in parts)
+
+
+def derived_uuid(*parts: str) -> str:
+    """The same parts give the same valid UUID, on every instance and for ever."""
+    return str(uuid.uuid5(_NAMESPACE, "\x00".join(parts)))
+
+
+def sha256_hex(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _matches(pattern: list[str], tokens: list[str]) -> bool:
+    for place, wanted in enumerate(pattern):
+        if wanted == ">":
+            return len(tokens) > place
+        if place >= len(tokens) or wanted not in ("*", tokens[place]):
+            return False
+    return len(tokens) == len(pattern)
+
+
+def _escape(part: str) -> str:
+    return _KEY_UNSAFE.sub(lambda m: b"=%02X" % m.group()[0], part.encode("utf-8")).decode("ascii")

@@ -1,0 +1,55 @@
+"""What comes in and what goes out, as plain values: no NATS type, no method that acts.
+
+    Message   one delivery of one stored message
+    Effect    bytes to be stored (PubAck) before anything is stamped
+    Reply     bytes for whoever asked; heard at most once, never holds a stamp back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class Message(Struct, frozen=True):
+    """One delivery. `stored_at` is seconds of stream time: the same on every delivery."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str]
+    stream: str
+    consumer: str
+    sequence: int
+    stored_ns: int  # stream time, nanoseconds since the epoch: part of a letter's id
+    deliveries: int
+    token: str  # the ack subject; read by delivery only
+    starts: int = 1  # how often a handler was started on it, this time included
+
+    @property
+    def stored_at(self) -> float:
+        return self.stored_ns / 1e9
+
+    @property
+    def stored_ms(self) -> int:
+        return self.stored_ns // 1_000_000
+
+
+class Effect(Struct, frozen=True):
+    """A message to be stored. `id` becomes its Nats-Msg-Id: deterministic, so storing it twice stores it once."""
+
+    subject: str
+    data: bytes
+    id: str
+    headers: Mapping[str, str] = NO_HEADERS
+    is_letter: bool = False  # a letter's duplicate counts only while the first one still exists (DURABILITY §2)
+
+
+class Reply(Struct, frozen=True):
+    """An answer. Its value is meaning's; whom it reaches is delivery's (CONTRACTS §4)."""
+
+    data: bytes
+    headers: Mapping[str, str] = NO_HEADERS  # sent on the reply subject, where many read; an inbox knows whom it asked

@@ -1,0 +1,61 @@
+"""Every metric by name (reference, metrics). A metric that is not declared here does not exist.
+
+One `Metrics` is made by the app and handed to who counts: there is no global. Labels are values from the
+specifications or go through the bounds: `metrics.policy[policy_id]`.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+
+from router import __version__
+from router.observability.bounds import Allowed, Bounded
+from router.observability.exposition import Registry
+from router.observability.instruments import Count, Gauge, Spread, Tally
+
+
+class Metrics:
+    """The instruments, and the bounds that their labels go through."""
+
+    def __init__(self, tenants: Iterable[str] = (), label_limit: int = 100) -> None:
+        self.tenant = Allowed(tenants)
+        self.policy = Bounded(label_limit)
+        self.provider = Bounded(label_limit)
+        self.subject = Bounded(label_limit)
+        self.registry = Registry()
+        self._declare_decisions()
+        self._declare_delivery()
+        self._declare_process()
+        for instrument in vars(self).values():
+            if isinstance(instrument, Count | Tally | Spread | Gauge):
+                self.registry.add(instrument)
+
+    def _declare_decisions(self) -> None:
+        self.decisions = Tally("router_decisions_total", "Decide requests answered", "tenant", "policy", "provider", "reason", "outcome")
+        self.decision_seconds = Spread("router_decision_seconds", "From the start of handling to the decision")
+        self.request_seconds = Spread("router_request_seconds", "From stored to replied")
+        self.replays = Count("router_idempotent_replays_total", "Requests answered with the decision of an earlier one")
+        self.rate_limited = Count("router_rate_limited_total", "Requests above their policy's rate")
+        self.sticky = Tally("router_sticky_total", "Sticky sessions looked up", "outcome")
+        self.violations = Tally("router_nats_contract_violations_total", "Broken header rules", "subject", "header", "rule")
+
+    def _declare_delivery(self) -> None:
+        self.acks = Tally("router_jetstream_ack_total", "Messages acknowledged", "consumer")
+        self.redeliveries = Tally("router_redelivery_total", "Messages sent back to be delivered again", "consumer", "reason")
+        self.letters = Tally("router_dlq_total", "Dead letters stored", "subject", "reason")
+        self.letter_failures = Count("router_dlq_publish_failures_total", "Dead letters that could not be stored at once")
+        self.letters_disabled = Count("router_dlq_disabled_total", "Messages given up without a letter, because dlq_enabled is off")
+        self.subjects_refused = Count("router_subject_refused_total", "Messages on a subject outside the allow list")
+        self.replies_refused = Count("router_reply_refused_total", "Reply addresses outside the reply prefixes")
+        self.pending = Gauge("router_delivery_pending", "Messages in the stream not yet delivered", "consumer")
+        self.in_flight = Gauge("router_delivery_in_flight", "Messages being handled or settled here", "consumer")
+        self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
+        self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
+        self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+
+    def _declare_process(self) -> None:
+        self.connected = Gauge("router_nats_connected", "1 while the broker is connected")
+        self.reconnects = Count("router_nats_reconnects_total", "Times the broker came back")
+        self.build_info = Gauge("router_build_info", "Always 1; the labels are the build", "version", "python")
+        self.build_info.set(1, __version__, platform.python_version())

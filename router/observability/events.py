@@ -1,0 +1,60 @@
+"""The names of everything that is ever logged. Constant, so that a search for one finds its source; facts go into fields."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# The process
+ROUTER_STARTING: Final = "router.starting"
+ROUTER_READY: Final = "router.ready"
+ROUTER_DRAINING: Final = "router.draining"
+ROUTER_STOPPED: Final = "router.stopped"
+ROUTER_FAILED: Final = "router.failed"
+
+# The supervision tree
+CHILD_STARTED: Final = "child.started"
+CHILD_CRASHED: Final = "child.crashed"
+CHILD_ENDED: Final = "child.ended"
+CHILD_RESTARTING: Final = "child.restarting"
+CHILD_STUCK: Final = "child.stuck"
+SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
+
+# The broker
+BROKER_CONNECTED: Final = "broker.connected"
+BROKER_LOST: Final = "broker.lost"
+BROKER_BACK: Final = "broker.back"
+BROKER_ERROR: Final = "broker.error"
+
+# Streams and consumers
+TOPOLOGY_CREATED: Final = "topology.created"
+TOPOLOGY_UPDATED: Final = "topology.updated"
+TOPOLOGY_DRIFT: Final = "topology.drift"
+
+# Delivery
+PULL_STALLED: Final = "pull.stalled"
+CONSUMER_GONE: Final = "consumer.gone"
+CONSUMER_BACK: Final = "consumer.back"
+LANE_STARTED: Final = "lane.started"
+LANE_PAUSED: Final = "lane.paused"
+LANE_RESUMED: Final = "lane.resumed"
+LANE_DRAINED: Final = "lane.drained"
+HANDLER_FAILED: Final = "handler.failed"
+HANDLER_HUNG: Final = "handler.hung"
+MESSAGE_SETTLED: Final = "message.settled"
+EVIDENCE_FAILED: Final = "evidence.failed"
+LETTER_STORED: Final = "letter.stored"
+LETTER_TRUNCATED: Final = "letter.truncated"
+LETTERS_DISABLED: Final = "letters.disabled"
+SUBJECT_REFUSED: Final = "subject.refused"
+REPLY_REFUSED: Final = "reply.refused"
+REPLY_FAILED: Final = "reply.failed"
+
+# Meaning
+CONTRACT_VIOLATION: Final = "contract.violation"
+POLICY_LOADED: Final = "policy.loaded"
+POLICY_BROKEN: Final = "policy.broken"
+POLICY_WARNING: Final = "policy.warning"
+
+# The port for operators
+HTTP_LISTENING: Final = "http.listening"
+GAUGE_FAILED: Final = "gauge.failed"

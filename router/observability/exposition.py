@@ -1,0 +1,87 @@
+"""From instruments to Prometheus' text, without holding the loop.
+
+    snapshot   on the loop      copies of the numbers, microseconds
+    render     in a thread      text, by prometheus_client
+
+The thread and the loop share one interpreter lock, which a busy thread gives up only every 5 ms. So rendering
+pauses after a few dozen samples, and the loop never waits longer than those take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import inf
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.samples import Sample
+
+from router.observability.instruments import Buckets, Family, Instrument
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_SAMPLES_AT_A_TIME = 50  # about 0.3 ms
+_PAUSE_S = 50e-6
+
+Snapshot = tuple[Family, ...]
+
+
+class Registry:
+    """Every instrument of a process; a name may be registered once."""
+
+    def __init__(self) -> None:
+        self._instruments: dict[str, Instrument] = {}
+
+    def add(self, instrument: Instrument) -> None:
+        """ValueError: the name is taken."""
+        if instrument.name in self._instruments:
+            raise ValueError(f"the metric {instrument.name} is there already")
+        self._instruments[instrument.name] = instrument
+
+    def snapshot(self) -> Snapshot:
+        """The numbers of this moment. On the loop's thread only: the instruments have no locks."""
+        return tuple(instrument.family() for instrument in self._instruments.values())
+
+
+def render(snapshot: Sequence[Family]) -> bytes:
+    """Prometheus' text of a snapshot, and of the process (memory, CPU, open files). Meant for a thread."""
+    return generate_latest(_Scrape(snapshot))
+
+
+class _Scrape(Collector):
+    def __init__(self, snapshot: Sequence[Family]) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterable[Metric]:
+        for family in self._snapshot:
+            metric = Metric(family.name.removesuffix("_total"), family.help, family.kind)
+            metric.samples = _breathing(_samples(family))  # type: ignore[assignment]  # it is only iterated, once
+            yield metric
+        yield from _PROCESS.collect()
+
+
+def _breathing(samples: Iterable[Sample]) -> Iterator[Sample]:
+    for number, sample in enumerate(samples, 1):
+        yield sample
+        if number % _SAMPLES_AT_A_TIME == 0:
+            time.sleep(_PAUSE_S)
+
+
+def _samples(family: Family) -> Iterator[Sample]:
+    if family.buckets is not None:
+        return _histogram(family.name, family.buckets)
+    return (Sample(family.name, dict(zip(family.labels, values, strict=True)), value) for values, value in family.series.items())
+
+
+def _histogram(name: str, buckets: Buckets) -> Iterator[Sample]:
+    sums = list(accumulate(buckets.counts))
+    for edge, count in zip((*buckets.edges, inf), sums, strict=True):
+        yield Sample(f"{name}_bucket", {"le": "+Inf" if edge == inf else repr(edge)}, count)
+    yield Sample(f"{name}_count", {}, sums[-1])
+    yield Sample(f"{name}_sum", {}, buckets.total)
+
+
+_PROCESS = ProcessCollector(registry=CollectorRegistry(auto_describe=True))  # a registry of its own: the global one is not ours

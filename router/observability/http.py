@@ -1,0 +1,76 @@
+"""The port for operators: /metrics, /healthz, /readyz.
+
+/healthz   200 as long as the process answers
+/readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
+/metrics   Prometheus' text; rendered off the loop
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from router.errors import Misconfigured
+from router.observability.exposition import CONTENT_TYPE, Registry, render
+from router.observability.readiness import Readiness, is_ready
+
+
+class HttpServer:
+    """A child of the supervision tree: `run` serves until it is cancelled, and may be run again."""
+
+    def __init__(self, host: str, port: int, registry: Registry, readiness: Readiness) -> None:
+        self._host = host
+        self._port = port
+        self._app = application(registry, readiness)
+
+    async def run(self, started: Callable[[int], None] | None = None) -> None:
+        """Serve; `started` hears the port that was bound. Misconfigured: the address cannot be bound."""
+        config = uvicorn.Config(self._app, lifespan="off", ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+        config.load()
+        server = uvicorn.Server(config)
+        server.lifespan = config.lifespan_class(config)
+        with _bound(self._host, self._port) as listener:
+            # Not `serve()`: it would take the process' signals, which are the supervision tree's.
+            await server.startup([listener])
+            try:
+                if started is not None:
+                    started(listener.getsockname()[1])
+                await server.main_loop()
+            finally:
+                await server.shutdown([listener])
+
+
+def application(registry: Registry, readiness: Readiness) -> Starlette:
+    """The three pages, without a server under them."""
+
+    async def metrics(_: Request) -> Response:
+        text = await asyncio.to_thread(render, registry.snapshot())
+        return Response(text, media_type=CONTENT_TYPE)
+
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readyz(_: Request) -> Response:
+        checks = readiness()
+        ready = is_ready(checks)
+        body = msgspec.json.encode({"ready": ready, "checks": checks})
+        return Response(body, status_code=200 if ready else 503, media_type="application/json")
+
+    return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family, backlog=128)
+    except OSError as exc:
+        advice = "name a free port, 0 for any, or an address of this host in http_host"
+        raise Misconfigured("http_port", f"{host}:{port} cannot be bound ({exc.strerror}): {advice}") from exc

@@ -1,0 +1,79 @@
+"""Logs: one JSON object a line on standard error (or text for people), secrets masked, never an exception of its own.
+
+    log = logs.logger(__name__)
+    log.info(events.LETTER_STORED, subject=…, reason=…)
+
+The level is checked before anything is bound. Lines of other libraries (uvicorn, asyncio) take the same form.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, TextIO, cast
+
+import orjson
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+from router.observability.masking import masked
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+
+
+def logger(name: str) -> FilteringBoundLogger:
+    """A logger that says which module speaks; may be made before `configure`."""
+    return cast(FilteringBoundLogger, structlog.get_logger(module=name))
+
+
+def configure(level: str = "info", style: str = "json", stream: TextIO | None = None) -> None:
+    """Called once, before the first line. `level`: one of LEVELS; `style`: json | console; `stream`: standard error."""
+    out = stream or sys.stderr
+    renderers: list[Processor] = (
+        [_json_exception, _render_json] if style == "json" else [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+    )
+    structlog.configure(
+        processors=[*_facts(), _mask, *renderers],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.WriteLoggerFactory(file=out),
+        cache_logger_on_first_use=True,
+    )
+    _adopt_foreign_lines(LEVELS[level], renderers, out)
+
+
+def _facts() -> list[Processor]:
+    return [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
+
+
+def _adopt_foreign_lines(level: int, renderers: list[Processor], out: TextIO) -> None:
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *_facts()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _mask, *renderers],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
+
+
+def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], masked(event))
+
+
+_json_exception: Processor = structlog.processors.format_exc_info
+
+
+def _render_json(_logger: object, _method: str, event: Mapping[str, Any]) -> str:
+    try:
+        return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except TypeError:
+        # Text that is not UTF-8 (a header, a reply subject) and integers above 64 bits: escaped by the slower one.
+        return json.dumps(event, default=str, skipkeys=True)

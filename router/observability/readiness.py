@@ -1,0 +1,21 @@
+"""Ready or not, and why: the value behind /readyz."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+
+class Check(Struct, frozen=True):
+    """One condition of being ready; `detail` says what is the matter, or what is well."""
+
+    ok: bool
+    detail: str = ""
+
+
+Readiness = Callable[[], Mapping[str, Check]]  # asked on the loop at each probe: quick, and never waiting
+
+
+def is_ready(checks: Mapping[str, Check]) -> bool:
+    return all(check.ok for check in checks.values())

@@ -1,0 +1,176 @@
+"""Conditions (`when`), compiled once at load to closures that look at one request.
+
+    {}                                        always
+    {"status": ["timeout", "5xx"]}            context.status is one of these
+    {"user.tier": "gold"}                     context.user.tier equals
+    {">": [{"var": "context.size"}, 10]}      an operator and its two operands
+    several keys                              all of them
+
+A path starts at `context`, `constraints`, `metadata` or `message`; any other first word is looked up in the context.
+What is missing (or null), and what does not compare, makes its condition false, `!=` included. No condition raises.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+
+from router.contracts.request import RouteRequest
+from router.policy.fields import Problems
+
+MISSING: Final = object()  # of no kind, so it compares with nothing
+STATUS_CLASS = re.compile(r"[1-5]xx")
+_PATH = re.compile(r"[A-Za-z0-9_:-]+(\.[A-Za-z0-9_:-]+)*")
+_MESSAGE_FIELDS = ("tenant_id", "message_type", "message_id", "payload", "payload_ref", "metadata")
+
+
+class Scene(Struct, frozen=True):
+    """What a condition looks at. `status` stands for `context.status`: a reported one, or one of the engine's own."""
+
+    request: RouteRequest
+    status: object = MISSING
+
+
+Condition = Callable[[Scene], bool]
+Operand = Callable[[Scene], object]
+
+
+def always(_scene: Scene) -> bool:
+    """The condition `{}`."""
+    return True
+
+
+def compile_condition(document: Mapping[str, object], path: str, problems: Problems) -> Condition:
+    """The closure for `document`; what cannot be read goes to `problems` under `path`."""
+    tests = [_entry(name, value, f"{path}.{name}", problems) for name, value in document.items()]
+    if not tests:
+        return always
+    if len(tests) == 1:
+        return tests[0]
+    return lambda scene: all(test(scene) for test in tests)
+
+
+def kind(value: object) -> str | None:
+    """The JSON kind of a value: only values of one kind compare. None: a kind that never does."""
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, Mapping):
+        return "object"
+    return "list" if isinstance(value, list | tuple) else None
+
+
+def is_in_class(status: object, status_class: object) -> bool:
+    """True if `status`, as number or text, belongs to a class such as `5xx`."""
+    if not (isinstance(status_class, str) and STATUS_CLASS.fullmatch(status_class)):
+        return False
+    if isinstance(status, str):
+        return len(status) == 3 and status.isascii() and status.isdigit() and status[0] == status_class[0]
+    if isinstance(status, bool) or not isinstance(status, int | float):
+        return False
+    return status // 100 == int(status_class[0])
+
+
+def _entry(name: str, value: object, path: str, problems: Problems) -> Condition:
+    if name in OPERATORS:
+        return _comparison(OPERATORS[name], value, path, problems)
+    looked_up = _variable(name, path, problems)
+    choices = value if isinstance(value, list) else [value]
+    if any(kind(choice) in ("object", "list") for choice in choices):
+        problems.add(path, "is neither an operator nor a value to be equal to")
+    return _any_of(looked_up, choices)
+
+
+def _comparison(compare: Callable[[object, object], bool], value: object, path: str, problems: Problems) -> Condition:
+    if not isinstance(value, list) or len(value) != 2:
+        problems.add(path, "must be [left, right]")
+        return always
+    left, right = (_operand(side, f"{path}[{index}]", problems) for index, side in enumerate(value))
+
+    return lambda scene: compare(left(scene), right(scene))
+
+
+def _any_of(looked_up: Operand, choices: Sequence[object]) -> Condition:
+    def test(scene: Scene) -> bool:
+        found = looked_up(scene)
+        return any(_equal(found, choice) for choice in choices)
+
+    return test
+
+
+def _operand(value: object, path: str, problems: Problems) -> Operand:
+    if not isinstance(value, Mapping):
+        constant = MISSING if value is None else value
+        return lambda _scene: constant
+    name = value.get("var")
+    if len(value) != 1 or not isinstance(name, str):
+        problems.add(path, 'must be a value or {"var": "context.a.b"}')
+        return lambda _scene: MISSING
+    return _variable(name, path, problems)
+
+
+def _variable(name: str, path: str, problems: Problems) -> Operand:
+    root, *steps = name.split(".")
+    if not _PATH.fullmatch(name):
+        problems.add(path, "is neither an operator (==, !=, >, <, >=, <=, in) nor a path such as context.a.b")
+    elif root == "message" and (not steps or steps[0] not in _MESSAGE_FIELDS):
+        problems.add(path, f"message has only {', '.join(_MESSAGE_FIELDS)}")
+    if name in ("status", "context.status"):
+        return lambda scene: scene.status
+    if root == "message":
+        return lambda scene: _walk(getattr(scene.request, steps[0], None), steps[1:])
+    if root in ("context", "constraints", "metadata"):
+        return lambda scene: _walk(getattr(scene.request, root), steps)
+    return lambda scene: _walk(scene.request.context, [root, *steps])
+
+
+def _walk(value: object, steps: Sequence[str]) -> object:
+    for step in steps:
+        if not isinstance(value, Mapping):
+            return MISSING
+        value = value.get(step)
+    return MISSING if value is None else value
+
+
+def _comparable(a: object, b: object) -> bool:
+    return kind(a) is not None and kind(a) == kind(b)
+
+
+def _equal(a: object, b: object) -> bool:
+    return (_comparable(a, b) and a == b) or is_in_class(a, b)
+
+
+def _differs(a: object, b: object) -> bool:
+    return (_comparable(a, b) or _is_class_of_number(a, b)) and not _equal(a, b)
+
+
+def _is_class_of_number(a: object, b: object) -> bool:
+    return kind(a) == "number" and isinstance(b, str) and STATUS_CLASS.fullmatch(b) is not None
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
+    return lambda a, b: _comparable(a, b) and kind(a) in ("number", "text") and compare(a, b)
+
+
+def _within(a: object, b: object) -> bool:
+    if isinstance(b, list | tuple):
+        return any(_equal(a, member) for member in b)
+    return isinstance(a, str) and isinstance(b, str) and a in b
+
+
+OPERATORS: Mapping[str, Callable[[object, object], bool]] = {
+    "==": _equal,
+    "!=": _differs,
+    ">": _ordered(operator.gt),
+    "<": _ordered(operator.lt),
+    ">=": _ordered(operator.ge),
+    "<=": _ordered(operator.le),
+    "in": _within,
+}

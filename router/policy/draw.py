@@ -1,0 +1,33 @@
+"""The weighted draw: a point on a line of 2^64, cut into shares.
+
+The point is a hash of (policy version, tenant, key), so the same request draws the same provider on every instance,
+every Python and for ever, and a recorded decision can be computed again. Shares are integers: nothing is rounded twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import accumulate
+
+LINE = 1 << 64
+
+
+def point(version: int, tenant_id: str, key: str) -> int:
+    """0 <= point < 2^64. A tenant has no NUL in it, so no two triples are hashed alike."""
+    text = f"{version}\0{tenant_id}\0{key}"
+    # Half of a surrogate pair is no UTF-8, but a draw never raises.
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+@lru_cache(maxsize=4096)
+def bounds(weights: tuple[float, ...]) -> tuple[int, ...]:
+    """Where each share but the last ends; `bisect_right(bounds, point)` is the index of who is drawn. Weights are above 0."""
+    sums = list(accumulate(_exact(weights)))
+    return tuple(int(LINE * part / sums[-1]) for part in sums[:-1])
+
+
+def _exact(weights: Iterable[float]) -> Iterable[Fraction]:
+    return map(Fraction, weights)

@@ -1,0 +1,150 @@
+"""Reading one JSON object key by key, and collecting everything that is wrong with it instead of stopping at the first.
+
+    fields = Fields(document, "providers[1]", problems)
+    weight = fields.number("weight", 0, 100, default=0)      # out of bounds: a problem, and the default
+    fields.close("a provider")                               # whatever was not asked for is an unknown key
+
+JSON null means absent. Knows nothing of policies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from router.errors import RouterError
+
+D = TypeVar("D")
+
+
+class PolicyError(RouterError):
+    """A document that is no policy; `errors` holds every (path, message), in the order of reading."""
+
+    code = "invalid_policy"
+
+    def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
+        super().__init__("\n".join(f"{path}: {message}" for path, message in errors))
+        self.errors = tuple(errors)
+
+
+class Problems:
+    """What was found wrong so far."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[str, str]] = []
+
+    def add(self, path: str, message: str) -> None:
+        self._found.append((path, message))
+
+    def raise_if_any(self) -> None:
+        if self._found:
+            raise PolicyError(self._found)
+
+
+class Fields:
+    """One object being read. Each method takes a key away; `close` reports what is left."""
+
+    def __init__(self, document: object, path: str, problems: Problems) -> None:
+        if not isinstance(document, Mapping):
+            problems.add(path or "policy", "is not an object")
+            document = {}
+        self._left = {key: value for key, value in document.items() if value is not None}
+        self._known: list[str] = []
+        self._path = path
+        self.problems = problems
+
+    def at(self, key: str) -> str:
+        """The path of `key`."""
+        return f"{self._path}.{key}" if self._path else key
+
+    def refuse(self, key: str, message: str) -> None:
+        self.problems.add(self.at(key), message)
+
+    def require(self, *keys: str) -> None:
+        for key in keys:
+            if key not in self._left:
+                self.refuse(key, "is required")
+
+    def take(self, key: str) -> object:
+        """The raw value, None if absent."""
+        self._known.append(key)
+        return self._left.pop(key, None)
+
+    def number(self, key: str, low: float, high: float, default: D) -> float | D:
+        value = self.take(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            self.refuse(key, f"{shown(value)} is not a number")
+        elif not low <= value <= high:
+            self.refuse(key, f"{shown(value)} is not within {low:g}..{high:g}")
+        else:
+            return value
+        return default
+
+    def integer(self, key: str, low: int, high: int, default: D) -> int | D:
+        value = self.take(key)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.refuse(key, f"{shown(value)} is not an integer")
+        elif not low <= value <= high:
+            self.refuse(key, f"{shown(value)} is not within {low}..{high}")
+        else:
+            return value
+        return default
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.take(key)
+        if value is None or isinstance(value, bool):
+            return default if value is None else value
+        self.refuse(key, f"{shown(value)} is neither true nor false")
+        return default
+
+    def text(self, key: str, pattern: re.Pattern[str], default: str) -> str:
+        value = self.take(key)
+        if value is None:
+            return default
+        if isinstance(value, str) and pattern.fullmatch(value):
+            return value
+        self.refuse(key, f"{shown(value)} does not match {pattern.pattern}")
+        return default
+
+    def choice(self, key: str, options: Sequence[str], default: str) -> str:
+        value = self.take(key)
+        if value is None or value in options:
+            return default if value is None else str(value)
+        self.refuse(key, f"{shown(value)} is not one of {', '.join(options)}")
+        return default
+
+    def free(self, key: str) -> Mapping[str, object]:
+        """An object whose inside is its reader's business; `{}` if absent."""
+        value = self.take(key)
+        if value is None or isinstance(value, Mapping):
+            return {} if value is None else value
+        self.refuse(key, "is not an object")
+        return {}
+
+    def child(self, key: str) -> Fields | None:
+        """The object under `key`; None if absent."""
+        value = self.take(key)
+        return None if value is None else Fields(value, self.at(key), self.problems)
+
+    def children(self, key: str) -> list[Fields]:
+        """The objects of the list under `key`; empty if absent."""
+        value = self.take(key)
+        if value is None or isinstance(value, list):
+            return [Fields(item, f"{self.at(key)}[{index}]", self.problems) for index, item in enumerate(value or ())]
+        self.refuse(key, "is not a list")
+        return []
+
+    def close(self, noun: str) -> None:
+        for key in self._left:
+            self.refuse(str(key), f"is not a key of {noun}; legal are {', '.join(self._known)}")
+
+
+def shown(value: object) -> str:
+    """A value for a message, cut short: documents may be a mebibyte."""
+    text = repr(value) if not isinstance(value, str) else f'"{value}"'
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,98 @@
+"""What a policy document says, as frozen values; one struct for each kind of object in it.
+
+    Policy (policy.py)
+      ├─ Provider*       who may be chosen
+      ├─ Fallback*       what to do when nobody may, or when a failure is reported
+      ├─ Sticky?         keep a session where it is
+      ├─ Breaker?        when a provider is left alone
+      ├─ RateLimit?      how often the policy may be asked
+      └─ Pipeline        which extensions run before and after the choice
+
+Bounds and defaults are the parser's; `None` in place of an object means absent or `"enabled": false`.
+Source: the policy document's table in the policy reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from router.policy.conditions import Condition
+
+
+class Provider(Struct, frozen=True):
+    """A candidate. `weight` is a share of its priority tier; the highest tier that has somebody eligible wins."""
+
+    name: str
+    weight: float  # 0..100
+    priority: int = 50  # 0..100
+    expected_latency_ms: float | None = None
+    expected_cost: float | None = None
+    enabled: bool = True
+
+
+class Fallback(Struct, frozen=True):
+    """One rule: while `retry` lasts the present provider again, then `to`."""
+
+    to: str
+    when: Mapping[str, object]  # as written: lint and explain read it
+    applies: Condition  # the same, compiled
+    retry: int = 1  # further attempts at the same provider
+    backoff_ms: tuple[int, ...] = ()  # pause before each retry; the last repeats
+
+
+class Sticky(Struct, frozen=True):
+    """Session affinity: requests with the same `context[session_key]` stay with one provider for `ttl_s` seconds."""
+
+    session_key: str = "session_id"
+    ttl_s: int = 600
+
+
+class Breaker(Struct, frozen=True):
+    """When a provider of this policy is left alone, per (tenant, provider)."""
+
+    failure_threshold: int = 5
+    success_threshold: int = 2
+    timeout_ms: int = 60_000
+    half_open_max_calls: int = 3
+    error_rate_threshold: float = 0.5
+    error_rate_window_seconds: int = 60
+    minimum_calls: int = 10
+    latency_threshold_ms: float | None = None
+
+
+class RateLimit(Struct, frozen=True):
+    """A token bucket per (tenant, policy), kept by each instance for itself."""
+
+    requests_per_second: float
+    burst: int
+
+
+class ExtensionUse(Struct, frozen=True):
+    """One extension in a pipeline. `mode`: required | optional, of a validator block | warn | ignore."""
+
+    id: str
+    mode: str
+    config: Mapping[str, object]
+    when: Mapping[str, object]
+    applies: Condition
+    timeout_ms: int | None = None  # None: the registry's
+    retry: int | None = None  # None: the registry's
+
+
+class Pipeline(Struct, frozen=True):
+    """The extensions of a policy, each kind in the order of the document."""
+
+    pre: tuple[ExtensionUse, ...] = ()
+    validators: tuple[ExtensionUse, ...] = ()
+    post: tuple[ExtensionUse, ...] = ()
+    parallel: bool = False  # neighbours of one stage may run side by side
+
+
+class Finding(Struct, frozen=True):
+    """A remark about a document: `severity` is warning or error, `path` is like `providers[1].weight`."""
+
+    path: str
+    severity: str
+    message: str

@@ -1,0 +1,91 @@
+"""A document becomes a Policy, or a PolicyError that says everything that is wrong with it, each with its path.
+
+    bytes -> load_policy -> document -> normalise -> parse_policy -> Policy
+
+Which keys there are is said in `sections`; any other key is an error. Versions are counted by whoever stores policies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.policy.depth import too_deep
+from router.policy.fields import Fields, PolicyError, Problems, shown
+from router.policy.model import Finding
+from router.policy.normalise import normalise
+from router.policy.plan import make_plan
+from router.policy.policy import SHARED, Policy
+from router.policy.sections import read_breaker, read_fallbacks, read_pipeline, read_providers, read_rate_limit, read_sticky
+
+
+class ParsedPolicy(Struct, frozen=True):
+    """A policy, its canonical document, and a warning for each older form that was read."""
+
+    policy: Policy
+    document: Mapping[str, object]
+    warnings: tuple[Finding, ...]
+
+
+def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
+    """`parse_policy` for the bytes of a JSON document."""
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise PolicyError([("policy", f"is not JSON: {exc}")]) from exc
+    return parse_policy(document, tenant_id, policy_id, version)
+
+
+def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
+    """Read the document stored under (tenant_id, policy_id); `_shared` is a tenant too. Raises PolicyError."""
+    if not isinstance(document, Mapping):
+        raise PolicyError([("policy", "is not an object")])
+    canonical, warnings = normalise(document)
+    fields = Fields(canonical, "", Problems())
+    _identity(fields, tenant_id, policy_id)
+    policy = _policy(fields, tenant_id, policy_id, version)
+    return ParsedPolicy(policy, canonical, warnings)
+
+
+def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Policy:
+    providers, fallbacks = read_providers(fields), read_fallbacks(fields)
+    if providers and not fallbacks and all(provider.weight == 0 for provider in providers):
+        fields.refuse("providers", "every weight is 0 and there is no fallback")
+    sticky, breaker, rate_limit = read_sticky(fields), read_breaker(fields), read_rate_limit(fields)
+    timeout_ms = fields.integer("timeout_ms", 1, 300_000, None)
+    pipeline, metadata = read_pipeline(fields), fields.free("metadata")
+    fields.close("a policy")
+    fields.problems.raise_if_any()
+    named = {"policy_id": policy_id, "policy_version": str(version)}
+    return Policy(
+        tenant_id=tenant_id,
+        policy_id=policy_id,
+        version=version,
+        providers=providers,
+        fallbacks=fallbacks,
+        sticky=sticky,
+        circuit_breaker=breaker,
+        rate_limit=rate_limit,
+        timeout_ms=timeout_ms,
+        pipeline=pipeline,
+        metadata=metadata,
+        plan=make_plan(providers, (rule.to for rule in fallbacks), is_sticky=sticky is not None, metadata=named),
+        refusal=too_deep(pipeline),
+    )
+
+
+def _identity(fields: Fields, tenant_id: str, policy_id: str) -> None:
+    fields.choice("version", ("1.0",), "1.0")
+    _stored_as(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
+    _stored_as(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
+
+
+def _stored_as(fields: Fields, key: str, stored: str, *, is_legal: bool) -> None:
+    written = fields.take(key)
+    if not is_legal:
+        fields.refuse(key, f"{shown(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front")
+    elif written not in (None, stored):
+        fields.refuse(key, f"{shown(written)} is not {shown(stored)}, which it is stored under")

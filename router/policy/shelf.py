@@ -1,0 +1,28 @@
+"""The policies in force: one table, swapped whole, so that a request sees the old set or the new one and never a mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from router.policy.policy import SHARED, Policy
+
+Key = tuple[str, str]  # tenant (or `_shared`), policy
+
+
+class Shelf:
+    """`Policies` in memory."""
+
+    def __init__(self, policies: Mapping[Key, Policy] | None = None) -> None:
+        self._table: dict[Key, Policy] = dict(policies or {})
+
+    def find(self, tenant_id: str, policy_id: str) -> Policy | None:
+        """(tenant, id), else (`_shared`, id), else None."""
+        table = self._table
+        return table.get((tenant_id, policy_id)) or table.get((SHARED, policy_id))
+
+    def replace(self, policies: Mapping[Key, Policy]) -> None:
+        self._table = dict(policies)
+
+    def all(self) -> Mapping[Key, Policy]:
+        return MappingProxyType(self._table)

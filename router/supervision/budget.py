@@ -1,0 +1,42 @@
+"""How many restarts are too many: a window that slides, and the waits that grow inside it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from router.backoff import delay_after
+from router.clock import Clock
+from router.errors import RouterError
+from router.supervision.tree import Intensity
+
+DELAYS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # by the number of restarts inside the window
+
+
+class SupervisionFailed(RouterError):
+    """A child could not be kept alive within its supervisor's intensity; `__cause__` is its last failure."""
+
+    code = "supervision_failed"
+
+    def __init__(self, supervisor: str, child: str) -> None:
+        super().__init__(f"{supervisor} gave up: {child} ended too often")
+        self.supervisor = supervisor
+        self.child = child
+
+
+class Budget:
+    """Spent by restarts, refilled by time."""
+
+    def __init__(self, intensity: Intensity, clock: Clock) -> None:
+        self._intensity = intensity
+        self._clock = clock
+        self._restarts: deque[float] = deque()
+
+    def spend(self) -> float | None:
+        """Seconds to wait before this restart; None: it would be one too many."""
+        now = self._clock()
+        while self._restarts and self._restarts[0] <= now - self._intensity.seconds:
+            self._restarts.popleft()
+        if len(self._restarts) >= self._intensity.restarts:
+            return None
+        self._restarts.append(now)
+        return delay_after(len(self._restarts), DELAYS_S)

@@ -1,0 +1,104 @@
+"""Which spellings mean which setting, and what happens to the others."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from router.config import Settings
+from router.config.group import leaves
+from router.config.names import ALIASES, NAMES, SPECIFIED, flat, meaning
+from tests.support.config import loaded, refusal
+
+
+def test_no_two_settings_share_a_flat_name_and_no_alias_hides_one() -> None:
+    flats = Counter(flat(setting.name) for setting in leaves(Settings()))
+    assert max(flats.values()) == 1
+    assert not set(flats) & set(ALIASES)
+
+
+def test_every_alias_leads_to_settings_that_exist() -> None:
+    known = set(NAMES.values())
+    assert all(set(alias.targets) <= known for alias in ALIASES.values())
+    assert all(meaning(name.lower()) for name in SPECIFIED)
+
+
+@pytest.mark.parametrize("spelling", ["ROUTER_DLQ__ENABLED", "ROUTER_DLQ_ENABLED"])
+def test_double_and_single_underscores_are_the_same(spelling: str) -> None:
+    assert loaded(**{spelling: "off"}).settings.dlq.enabled is False
+
+
+@pytest.mark.parametrize("toml", ["dlq_enabled = false", "[dlq]\nenabled = false"])
+def test_tables_and_flat_keys_are_the_same(toml: str, tmp_path: Path) -> None:
+    assert loaded(toml, tmp_path=tmp_path).settings.dlq.enabled is False
+
+
+@pytest.mark.parametrize(
+    ("toml", "name", "value"),
+    [
+        ('nats_js_durable_group_decide = "d"', "decide.durable", "d"),
+        ('nats_js_durable_group_results = "d"', "results.durable", "d"),
+        ('nats_js_durable_group_acks = "d"', "acks.durable", "d"),
+        ('nats_js_deliver_group_decide = "g"', "decide.deliver_group", "g"),
+        ('nats_js_deliver_group_results = "g"', "results.deliver_group", "g"),
+        ('nats_js_deliver_group_acks = "g"', "acks.deliver_group", "g"),
+        ("nats_js_max_deliver = 4", "acks.max_attempts", 4),
+        ("nats_js_backoff_seconds = [1, 2.5]", "results.backoff_ms", (1000, 2500)),
+        ('nats_js_backoff_seconds = "1, 2.5"', "decide.backoff_ms", (1000, 2500)),
+        ("nats_js_backoff_seconds = 2", "decide.backoff_ms", (2000,)),
+        ('dlq_subject_pattern = "all.dlq"', "dlq.subject_pattern", "all.dlq"),
+        ("dlq_include_full_message = false", "dlq.include_full_message", False),
+        ('assignment_subject = "a.b"', "assignment.subjects", ("a.b",)),
+        ("ack_enabled = true", "acks.enabled", True),
+        ("http_port = 0", "http.port", 0),
+        ('router_node_id = "n1"', "node_id", "n1"),
+    ],
+)
+def test_the_specifications_names_in_a_file(toml: str, name: str, value: object, tmp_path: Path) -> None:
+    settings = loaded(toml, tmp_path=tmp_path).settings
+    assert {s.name: s.value for s in leaves(settings)}[name] == value
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "name", "value"),
+    [
+        ("NATS_URL", "nats://a, nats://b", "nats.url", ("nats://a", "nats://b")),
+        ("NATS_ACK_WAIT_MS", "5000", "acks.ack_wait_ms", 5000),
+        ("NATS_BACKOFF_MS", "100,200", "results.backoff_ms", (100, 200)),
+        ("NATS_SUBJECT_ALLOWLIST", "a.*, b.>", "subject_allowlist", ("a.*", "b.>")),
+        ("METRICS_TENANT_LABEL_ALLOWLIST", "acme,beta", "metrics.tenant_label_allowlist", ("acme", "beta")),
+        ("ENABLE_USAGE_PUBLISH", "false", "usage.enabled", False),
+        ("NATS_REPLY_SUBJECT", "r.s", "reply.subject", "r.s"),
+        ("ROUTER_NODE_ID", "n1", "node_id", "n1"),
+        ("ROUTER_REPLY__LISTENER", "off", "reply.listener", False),
+        ("ROUTER_DECIDE__MAX_AGE_MS", "", "decide.max_age_ms", None),
+    ],
+)
+def test_the_specifications_names_in_the_environment(variable: str, text: str, name: str, value: object) -> None:
+    settings, sources = loaded(**{variable: text})
+    assert {s.name: s.value for s in leaves(settings)}[name] == value
+    assert sources[name] == variable
+
+
+def test_an_unknown_variable_is_refused_with_a_close_legal_name() -> None:
+    assert "did you mean ROUTER_DECIDE__ACK_WAIT_MS?" in refusal(ROUTER_DECIDE__ACK_WAIT="30")
+    assert refusal(ROUTER_XYZZY="1").startswith("ROUTER_XYZZY: there is no such setting")
+
+
+def test_an_unknown_key_of_a_file_is_refused_with_a_close_legal_name(tmp_path: Path) -> None:
+    text = refusal("[decide]\nprefech = 1", tmp_path=tmp_path)
+    assert text.startswith("decide.prefech in ")
+    assert "did you mean decide.prefetch?" in text
+
+
+def test_a_value_where_a_group_is_meant_is_refused(tmp_path: Path) -> None:
+    assert "there is no such setting" in refusal("decide = 5", tmp_path=tmp_path)
+
+
+def test_variables_of_others_are_not_ours() -> None:
+    assert loaded(NATS_STREAM_PREFIX="sr", NATS_WHATEVER="1", PATH="/bin").settings == Settings()
+
+
+def test_one_setting_twice_in_one_layer_is_refused() -> None:
+    text = refusal(ROUTER_DLQ_ENABLED="1", ROUTER_DLQ__ENABLED="0")
+    assert "given twice: ROUTER_DLQ_ENABLED and ROUTER_DLQ__ENABLED" in text

@@ -1,0 +1,37 @@
+"""What every test may ask for: a nats-server of its module's own, and a name of the test's own on it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.broker import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """One real nats-server a module; it starts in milliseconds."""
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture(scope="module")
+def nats_url(broker: Broker) -> str:
+    return broker.url
+
+
+@pytest.fixture
+def prefix(request: pytest.FixtureRequest) -> str:
+    """A name for this test's streams and subjects, so that tests can share a server."""
+    return re.sub(r"[^a-z0-9]+", "_", request.node.name.lower())[:40].strip("_")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A test above ten seconds fails unless it is marked slow: slowness is a bug until somebody says why."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and report.passed and call.duration > 10 and item.get_closest_marker("slow") is None:
+        report.outcome = "failed"
+        report.longrepr = f"took {call.duration:.1f} s; make it faster, or mark it slow and say why"

@@ -1,0 +1,87 @@
+"""JSON at the border."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.contracts.codec import bytes_of, is_deeper, read_object, text_of, value_of
+from router.contracts.malformed import PAYLOAD_TOO_LARGE, Malformed
+
+
+def nested(depth: int) -> bytes:
+    """An object of that depth, all arrays inside."""
+    return b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+def refusal(data: bytes, **limits: int) -> Malformed:
+    with pytest.raises(Malformed) as caught:
+        read_object(data, **limits)
+    return caught.value
+
+
+@pytest.mark.parametrize("data", [b'{"a":NaN}', b'{"a":Infinity}', b'{"a":-Infinity}', b'{"a":1', b"", b"\xff", b'{"a":"\\ud800"}'])
+def test_what_is_not_json_is_refused(data) -> None:
+    assert refusal(data).stage == "decode"
+
+
+@pytest.mark.parametrize("data", [b"[]", b"1", b'"text"', b"null"])
+def test_only_an_object_counts(data) -> None:
+    assert str(refusal(data)) == "Payload is not a JSON object"
+
+
+def test_size_is_refused_before_parsing() -> None:
+    refused = refusal(b"not json at all", max_bytes=10)
+    assert (refused.code, refused.stage) == (PAYLOAD_TOO_LARGE, "size")
+
+
+def test_of_two_equal_keys_the_last_one_counts() -> None:
+    assert read_object(b'{"a":1,"a":2}') == {"a": 2}
+
+
+def test_sixty_four_levels_are_taken_and_sixty_five_are_not() -> None:
+    read_object(nested(64))
+    assert "nested deeper" in str(refusal(nested(65)))
+
+
+@pytest.mark.parametrize("depth", [1000, 2000, 100_000])
+def test_any_depth_is_refused_without_harm(depth) -> None:
+    assert refusal(nested(depth)).stage == "decode"
+
+
+def test_brackets_in_strings_and_wide_objects_are_not_depth() -> None:
+    read_object(orjson.dumps({"a": "[" * 500 + '\\"{', "b": [[] for _ in range(500)]}))
+
+
+json_values = st.recursive(
+    st.none() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+)
+
+
+def depth_of(value: object) -> int:
+    if not isinstance(value, list | dict):
+        return 0
+    inside = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth_of, inside), default=0)
+
+
+@given(json_values, st.integers(0, 6))
+def test_depth_is_counted_as_a_parser_would(value, limit) -> None:
+    assert is_deeper(orjson.dumps(value), limit) == (depth_of(value) > limit)
+
+
+@given(st.binary(max_size=50))
+def test_bytes_stand_in_json_and_come_back(data) -> None:
+    text, encoding = text_of(data)
+    assert bytes_of(text, encoding) == data
+
+
+def test_bytes_that_are_text_are_text() -> None:
+    assert value_of(b"hi") == "hi"
+    assert value_of(b"\xff") == b"\xff"
+
+
+@pytest.mark.parametrize(("text", "encoding"), [("!!", "base64"), ("YQ==\n", "base64"), ("a", "hex"), ("ä", "base64")])
+def test_text_that_is_not_what_its_encoding_says_is_an_error(text, encoding) -> None:
+    with pytest.raises(ValueError, match="base64"):
+        bytes_of(text, encoding)

@@ -1,0 +1,85 @@
+"""The header contract: the table, and what breaking it yields."""
+
+import pytest
+
+from router.contracts.headers import RULES, describe, message_id_in, tenant_in, trace_in, traceparent_in, violations
+from tests.support.requests import GOOD_HEADERS, TRACE, TRACEPARENT
+
+# Every row of the table and a header that breaks it alone.
+BROKEN = {
+    ("trace_id", "empty"): {"trace_id": ""},
+    ("tenant_id", "empty"): {"tenant_id": ""},
+    ("version", "unsupported"): {"version": "2"},
+    ("traceparent", "not_w3c"): {"traceparent": "nonsense"},
+    ("cp_phase", "unknown"): {"cp_phase": "cp3"},
+    ("Nats-Msg-Id", "missing"): {"Nats-Msg-Id": ""},
+    ("tenant_id", "mismatch"): {"tenant_id": "other"},
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.header}-{rule.name}")
+def test_each_rule_of_the_table_is_broken_by_its_header_alone(rule) -> None:
+    headers = {**GOOD_HEADERS, **BROKEN[rule.header, rule.name]}
+    assert violations(headers, "acme") == ((rule.header, rule.name),)
+
+
+@pytest.mark.parametrize("headers", [{}, {"Nats-Msg-Id": ""}, {"Reply-To": "x", "api_key": "k", "Nats-Expected-Stream": "S"}])
+def test_no_contract_header_is_the_baseline_and_never_a_violation(headers) -> None:
+    assert violations(headers, "acme") == ()
+
+
+def test_good_headers_break_nothing() -> None:
+    assert violations({**GOOD_HEADERS, "traceparent": TRACEPARENT, "cp_phase": "cp2"}, "acme") == ()
+
+
+def test_a_message_id_is_required_beside_any_contract_header() -> None:
+    assert violations({"cp_phase": "cp1"}) == (("Nats-Msg-Id", "missing"),)
+
+
+def test_an_absent_payload_tenant_is_no_mismatch() -> None:
+    assert violations(GOOD_HEADERS, None) == ()
+
+
+def test_violations_come_in_the_order_of_the_table() -> None:
+    every = violations({"trace_id": "", "tenant_id": "", "version": "", "traceparent": "", "cp_phase": ""}, "acme")
+    assert every == tuple((rule.header, rule.name) for rule in RULES if rule.name != "mismatch")
+
+
+@pytest.mark.parametrize("version", ["1", "1.0", "v1"])
+def test_supported_versions_are_no_violation(version) -> None:
+    assert violations({**GOOD_HEADERS, "version": version}) == ()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"00-{'0' * 32}-00f067aa0ba902b7-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"ff-{TRACE}-00f067aa0ba902b7-01",
+        f"00-{TRACE.upper()}-00f067aa0ba902b7-01",
+        f"00-{TRACE}-00f067aa0ba902b7-01-more",
+        f"00-{TRACE}-00f067aa0ba902b7-01\n",
+        f"00-{TRACE}-00f067aa0ba902b7",
+    ],
+)
+def test_a_traceparent_outside_w3c_is_a_violation_and_counts_as_absent(value) -> None:
+    headers = {**GOOD_HEADERS, "traceparent": value}
+    assert violations(headers) == (("traceparent", "not_w3c"),)
+    assert traceparent_in(headers) is None
+
+
+@pytest.mark.parametrize("value", [TRACEPARENT, TRACEPARENT.replace("00-", "01-", 1), TRACEPARENT.replace("00-", "cc-", 1) + "-later"])
+def test_later_versions_of_traceparent_are_taken(value) -> None:
+    assert traceparent_in({"traceparent": value}) == value
+
+
+def test_a_malformed_header_counts_as_absent() -> None:
+    assert tenant_in({"tenant_id": "../acme"}) is None
+    assert tenant_in({"tenant_id": "_shared"}) is None
+    assert trace_in({"trace_id": "a b"}) is None
+    assert message_id_in({"Nats-Msg-Id": "x" * 129}) is None
+
+
+def test_the_page_is_made_from_the_table() -> None:
+    assert [(header, name) for header, name, _, _ in describe()] == list(BROKEN)
+    assert all(says and subjects for _, _, says, subjects in describe())

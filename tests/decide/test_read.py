@@ -1,0 +1,292 @@
+"""Five forms of a decide request become one RouteRequest; what cannot be taken is a Fault that names its place."""
+
+import base64
+
+import orjson
+import pytest
+
+from router.contracts.pb.beamline.flow.v1 import flow_pb2
+from router.contracts.request import RouteRequest
+from router.decide.read import Limits, Reading, read
+from router.outcome import Fault
+from tests.support.requests import GOOD_HEADERS, TRACE, a_body, a_message, a_protobuf, every_form
+
+
+def taken(data: object, headers: dict[str, str] | None = None, **limits: object) -> RouteRequest:
+    asked = reading(data, headers, **limits).asked
+    assert isinstance(asked, RouteRequest), asked
+    return asked
+
+
+def refused(data: object, headers: dict[str, str] | None = None, **limits: object) -> Fault:
+    asked = reading(data, headers, **limits).asked
+    assert isinstance(asked, Fault), asked
+    return asked
+
+
+def reading(data: object, headers: dict[str, str] | None = None, **limits: object) -> Reading:
+    return read(a_message(data, headers), Limits(**limits))
+
+
+@pytest.mark.parametrize("form", "abcde")
+def test_every_form_is_the_same_request(form: str) -> None:
+    assert read(every_form()[form]).asked == RouteRequest(
+        tenant_id="acme",
+        message_type="chat",
+        payload="hello",
+        request_key="r-1",
+        answer_id="r-1",
+        policy_id="gold",
+        request_id="r-1",
+        message_id="m-1",
+        trace_id="t-1",
+        context={"source": "gateway", "user_id": "u-1"},
+        metadata={"source": "gateway"},
+        push_assignment=True,
+    )
+
+
+def test_the_smallest_request_gets_every_default() -> None:
+    asked = taken(a_body())
+    assert (asked.policy_id, asked.push_assignment, asked.context, asked.timestamp_ms) == ("default", False, {}, None)
+
+
+def test_message_wins_and_task_fills_what_it_lacks() -> None:
+    task = {"type": "embedding", "payload": "from the task"}
+    assert taken({**a_body(), "task": task}).message_type == "chat"
+    filled = taken({"message": {"tenant_id": "acme"}, "task": task})
+    assert (filled.message_type, filled.payload) == ("embedding", "from the task")
+
+
+def test_type_is_an_alias_of_message_type() -> None:
+    assert taken({"message": {"tenant_id": "acme", "type": "chat", "payload": 1}}).message_type == "chat"
+
+
+@pytest.mark.parametrize("payload", ["", 0, False, [], {}, {"deep": [None]}])
+def test_any_json_value_but_null_is_a_payload(payload: object) -> None:
+    assert taken(a_body(payload=payload)).payload == payload
+
+
+def test_a_reference_stands_for_a_payload() -> None:
+    asked = taken({"tenant_id": "acme", "task": {"type": "chat", "payload_ref": "s3://x"}})
+    assert (asked.payload, asked.payload_ref) == (None, "s3://x")
+
+
+@pytest.mark.parametrize(("data", "payload"), [(b"hello", "hello"), (b"\xff\x00", b"\xff\x00")])
+def test_a_base64_payload_is_the_bytes_that_protobuf_would_carry(data: bytes, payload: object) -> None:
+    text = base64.b64encode(data).decode()
+    assert taken(a_body(payload=text, payload_encoding="base64")).payload == payload
+    assert taken(a_protobuf(payload=data)).payload == payload
+
+
+def test_null_means_absent_and_unknown_fields_are_ignored() -> None:
+    nulls = dict.fromkeys(["policy_id", "context", "request_id", "push_assignment", "run_id", "version", "assignment_subject", "task"])
+    assert taken({**a_body(metadata=None, idempotency_key=None), **nulls, "surprise": 1}) == taken(a_body())
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "field"),
+    [
+        ({}, "message", "message"),
+        ({"tenant_id": "acme", "policy_id": "p"}, "message", "message"),
+        ({"message": {}}, "tenant_id", "message.tenant_id"),
+        (a_body(tenant_id=""), "tenant_id", "message.tenant_id"),
+        ({"task": {"type": "chat", "payload": 1}}, "tenant_id", "message.tenant_id"),
+        (a_body(message_type=""), "message_type", "message.message_type"),
+        ({"tenant_id": "acme", "payload": 1}, "message_type", "message.message_type"),
+        (a_body(payload=None), "payload", "message.payload"),
+        ({"tenant_id": "acme", "message_type": "chat"}, "payload", "message.payload"),
+        (a_protobuf(tenant_id=""), "tenant_id", "message.tenant_id"),
+        (a_protobuf(payload=b""), "payload", "message.payload"),
+    ],
+)
+def test_a_missing_field_is_named_by_its_place(data: object, name: str, field: str) -> None:
+    assert refused(data) == Fault("SCHEMA_VALIDATION_FAILED", f"Missing required field: {name}", field, "schema")
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({"message": "hello"}, "message"),
+        ({**a_body(), "task": []}, "task"),
+        (a_body(tenant_id=5), "message.tenant_id"),
+        (a_body(tenant_id="../acme"), "message.tenant_id"),
+        (a_body(tenant_id="_shared"), "message.tenant_id"),
+        (a_body(message_type=5), "message.message_type"),
+        (a_body(payload="!", payload_encoding="base64"), "message.payload"),
+        (a_body(payload=5, payload_encoding="base64"), "message.payload"),
+        (a_body(payload="x", payload_encoding=[]), "message.payload"),
+        (a_body(payload=None, payload_ref=""), "message.payload_ref"),
+        (a_body(metadata=[]), "message.metadata"),
+        (a_body(timestamp_ms="now"), "message.timestamp_ms"),
+        (a_body(timestamp_ms=True), "message.timestamp_ms"),
+        (a_body(timestamp_ms=2**63), "message.timestamp_ms"),
+        *[({**a_body(), name: []}, name) for name in ("constraints", "metadata", "context", "policy_id")],
+        ({**a_body(), "policy_id": "*"}, "policy_id"),
+        ({**a_body(), "assignment_subject": "$JS.API.STREAM.PURGE.X"}, "assignment_subject"),
+        ({**a_body(), "assignment_subject": ""}, "assignment_subject"),
+        *[({**a_body(), "push_assignment": odd}, "push_assignment") for odd in ("yes", "1", 2, 1.0, [], {}, "")],
+    ],
+)
+def test_a_field_of_the_wrong_kind_is_named_by_its_place(data: object, field: str) -> None:
+    fault = refused(data)
+    assert (fault.code, fault.field, fault.stage) == ("SCHEMA_VALIDATION_FAILED", field, "schema")
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({**a_body(), "request_id": "a b"}, "request_id"),
+        ({**a_body(), "request_id": "x" * 129}, "request_id"),
+        ({**a_body(), "request_id": 5}, "request_id"),
+        (a_body(message_id="ä"), "message.message_id"),
+        (a_body(trace_id="\n"), "message.trace_id"),
+        (a_body(run_id="a", flow_id="b", step_id=" "), "message.step_id"),
+        (a_body(idempotency_key="x" * 257), "idempotency_key"),
+        (a_body(idempotency_key=""), "idempotency_key"),
+    ],
+)
+def test_an_id_that_cannot_tie_messages_together_is_a_correlation_fault(data: object, field: str) -> None:
+    fault = refused(data)
+    assert (fault.code, fault.field, fault.stage) == ("CORRELATION_FIELDS_INVALID", field, "correlation")
+
+
+@pytest.mark.parametrize(
+    ("given", "lacking"),
+    [({"run_id"}, "flow_id"), ({"run_id", "flow_id"}, "step_id"), ({"flow_id"}, "run_id"), ({"step_id", "flow_id"}, "run_id")],
+)
+def test_run_flow_and_step_belong_together(given: set[str], lacking: str) -> None:
+    fault = refused(a_body(**dict.fromkeys(given, "x")))
+    assert (fault.message, fault.field) == (f"Missing required field: {lacking}", f"message.{lacking}")
+
+
+def test_rare_fields_are_read_from_either_level() -> None:
+    rare = {"run_id": "r", "flow_id": "f", "step_id": "s", "idempotency_key": "k" * 256, "timestamp_ms": 5}
+    assert taken(a_body(**rare)) == taken({**a_body(), **rare})
+    assert taken(a_body(**rare)).step_id == "s"
+
+
+@pytest.mark.parametrize(
+    ("value", "push"), [(True, True), ("true", True), (1, True), (False, False), ("false", False), (0, False), (None, False)]
+)
+def test_push_assignment_has_six_spellings(value: object, push: bool) -> None:
+    assert taken({**a_body(), "push_assignment": value}).push_assignment is push
+
+
+@pytest.mark.parametrize(("value", "push"), [("1", True), ("true", True), ("0", False), ("", False)])
+def test_protobuf_takes_push_assignment_from_a_header(value: str, push: bool) -> None:
+    assert taken(a_protobuf(), {"push_assignment": value}).push_assignment is push
+
+
+def test_an_assignment_subject_must_be_configured() -> None:
+    assert taken({**a_body(), "assignment_subject": "x.y"}, assignment_subjects=("x.y",)).assignment_subject == "x.y"
+
+
+def test_header_beats_top_level_beats_message() -> None:
+    body = {**a_body(tenant_id="inner", trace_id="inner"), "tenant_id": "top", "trace_id": "top"}
+    assert (taken(body).tenant_id, taken(body).trace_id) == ("top", "top")
+    asked = taken(body, GOOD_HEADERS)
+    assert (asked.tenant_id, asked.trace_id, asked.message_id) == ("acme", TRACE, "n-1")
+
+
+@pytest.mark.parametrize("bad", ["", "../acme", "_shared", "a b", "ä"])
+def test_a_malformed_header_counts_as_absent(bad: str) -> None:
+    headers = {**GOOD_HEADERS, "tenant_id": bad, "trace_id": "" if bad != "a b" else bad}
+    asked = taken(a_body(trace_id="t-1"), headers)
+    assert (asked.tenant_id, asked.trace_id) == ("acme", "t-1")
+
+
+def test_routing_context_is_merged_and_the_later_wins() -> None:
+    layers = [("constraints", 1), ("metadata", 2), ("context", 4)]
+    body = {**a_body(metadata={"m": 3, "x": 3, "y": 3}), **{name: {name[0]: n, "x": n, "y": n} for name, n in layers}}
+    del body["context"]["y"]
+    assert taken(body).context == {"c": 4, "m": 3, "x": 4, "y": 3}
+    assert taken(body).constraints == {"c": 1, "x": 1, "y": 1}
+
+
+def test_constraints_alone_are_the_context() -> None:
+    assert taken({**a_body(), "constraints": {"max_cost": 1}}).context == {"max_cost": 1}
+
+
+@pytest.mark.parametrize("version", ["1", "1.0", "v1"])
+@pytest.mark.parametrize("name", ["version", "schema_version"])
+def test_supported_versions_are_read(version: str, name: str) -> None:
+    taken({**a_body(), name: version})
+    taken(a_body(**{name: version}))
+
+
+@pytest.mark.parametrize("data", [{**a_body(), "version": "2"}, {**a_body(), "schema_version": "0"}, a_body(version="3"), {"version": 2}])
+def test_an_unsupported_version_is_refused(data: object) -> None:
+    fault = refused({**a_body(), **data})
+    assert (fault.code, fault.field, fault.stage) == ("VERSION_UNSUPPORTED", "version", "version")
+
+
+def test_the_header_version_beats_the_payload() -> None:
+    taken({**a_body(), "version": "9"}, GOOD_HEADERS)
+    seen = reading({**a_body(), "version": "1"}, {**GOOD_HEADERS, "version": "9"})
+    assert isinstance(seen.asked, Fault)
+    assert (seen.asked.code, seen.violations) == ("VERSION_UNSUPPORTED", (("version", "unsupported"),))
+
+
+def test_violations_are_told_and_do_not_stop_a_request() -> None:
+    seen = reading(a_body(), {**GOOD_HEADERS, "tenant_id": "other", "cp_phase": "x"})
+    assert seen.violations == (("cp_phase", "unknown"), ("tenant_id", "mismatch"))
+    assert (seen.tenant_id, isinstance(seen.asked, RouteRequest)) == ("other", True)
+
+
+def test_strict_makes_a_violation_a_fault() -> None:
+    fault = refused(a_body(), {**GOOD_HEADERS, "cp_phase": "x"}, strict=True)
+    assert (fault.code, fault.field, fault.stage) == ("HEADER_CONTRACT_VIOLATION", "cp_phase", "headers")
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "key", "answer_id"),
+    [
+        (a_body(idempotency_key="k", message_id="m"), {"Nats-Msg-Id": "n"}, "k", "m"),
+        ({**a_body(message_id="m"), "request_id": "r"}, {"Nats-Msg-Id": "n"}, "r", "r"),
+        (a_body(message_id="m"), {"Nats-Msg-Id": "n"}, "n", "m"),
+        (a_body(), {"Nats-Msg-Id": "n"}, "n", "n"),
+    ],
+)
+def test_identity_and_answer_id_follow_their_orders(data: object, headers: dict[str, str], key: str, answer_id: str) -> None:
+    asked = taken(data, headers)
+    assert (asked.request_key, asked.answer_id) == (key, answer_id)
+
+
+def test_a_request_without_ids_is_known_by_its_place_on_every_delivery() -> None:
+    first, again = (read(a_message(a_body(), deliveries=n)).answer_id for n in (1, 2))
+    other = read(a_message(a_body(), sequence=8)).answer_id
+    assert first == again != other
+    assert len(first) == 36
+
+
+def test_accept_asks_for_protobuf() -> None:
+    assert taken(a_body(), {"Accept": "application/x-protobuf"}).wants_protobuf
+    assert not taken(a_body(), {"Accept": "application/json"}).wants_protobuf
+
+
+def test_json_behind_white_space_is_tried_after_protobuf() -> None:
+    assert taken(b"\n \t" + orjson.dumps(a_body())).tenant_id == "acme"
+
+
+def test_json_that_also_decodes_as_protobuf_is_json_when_that_has_no_ids() -> None:
+    # "\n{" reads as field 1 of 123 bytes, '"m' as a message_type of 109; the blanks behind are unknown numbers.
+    body = orjson.dumps(a_body())[1:].ljust(111) + b" " * 12
+    assert flow_pb2.RouteRequest.FromString(b"\n{" + body).message.message_type
+    assert taken(b"\n{" + body).payload == "hello"
+
+
+@pytest.mark.parametrize("data", [b"", b"hello", b"[]", b"{", b"\x00\xff", b"null", b"{" * 5000])
+def test_what_is_neither_json_nor_protobuf_is_refused_when_decoding(data: bytes) -> None:
+    assert refused(data).stage == "decode"
+
+
+def test_size_is_refused_in_either_encoding() -> None:
+    for data in (orjson.dumps(a_body()), a_protobuf()):
+        assert refused(data, max_payload_bytes=10).code == "PAYLOAD_TOO_LARGE"
+
+
+def test_a_refused_request_is_answered_with_the_ids_that_could_be_read() -> None:
+    seen = reading({"request_id": "r-1", "trace_id": "t-1", "message": {"tenant_id": "acme"}})
+    assert (seen.answer_id, seen.trace_id, seen.tenant_id) == ("r-1", "t-1", "acme")
+    assert reading(b"junk", {"Nats-Msg-Id": "n"}).answer_id == "n"

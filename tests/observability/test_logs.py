@@ -1,0 +1,106 @@
+"""Log lines: JSON, masked, never an exception of their own, never a flood."""
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.observability import Once, events, logger
+from router.observability.masking import MASK, masked
+from tests.support.observability import captured
+
+
+def test_event_names_are_constant_unique_and_name_their_room() -> None:
+    names = [value for name, value in vars(events).items() if name.isupper()]
+    assert len(names) == len(set(names))
+    assert all(name.replace(".", "").replace("_", "").isalpha() and name.count(".") == 1 for name in names)
+
+
+def test_a_line_is_one_json_object_with_level_time_and_module() -> None:
+    with captured() as lines:
+        logger("router.x").warning("a.b", subject="s", count=2)
+    line = lines.only()
+    assert str(line.pop("timestamp")).endswith("Z")
+    assert line == {"event": "a.b", "level": "warning", "module": "router.x", "subject": "s", "count": 2}
+
+
+def test_a_level_below_the_wanted_one_writes_nothing() -> None:
+    with captured("warning") as lines:
+        logger("x").info("a.b")
+    assert lines.all() == []
+
+
+def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:
+    with captured() as lines:
+        logger("x").info("a.b", headers={"X-Api-Key": "k", "inner": [{"PASSWORD": "p", "tenant": "acme"}]}, token="t")
+    line = lines.only()
+    assert line["headers"] == {"X-Api-Key": MASK, "inner": [{"PASSWORD": MASK, "tenant": "acme"}]}
+    assert line["token"] == MASK
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("password", "api_key", "secret", "token", "access_token", "refresh_token", "authorization", "credit_card"),
+        *("ssn", "email", "phone", "bearer", "x-api-key", "x-auth-token", "x-authorization"),
+    ],
+)
+def test_every_key_of_the_reference_is_masked(key: str) -> None:
+    assert masked({key: 1, key.upper(): 2, key.title(): 3}) == dict.fromkeys((key, key.upper(), key.title()), MASK)
+
+
+def test_masking_leaves_the_callers_value_as_it_is() -> None:
+    given_value = {"token": "t"}
+    masked(given_value)
+    assert given_value == {"token": "t"}
+
+
+def test_a_value_that_holds_itself_does_not_hang_the_log() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    assert "…" in repr(masked(endless))
+
+
+@settings(max_examples=30)
+@given(st.dictionaries(st.text(max_size=4), st.recursive(st.text() | st.integers() | st.floats() | st.binary(), st.lists), max_size=3))
+def test_whatever_is_logged_is_one_line_of_json(facts: dict[str, object]) -> None:
+    with captured() as lines:
+        logger("x").info("a.b", facts=facts, header="\udcff", big=2**80)
+    assert lines.only()["event"] == "a.b"
+
+
+def test_a_traceback_is_a_field_of_its_line() -> None:
+    with captured() as lines:
+        try:
+            raise ValueError("boom")
+        except ValueError:
+            logger("x").exception("a.b")
+    assert "ValueError: boom" in str(lines.only()["exception"])
+
+
+def test_other_libraries_lines_take_the_same_form_from_warning_on() -> None:
+    with captured() as lines:
+        logging.getLogger("uvicorn.error").info("hello")
+        logging.getLogger("uvicorn.error").error("bad %s", "thing")
+    line = lines.only()
+    assert (line["event"], line["level"], line["logger"]) == ("bad thing", "error", "uvicorn.error")
+
+
+def test_a_key_speaks_once_in_its_span() -> None:
+    now = [0.0]
+    once = Once(every_s=1.0, clock=lambda: now[0])
+    assert [once.allows("a"), once.allows("a"), once.allows("b")] == [True, False, True]
+    now[0] = 0.999
+    assert not once.allows("a")
+    now[0] = 1.0
+    assert [once.allows("a"), once.allows("a")] == [True, False]
+
+
+def test_above_the_limit_new_keys_share_one_line_and_memory_stays() -> None:
+    now = [0.0]
+    once = Once(every_s=1.0, limit=10, clock=lambda: now[0])
+    assert sum(once.allows(key) for key in range(1000)) == 11
+    assert len(once._until) <= 11
+    now[0] = 2.0
+    assert sum(once.allows(key) for key in range(500, 505)) == 5

@@ -1,0 +1,127 @@
+"""What is counted, and what a scrape shows of it."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.observability import OTHER, Allowed, Bounded, Count, Gauge, Metrics, Registry, Spread, Tally
+from tests.support.observability import captured, scraped
+
+# The reference's metrics that apply to the decide path, with their labels.
+REFERENCE = {
+    "router_decisions_total": ("tenant", "policy", "provider", "reason", "outcome"),
+    "router_jetstream_ack_total": ("consumer",),
+    "router_redelivery_total": ("consumer", "reason"),
+    "router_dlq_total": ("subject", "reason"),
+    "router_nats_contract_violations_total": ("subject", "header", "rule"),
+    "router_sticky_total": ("outcome",),
+    "router_decision_seconds": (),
+    "router_request_seconds": (),
+    "router_delivery_pending": ("consumer",),
+    "router_delivery_in_flight": ("consumer",),
+    "router_delivery_redelivered": ("consumer",),
+    "router_consumer_lag_seconds": ("consumer",),
+    "router_lane_paused": ("consumer",),
+    "router_dlq_publish_failures_total": (),
+    "router_idempotent_replays_total": (),
+    "router_rate_limited_total": (),
+    "router_nats_connected": (),
+    "router_nats_reconnects_total": (),
+    "router_build_info": ("version", "python"),
+    "router_dlq_disabled_total": (),
+    "router_subject_refused_total": (),
+    "router_reply_refused_total": (),
+}
+
+
+def with_only(instrument: Count | Tally | Spread | Gauge) -> Registry:
+    registry = Registry()
+    registry.add(instrument)
+    return registry
+
+
+def test_every_metric_of_the_reference_is_declared_with_its_labels() -> None:
+    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == REFERENCE
+
+
+def test_what_is_counted_is_what_is_scraped() -> None:
+    metrics = Metrics()
+    metrics.acks["router-decide-consumer",] += 2
+    metrics.replays.value += 1
+    metrics.in_flight.watch(lambda: 7, "router-decide-consumer")
+    seen = scraped(metrics.registry)
+    assert seen["router_jetstream_ack_total"] == {(("consumer", "router-decide-consumer"),): 2}
+    assert seen["router_idempotent_replays_total"] == {(): 1}
+    assert seen["router_delivery_in_flight"] == {(("consumer", "router-decide-consumer"),): 7}
+    assert seen["process_resident_memory_bytes"][()] > 0
+
+
+def test_a_label_is_escaped() -> None:
+    tally = Tally("t_total", "t", "subject")
+    tally['a"b\\c\nd',] += 1
+    assert scraped(with_only(tally))["t_total"] == {(("subject", 'a"b\\c\nd'),): 1}
+
+
+def test_a_name_is_registered_once() -> None:
+    registry = with_only(Count("a_total", "a"))
+    with pytest.raises(ValueError, match="a_total"):
+        registry.add(Count("a_total", "a"))
+
+
+def test_a_snapshot_does_not_change_with_what_is_counted_later() -> None:
+    tally = Tally("t_total", "t", "x")
+    tally["a",] += 1
+    (family,) = with_only(tally).snapshot()
+    tally["a",] += 1
+    assert family.series == {("a",): 1}
+
+
+@given(st.lists(st.floats(0, 100)))
+def test_a_spread_counts_what_is_at_or_below_each_edge(values: list[float]) -> None:
+    spread = Spread("s_seconds", "s", (0.5, 1.0, 10.0))
+    for value in values:
+        spread.observe(value)
+    seen = scraped(with_only(spread))
+    for edge, label in ((0.5, "0.5"), (1.0, "1.0"), (10.0, "10.0"), (math.inf, "+Inf")):
+        assert seen["s_seconds_bucket"][(("le", label),)] == sum(value <= edge for value in values)
+    assert seen["s_seconds_count"][()] == len(values)
+    assert seen["s_seconds_sum"][()] == pytest.approx(sum(values))
+
+
+def test_a_gauge_reads_anew_at_each_scrape_and_a_new_reader_replaces_the_old_one() -> None:
+    gauge = Gauge("g", "g")
+    depth = [1, 2]
+    gauge.watch(depth.pop)
+    registry = with_only(gauge)
+    assert [scraped(registry)["g"][()], scraped(registry)["g"][()]] == [2, 1]
+    gauge.watch(lambda: 9)
+    assert scraped(registry)["g"] == {(): 9}
+
+
+def test_a_broken_reader_is_unknown_told_once_and_takes_no_other_metric_with_it() -> None:
+    gauge = Gauge("g", "g", "x")
+    gauge.watch(lambda: 1 // 0, "bad")
+    gauge.set(3, "good")
+    with captured() as lines:
+        scraped(with_only(gauge))
+        seen = scraped(with_only(gauge))["g"]
+    assert math.isnan(seen[("x", "bad"),])
+    assert seen[("x", "good"),] == 3
+    assert lines.only()["event"] == "gauge.failed"
+
+
+@given(st.lists(st.text(max_size=3)), st.integers(0, 5))
+def test_labels_are_bounded_first_come_first_served(names: list[str], limit: int) -> None:
+    bounded = Bounded(limit)
+    labels = [bounded[name] for name in names]
+    first = list(dict.fromkeys(names))[:limit]
+    assert labels == [name if name in first else OTHER for name in names]
+    assert len(bounded) <= limit
+
+
+def test_only_allowed_tenants_have_a_label_and_the_list_does_not_grow() -> None:
+    allowed = Allowed(["acme"])
+    assert [allowed["acme"], allowed["evil"], allowed["evil"]] == ["acme", OTHER, OTHER]
+    assert len(allowed) == 1

@@ -1,0 +1,107 @@
+"""What holds for every policy and every request."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.policy import NO_STATES, Policy, PolicyError, Previous, ProviderState, evaluate, lint, parse_policy
+
+NAMES = ("a", "b", "c", "d")
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=8)
+    | st.sampled_from(["timeout", "5xx", "503", 503]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+scalars = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["timeout", "5xx", 503])
+paths = st.sampled_from(["status", "context.n", "context.user.tier", "message.payload.x", "constraints.max_cost", "metadata.m", "n"])
+operands = scalars | st.lists(scalars, max_size=3) | paths.map(lambda path: {"var": path})
+operations = st.dictionaries(
+    st.sampled_from(["==", "!=", ">", "<", ">=", "<=", "in"]), st.lists(operands, min_size=2, max_size=2), max_size=2
+)
+conditions = operations | st.dictionaries(paths, scalars | st.lists(scalars, max_size=3), max_size=2)
+figures = st.none() | st.floats(0, 1000)
+providers = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from(NAMES), "weight": st.integers(0, 100) | st.floats(0, 100)},
+        optional={"priority": st.integers(0, 3), "enabled": st.booleans(), "expected_cost": figures, "expected_latency_ms": figures},
+    ),
+    min_size=1,
+    max_size=4,
+    unique_by=lambda provider: provider["name"],
+)
+rules = st.lists(st.fixed_dictionaries({"when": conditions, "to": st.sampled_from([*NAMES, "x"]), "retry": st.integers(0, 2)}), max_size=3)
+policies = st.builds(
+    lambda listed, fallbacks, sticky: _policy({"version": "1.0", "providers": listed, "fallbacks": fallbacks, "sticky": sticky}),
+    providers,
+    rules,
+    st.none() | st.just({"session_key": "user"}),
+).filter(lambda policy: policy is not None)
+contexts = st.dictionaries(st.sampled_from(["status", "user", "n"]) | st.text(max_size=4), json_values, max_size=4)
+requests = st.builds(
+    RouteRequest,
+    tenant_id=st.just("acme"),
+    message_type=st.just("chat"),
+    payload=json_values | st.binary(max_size=4),
+    request_key=st.text(min_size=1, max_size=20),
+    answer_id=st.just("r"),
+    context=contexts,
+    constraints=st.dictionaries(st.sampled_from(["max_cost", "max_latency_ms", "other"]), json_values, max_size=2),
+    metadata=st.just({"m": 1}),
+)
+states = st.dictionaries(
+    st.sampled_from([*NAMES, "x"]), st.builds(ProviderState, st.sampled_from([0.0, 9.0]), figures, figures), max_size=3
+)
+names = st.none() | st.sampled_from([*NAMES, "gone"])
+
+
+def _policy(document: dict[str, object]) -> Policy | None:
+    try:
+        return parse_policy(document, "acme", "default").policy
+    except PolicyError:
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(policies, requests, st.just(NO_STATES) | states, names, st.none() | st.builds(Previous, st.sampled_from(NAMES), st.integers(1, 3)))
+def test_evaluate_answers_every_request(policy, request, known, remembered, previous) -> None:
+    answer = evaluate(policy, request, states=known, now=1.0, remembered=remembered, previous=previous)
+    assert isinstance(answer, Decision | Refusal)
+
+
+@settings(max_examples=300, deadline=None)
+@given(policies, requests, names)
+def test_the_plan_and_the_selection_give_the_same_answer(policy, request, remembered) -> None:
+    fast = evaluate(policy, request, now=1.0, remembered=remembered)
+    slow = evaluate(policy, request, states={}, now=1.0, remembered=remembered, trace=[])
+    assert fast == slow
+
+
+@settings(max_examples=200, deadline=None)
+@given(policies, requests, states, names)
+def test_a_decision_never_breaks_a_breaker_or_a_switch(policy, request, known, remembered) -> None:
+    answer = evaluate(policy, request, states=known, now=1.0, remembered=remembered)
+    if isinstance(answer, Decision):
+        provider, state = policy.plan.providers.get(answer.provider_id), known.get(answer.provider_id)
+        assert provider is None or provider.enabled
+        assert state is None or state.shut_until <= 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(policies)
+def test_lint_reads_every_policy(policy) -> None:
+    assert all(finding.severity in ("warning", "error") for finding in lint(policy))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    json_values
+    | st.dictionaries(st.sampled_from(["providers", "weights", "fallbacks", "fallback", "sticky", "extensions", "pre"]), json_values)
+)
+def test_whatever_is_no_policy_is_a_policy_error(document) -> None:
+    _policy(document)

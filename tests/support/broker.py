@@ -1,0 +1,87 @@
+"""A real nats-server for tests: started in milliseconds, killed and restarted on the same store and port."""
+
+import json
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from router.embedded import server_binary
+
+
+class Broker:
+    """One nats-server child process. `extra` lines go into its configuration (accounts, limits)."""
+
+    def __init__(self, *extra: str, max_payload: int = 8 * 1024 * 1024) -> None:
+        self._extra = extra
+        self._max_payload = max_payload
+        self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
+        self._port = -1
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    def start(self) -> "Broker":
+        for old in self._home.glob("*.ports"):
+            old.unlink()
+        config = self._home / "nats.conf"
+        lines = [
+            f'listen: "127.0.0.1:{self._port}"',
+            f"max_payload: {self._max_payload}",
+            f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))} }}",
+            f"ports_file_dir: {json.dumps(str(self._home))}",
+            *self._extra,
+        ]
+        config.write_text("\n".join(lines))
+        log = (self._home / "server.log").open("ab")
+        self._process = subprocess.Popen([server_binary(), "-c", str(config)], stdout=log, stderr=log)
+        self._port = self._listening()
+        return self
+
+    def _listening(self) -> int:
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            assert self._process is not None
+            if self._process.poll() is not None:
+                raise RuntimeError((self._home / "server.log").read_text())
+            for file in self._home.glob("*.ports"):
+                try:
+                    return int(json.loads(file.read_text())["nats"][0].rsplit(":", 1)[1])
+                except (ValueError, KeyError, IndexError):
+                    pass
+            time.sleep(0.002)
+        raise RuntimeError("nats-server does not listen")
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """SIGSTOP: connected, and silent."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def unpause(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
+
+    def remove(self) -> None:
+        self._end(signal.SIGKILL)
+        shutil.rmtree(self._home, ignore_errors=True)

@@ -1,0 +1,24 @@
+"""Builders for the configuration's tests: an environment is a dict, a file is its text."""
+
+from pathlib import Path
+
+import pytest
+
+from router.config import Loaded, load
+from router.errors import Misconfigured
+
+
+def loaded(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> Loaded:
+    return load(a_file(toml, tmp_path) if tmp_path else None, options or {}, environ)
+
+
+def a_file(toml: str, directory: Path) -> Path:
+    path = directory / "router.toml"
+    path.write_text(toml)
+    return path
+
+
+def refusal(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> str:
+    with pytest.raises(Misconfigured) as refused:
+        loaded(toml, tmp_path=tmp_path, options=options, **environ)
+    return str(refused.value)

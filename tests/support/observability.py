@@ -1,0 +1,72 @@
+"""Builders for what an operator sees: captured log lines, parsed scrapes, a server that is asked over TCP."""
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import structlog
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.observability import HttpServer, Readiness, Registry, logs, render
+
+
+class Lines:
+    """What was written, a JSON object a line."""
+
+    def __init__(self) -> None:
+        self.stream = io.StringIO()
+
+    def all(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+    def only(self) -> dict[str, object]:
+        (line,) = self.all()
+        return line
+
+
+@contextmanager
+def captured(level: str = "info") -> Iterator[Lines]:
+    lines = Lines()
+    root = logging.getLogger()
+    handlers, threshold = root.handlers[:], root.level
+    root.handlers = []  # kept from `configure`, which would close the test runner's own
+    logs.configure(level, "json", lines.stream)
+    structlog.configure(cache_logger_on_first_use=False)  # a module's logger must not keep this test's stream
+    try:
+        yield lines
+    finally:
+        structlog.reset_defaults()
+        root.handlers, root.level = handlers, threshold
+
+
+def scraped(registry: Registry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """A scrape by sample name and labels, read by Prometheus' own parser."""
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(render(registry.snapshot()).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+@asynccontextmanager
+async def serving(registry: Registry, readiness: Readiness = dict) -> AsyncIterator[int]:
+    """A server on a free port; yields the port."""
+    port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(HttpServer("127.0.0.1", 0, registry, readiness).run(port.set_result))
+    try:
+        yield await port
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def asked(port: int, path: str) -> tuple[int, bytes]:
+    """Status and body of one GET, without a client library."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), body

@@ -1,0 +1,122 @@
+"""A whole router for a story: in this process (`a_router`), or as a process of its own that can be killed (`RouterProcess`)."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from router.app import Ready, RouterService
+from router.config import Settings, load
+
+POLICIES = Path(__file__).parent / "policies"
+
+
+def settings_for(url: str, prefix: str = "t", **overrides: object) -> Settings:
+    """Settings for one test: streams, subjects and durables of its own, any free port.
+
+    Overrides by dotted name with `__` for the dot: `decide__ack_wait_ms=300`.
+    """
+    return load(None, {**names_for(url, prefix), **{name.replace("__", "."): value for name, value in overrides.items()}}, {}).settings
+
+
+def names_for(url: str, prefix: str) -> dict[str, object]:
+    """What keeps one test's streams from another's on the same server."""
+    upper = prefix.upper()
+    return {
+        "nats.url": url,
+        "http.port": 0,
+        "decide.subject": f"{prefix}.beamline.router.v1.decide",
+        "results.subject": f"{prefix}.caf.exec.result.v1",
+        "acks.subject": f"{prefix}.caf.exec.assign.v1.ack",
+        "streams.decide.name": f"{upper}_DECIDE",
+        "streams.dlq.name": f"{upper}_DLQ",
+        "buckets.starts.name": f"{upper}_STARTS",
+    }
+
+
+class Running:
+    """A router in this process."""
+
+    def __init__(self, service: RouterService, ready: Ready, task: "asyncio.Task[None]") -> None:
+        self.service = service
+        self.ready = ready
+        self._task = task
+
+    @property
+    def settings(self) -> Settings:
+        return self.service.settings
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+
+@contextlib.asynccontextmanager
+async def a_router(settings: Settings, policies: Path = POLICIES) -> AsyncIterator[Running]:
+    service = RouterService(settings, policies_dir=policies)
+    ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(service.run(lambda value: None if ready.done() else ready.set_result(value)))
+    try:
+        await asyncio.wait({ready, task}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+        assert ready.done(), f"not ready: {service.readiness()}"
+        running = Running(service, ready.result(), task)
+        yield running
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+class RouterProcess:
+    """`router serve` as a child process. Settings are given as environment variables: `ROUTER_DECIDE__ACK_WAIT_MS`."""
+
+    def __init__(self, settings: Mapping[str, object], policies: Path = POLICIES) -> None:
+        self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
+        self._policies = policies
+        self._process: subprocess.Popen[str] | None = None
+        self.ready: dict[str, str] = {}
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> "RouterProcess":
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "router", "serve", "--policies", str(self._policies)],
+            env={**os.environ, **self._environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        self.ready = json.loads(line) if line else {}
+        assert self.ready.get("event") == "router.ready", f"the router did not start: {line!r}"
+        return self
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def terminate(self, timeout_s: float = 30.0) -> int:
+        """SIGTERM, and the exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout_s)
+
+    def _send(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+
+    def remove(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._send(signal.SIGKILL)

@@ -1,0 +1,77 @@
+"""Builders for supervision: children that write down what happens to them, and a tree that runs beside the test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from router.supervision import Child, Restart, Supervisor, supervise
+
+
+class Diary:
+    """What the children of one test did, in order: "a starts", "a stops"."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._written = asyncio.Event()
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+        self._written.set()
+
+    async def until(self, line: str, times: int = 1) -> None:
+        """Wait, without sleeping, until the line was written so often."""
+        async with asyncio.timeout(5):
+            while self.lines.count(line) < times:
+                self._written.clear()
+                await self._written.wait()
+
+
+class Actor:
+    """A child that lives until the test ends it: `crash` or `finish`; each start is a new life."""
+
+    def __init__(self, name: str, diary: Diary) -> None:
+        self.name = name
+        self._diary = diary
+        self._end: asyncio.Future[None] | None = None
+
+    async def run(self) -> None:
+        self._end = asyncio.get_running_loop().create_future()
+        self._diary.write(f"{self.name} starts")
+        try:
+            await self._end
+        except asyncio.CancelledError:
+            self._diary.write(f"{self.name} stops")
+            raise
+
+    def crash(self, error: Exception | None = None) -> None:
+        assert self._end is not None
+        self._end.set_exception(error or ValueError(f"{self.name} is broken"))
+
+    def finish(self) -> None:
+        assert self._end is not None
+        self._end.set_result(None)
+
+    def lose_a_task(self) -> None:
+        """What it awaits is cancelled by somebody else: a CancelledError that is no shutdown."""
+        assert self._end is not None
+        self._end.cancel()
+
+    def child(self, restart: Restart = Restart.PERMANENT, shutdown_s: float = 1.0) -> Child:
+        return Child(self.name, self.run, restart, shutdown_s)
+
+
+async def at_once(_: float) -> None:
+    """A pause that does not wait."""
+
+
+@asynccontextmanager
+async def alive(
+    tree: Supervisor, clock: Callable[[], float] = lambda: 0.0, pause: Callable[[float], Awaitable[None]] = at_once
+) -> AsyncIterator[asyncio.Task[None]]:
+    """The tree beside the test, cancelled at its end."""
+    task = asyncio.create_task(supervise(tree, clock=clock, pause=pause))
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
