@@ -3,6 +3,8 @@
     Message   one delivery of one stored message
     Effect    bytes to be stored (PubAck) before anything is stamped
     Reply     bytes for whoever asked; heard at most once, never holds a stamp back
+
+`gc=False`: they hold no cycle, and tens of thousands a second of them would keep the collector busy.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from msgspec import Struct
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One delivery. `stored_at` is seconds of stream time: the same on every delivery."""
 
     subject: str
@@ -38,7 +40,7 @@ class Message(Struct, frozen=True):
         return self.stored_ns // 1_000_000
 
 
-class Effect(Struct, frozen=True):
+class Effect(Struct, frozen=True, gc=False):
     """A message to be stored. `id` becomes its Nats-Msg-Id: deterministic, so storing it twice stores it once."""
 
     subject: str
@@ -48,7 +50,7 @@ class Effect(Struct, frozen=True):
     is_letter: bool = False  # a letter's duplicate counts only while the first one still exists (DURABILITY §2)
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, frozen=True, gc=False):
     """An answer. Its value is meaning's; whom it reaches is delivery's (CONTRACTS §4)."""
 
     data: bytes

@@ -38,7 +38,7 @@ class Fault(Struct, frozen=True):
     stage: str | None = None
 
 
-class Receipt(Struct, frozen=True):
+class Receipt(Struct, frozen=True, gc=False):
     """A PubAck: where an effect stands. `is_duplicate`: it stood there before."""
 
     id: str
@@ -50,7 +50,7 @@ class Receipt(Struct, frozen=True):
 Commit = Callable[[Sequence[Receipt]], Awaitable[None]]  # the handler's own store, between evidence and stamp
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, frozen=True, gc=False):
     """It was handled: `effects` are stored, `commit` runs, the reply is sent, then it is acknowledged."""
 
     effects: tuple[Effect, ...] = ()

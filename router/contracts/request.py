@@ -10,7 +10,7 @@ from msgspec import Struct
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-class RouteRequest(Struct, frozen=True, kw_only=True):
+class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
     """A valid decide request, whatever form it came in. Source: S4 `RouteRequest`, S3 "decide", CONTRACTS §2."""
 
     tenant_id: str

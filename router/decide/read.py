@@ -41,7 +41,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     strict: bool = False
 
 
-class Reading(Struct, frozen=True):
+class Reading(Struct, frozen=True, gc=False):
     """What was asked, or why it cannot be taken; and what the answer's context and headers may say either way."""
 
     asked: RouteRequest | Fault

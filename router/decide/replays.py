@@ -6,9 +6,9 @@ its policy was mended should hear of it. Where the memory is gone, the determini
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from enum import Enum
 
-from cachetools import TTLCache
 from msgspec import Struct
 
 from router.clock import Clock, steady
@@ -23,21 +23,26 @@ class Recall(Enum):
     CONFLICT = "conflict"  # the same identity came with other bytes
 
 
-class _Known(Struct, frozen=True):
+class _Known(Struct, frozen=True, gc=False):
     decision: Decision
     content: int | None  # None: an idempotency key stands for the request, whatever its bytes
+    until: float
 
 
 class Replays:
-    """At most `limit` decisions for `ttl_s`; the one longest unused goes first."""
+    """At most `limit` decisions for `ttl_s` each; the oldest goes first."""
 
     def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
-        self._known: TTLCache[tuple[str, str], _Known] = TTLCache(limit, ttl_s, timer=clock)
+        self._limit = limit
+        self._ttl_s = ttl_s
+        self._clock = clock
+        # In order of arrival. A TTLCache does the same at 5 us a decision, of the 15 that a whole one costs.
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
 
     def recall(self, request: RouteRequest, data: bytes) -> Decision | Recall:
         """The decision of the same request, NEW, or CONFLICT."""
         known = self._known.get((request.tenant_id, request.request_key))
-        if known is None:
+        if known is None or known.until <= self._clock():
             return Recall.NEW
         if known.content is not None and known.content != hash(data):
             return Recall.CONFLICT
@@ -45,7 +50,11 @@ class Replays:
 
     def remember(self, request: RouteRequest, data: bytes, decision: Decision) -> None:
         content = hash(data) if request.idempotency_key is None else None
-        self._known[request.tenant_id, request.request_key] = _Known(decision, content)
+        key = (request.tenant_id, request.request_key)
+        self._known.pop(key, None)
+        self._known[key] = _Known(decision, content, self._clock() + self._ttl_s)
+        if len(self._known) > self._limit:
+            self._known.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._known)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from router.delivery.connection import Connection, Headers, head_of
+from router.delivery.connection import Connection, head_of
 from router.delivery.rendezvous import Question, Rendezvous
+from router.delivery.wire import Headers
 from router.ids import is_literal_subject
 from router.message import Message, Reply
 

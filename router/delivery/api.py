@@ -13,7 +13,8 @@ import nats.errors
 import orjson
 from msgspec import Struct
 
-from router.delivery.connection import Connection, parse_head
+from router.delivery.connection import Connection
+from router.delivery.wire import parse_head
 from router.errors import BrokerRefused, BrokerUnavailable
 
 Json = dict[str, Any]

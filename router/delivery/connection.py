@@ -14,15 +14,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
 
-Headers = dict[str, str]
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -33,14 +34,15 @@ class Connection(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._hears: dict[int, Hear] = {}
+        self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
+        self._ps = Wire(self)
         self._flushed: asyncio.Future[None] | None = None
         self.on_fault: Callable[[BaseException], None] = lambda _: None
 
     async def attend(self, subject: str, hear: Hear, queue: str = "") -> int:
         """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id."""
         subscription = await self.subscribe(subject, queue=queue, cb=_unheard)
-        self._hears[subscription._id] = hear
+        self.hears[subscription._id] = partial(self._let_hear, hear)
         return subscription._id
 
     async def leave(self, sid: int) -> None:
@@ -49,7 +51,7 @@ class Connection(Client):
         if subscription is not None and self.is_connected:
             await self._send_unsubscribe(sid)
             await self.flush()
-        self._hears.pop(sid, None)
+        self.hears.pop(sid, None)
         if subscription is not None:
             subscription._stop_processing()
             self._remove_sub(sid)
@@ -69,6 +71,15 @@ class Connection(Client):
         if self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(self._already_flushed())
 
+    def _let_hear(self, hear: Hear, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+        try:
+            try:
+                hear(subject.decode(), reply.decode(), data, parse_head(head) if head is not None else None)
+            except UnicodeDecodeError:
+                hear(subject.decode("utf-8", "replace"), "", data, parse_head(head) if head is not None else None)
+        except Exception as exc:
+            self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
+
     def _already_flushed(self) -> asyncio.Future[None]:
         if self._flushed is None:  # one resolved future for all: the flusher only wants to be woken
             self._flushed = asyncio.get_running_loop().create_future()
@@ -76,18 +87,6 @@ class Connection(Client):
         return self._flushed
 
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
-
-    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        hear = self._hears.get(sid)
-        if hear is None:
-            await super()._process_msg(sid, subject, reply, data, headers)
-            return
-        try:
-            hear(subject.decode(), reply.decode(), data, parse_head(headers) if headers else None)
-        except UnicodeDecodeError:
-            hear(subject.decode("utf-8", "replace"), "", data, parse_head(headers) if headers else None)
-        except Exception as exc:
-            self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
 
     async def _process_headers(self, headers: bytes | None) -> Headers | None:
         return parse_head(headers) if headers else None
@@ -99,27 +98,14 @@ class Connection(Client):
             return super()._build_message(sid, subject.decode("utf-8", "replace").encode(), b"", data, headers)
 
 
-def parse_head(raw: bytes) -> Headers | None:
-    """A header block as a dict; whatever it holds, it does not raise. The first of equal names wins, as in the server's dedupe."""
-    first, *lines = raw.decode("utf-8", "replace").split("\r\n")
-    out: Headers = {}
-    if len(first) > 8 and (status := first[8:].split(None, 1)):
-        out["Status"] = status[0]
-        if len(status) > 1:
-            out["Description"] = status[1]
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if colon:
-            out.setdefault(name, value.strip())
-    return out or None
-
-
 def head_of(headers: Mapping[str, str]) -> bytes:
     """A header block for `post`; line breaks inside a value become a space, so nothing can be injected."""
     if not headers:
         return b""
-    lines = [f"{name}: {_LINE_BREAKS.sub(' ', value) if not value.isprintable() else value}\r\n" for name, value in headers.items()]
-    return f"NATS/1.0\r\n{''.join(lines)}\r\n".encode("utf-8", "replace")
+    block = "NATS/1.0\r\n"
+    for name, value in headers.items():
+        block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
+    return (block + "\r\n").encode("utf-8", "replace")
 
 
 async def _unheard(_: Msg) -> None:

@@ -10,13 +10,13 @@ A handler that returns a value costs no task, future or lock; one that returns a
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from router.delivery.connection import Connection, Headers
+from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
@@ -24,6 +24,7 @@ from router.delivery.judge import give_up, judge, nak
 from router.delivery.lane import Lane
 from router.delivery.settle import Answer, Case, Settler
 from router.delivery.starts import Starts
+from router.delivery.wire import Headers
 from router.errors import Poison, RouterError
 from router.message import NO_HEADERS, Message
 from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
@@ -73,7 +74,7 @@ class Desk:
         self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
         self._examiner: asyncio.Task[None] | None = None
         self._running = 0  # handlers that wait
-        self._sent_away: dict[tuple[int, int], tuple[int, float]] = {}  # NAKed by us: starts spent, when to forget it
+        self._sent_away: OrderedDict[tuple[int, int], tuple[int, float]] = OrderedDict()  # NAKed by us: starts spent, when to forget it
         self._chores: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self._now = asyncio.get_running_loop().time
@@ -253,7 +254,7 @@ class Desk:
         self.hands.signal()
         now = self._now()
         while self._sent_away and next(iter(self._sent_away.values()))[1] < now:
-            del self._sent_away[next(iter(self._sent_away))]  # another instance has it
+            self._sent_away.popitem(last=False)  # another instance has it
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""

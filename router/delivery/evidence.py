@@ -20,7 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.delivery.api import JetStream
-from router.delivery.connection import Headers, head_of
+from router.delivery.connection import head_of
+from router.delivery.wire import Headers
 from router.errors import RouterError
 from router.message import Effect
 from router.outcome import Receipt

@@ -16,7 +16,8 @@ from collections.abc import Callable
 import orjson
 from msgspec import Struct
 
-from router.delivery.connection import Connection, Headers
+from router.delivery.connection import Connection
+from router.delivery.wire import Headers
 
 Deliver = Callable[[str, str, bytes, Headers | None], bool]  # False: a redelivery that nobody here knows the reason of
 

@@ -14,7 +14,7 @@ is dropped as well, and is told so. Pure: time comes in as an argument, sending 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -26,7 +26,7 @@ Spot = str | int  # where the halves meet: the Nats-Msg-Id, or the hash when the
 SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
 
 
-class Question(Struct, frozen=True):
+class Question(Struct, frozen=True, gc=False):
     """What both halves know of a request."""
 
     msg_id: str | None
@@ -43,7 +43,7 @@ class Waiting(Struct):
     unclaimed: Callable[[], None]
 
 
-class Answered(Struct):
+class Answered(Struct, gc=False):
     """What was answered to an id, for as long as the stream drops it."""
 
     key: int
@@ -75,8 +75,8 @@ class Rendezvous:
         self._old: dict[Spot, list[Asked]] = {}
         self._turned_at = 0.0
         self._waiting: dict[Spot, deque[Waiting]] = {}
-        self._answered: dict[str, Answered] = {}  # by id, oldest first
-        self._silent: dict[int, float] = {}  # id-less keys -> when answered, oldest first
+        self._answered: OrderedDict[str, Answered] = OrderedDict()  # by id, oldest first
+        self._silent: OrderedDict[int, float] = OrderedDict()  # id-less keys -> when answered, oldest first
 
     @property
     def pending(self) -> int:
@@ -115,12 +115,13 @@ class Rendezvous:
             self._answered.pop(msg_id, None)
             self._answered[msg_id] = Answered(key, data, now)
         asked = self._heard_of(spot)
-        if msg_id is None:
+        if not asked:
+            is_claimed = False
+        elif msg_id is None:
             for inbox, _, _ in asked:
                 self._send(inbox, data)
-            is_claimed = bool(asked)
-            if is_claimed:
-                self._hush(key, now)
+            self._hush(key, now)
+            is_claimed = True
         elif len(asked) == 1 and asked[0][1] == key:  # nearly always
             self._send(asked[0][0], data)
             is_claimed = True
@@ -152,9 +153,9 @@ class Rendezvous:
         if self._waiting:
             self._end_waits(now)
         while self._answered and next(iter(self._answered.values())).at < now - self._span:
-            del self._answered[next(iter(self._answered))]
+            self._answered.popitem(last=False)
         while self._silent and next(iter(self._silent.values())) < now - SILENCE_S:
-            del self._silent[next(iter(self._silent))]
+            self._silent.popitem(last=False)
         if now - self._turned_at >= self._keep_s / 2:
             self._turn(now)
 

@@ -78,6 +78,8 @@ async def a_router(settings: Settings, policies: Path = POLICIES) -> AsyncIterat
 class RouterProcess:
     """`router serve` as a child process. Settings are given as environment variables: `ROUTER_DECIDE__ACK_WAIT_MS`."""
 
+    command = ("-m", "router", "serve")
+
     def __init__(self, settings: Mapping[str, object], policies: Path = POLICIES) -> None:
         self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
         self._policies = policies
@@ -91,7 +93,7 @@ class RouterProcess:
 
     def start(self) -> "RouterProcess":
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "router", "serve", "--policies", str(self._policies)],
+            [sys.executable, *self.command, "--policies", str(self._policies)],
             env={**os.environ, **self._environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

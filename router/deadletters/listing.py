@@ -1,0 +1,79 @@
+"""A stream of letters, newest first: people ask what has just gone wrong.
+
+JetStream reads forwards only, so we go down by sequence, a handful at a time. Letters that were replayed or purged
+leave holes, which cost a question each; some ten thousand sequences a second are asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from router.deadletters.parse import Letter, parse
+from router.delivery.api import JetStream
+from router.ids import subject_matcher
+
+AT_ONCE = 64
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which letters; what is None is not asked about. `subject` may have wildcards: the original's, or the letter's own."""
+
+    subject: str | None = None
+    reason: str | None = None
+    tenant: str | None = None
+    since: datetime | None = None
+
+    def takes(self, letter: Letter) -> bool:
+        return (
+            (self.subject is None or _is_on(self.subject, letter))
+            and self.reason in (None, letter.reason)
+            and self.tenant in (None, letter.tenant_id)
+            and not self.is_too_old(letter)
+        )
+
+    def is_too_old(self, letter: Letter) -> bool:
+        stored = letter.stored
+        return self.since is not None and stored is not None and stored < self.since
+
+
+EVERY = Wanted()
+
+
+async def newest_first(jetstream: JetStream, stream: str, wanted: Wanted = EVERY, limit: int | None = None) -> AsyncIterator[Letter]:
+    """Letters that are wanted, at most `limit`; none when there is no such stream. Raises BrokerUnavailable."""
+    given = 0
+    async for letter in _downwards(jetstream, stream):
+        if wanted.is_too_old(letter) or given == limit:
+            return
+        if wanted.takes(letter):
+            given += 1
+            yield letter
+
+
+async def show(jetstream: JetStream, stream: str, sequence: int) -> Letter | None:
+    """The letter at a sequence; None: it is gone, or never was."""
+    stored = await jetstream.message(stream, sequence)
+    return parse(stored) if stored is not None else None
+
+
+async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Letter]:
+    info = await jetstream.stream(stream)
+    if info is None:
+        return
+    first, upper = info["state"]["first_seq"], info["state"]["last_seq"]
+    while upper >= max(first, 1):
+        lower = max(first, upper - AT_ONCE + 1, 1)
+        found = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1)))
+        for stored in found:
+            if stored is not None:
+                yield parse(stored)
+        upper = lower - 1
+
+
+def _is_on(pattern: str, letter: Letter) -> bool:
+    matches = subject_matcher((pattern,))
+    return matches(letter.original_subject) or matches(letter.subject)

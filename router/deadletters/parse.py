@@ -1,0 +1,175 @@
+"""One stored message becomes one Letter. It never raises: a letter that cannot be read is shown as what it is.
+
+Ours are written by `contracts.letter` (CONTRACTS §5), but anybody may publish to a dead-letter subject, and workers
+put their ExecResults on `caf.exec.dlq.v1`. So every field may be absent or of another kind, and then counts as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.codec import bytes_of
+from router.delivery.api import Stored
+from router.outcome import PROCESSING_ERROR
+
+WORKERS_SUBJECT = "caf.exec.dlq.v1"
+MARK = ".dlq"
+UNREADABLE = "unreadable"
+
+_OMITTED = "the letter was written without its message"
+_TRUNCATED = "too large for a letter; the original stands in its stream while that keeps it"
+
+
+class Source(Struct, frozen=True):
+    """Where the message that failed stands: replay takes the original from here."""
+
+    stream: str = ""
+    consumer: str = ""
+    sequence: int = 0
+    deliveries: int = 0
+    starts: int = 0
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """A dead letter as far as it could be read. `payload` None: it is not in the letter, `payload_note` says why."""
+
+    sequence: int
+    stored_at: str  # the server's RFC 3339 text
+    subject: str  # the dead-letter subject
+    original_subject: str
+    reason: str  # validation_failed | maxdeliver_exhausted | processing_error | unreadable
+    msg_id: str | None = None
+    tenant_id: str | None = None
+    request_id: str | None = None
+    trace_id: str | None = None
+    code: str | None = None
+    message: str | None = None
+    field: str | None = None
+    stage: str | None = None
+    source: Source = Source()
+    headers: Mapping[str, str] = {}  # the original's
+    payload: bytes | None = None  # the original's
+    payload_note: str | None = None
+    raw: bytes = b""
+
+    @property
+    def stored(self) -> datetime | None:
+        return instant(self.stored_at)
+
+
+def parse(stored: Stored) -> Letter:
+    """Whatever is stored there, as a Letter."""
+    body = _object(stored.data)
+    if stored.subject == WORKERS_SUBJECT:
+        return _from_worker(stored, body or {})
+    if body is None or not _text(body, "reason"):
+        return _unreadable(stored)
+    error, original = _part(body, "validation_error") or _part(body, "last_error"), _part(body, "message")
+    payload, note = _payload(body, original)
+    return Letter(
+        sequence=stored.sequence,
+        stored_at=stored.time,
+        subject=stored.subject,
+        original_subject=_text(body, "original_subject") or _before_the_mark(stored.subject),
+        reason=_text(body, "reason") or UNREADABLE,
+        msg_id=_text(body, "msg_id"),
+        tenant_id=_text(body, "tenant_id"),
+        request_id=_text(body, "request_id"),
+        trace_id=_text(body, "trace_id"),
+        code=_text(error, "code"),
+        message=_text(error, "message"),
+        field=_text(error, "field"),
+        stage=_text(_part(body, "context"), "validation_stage"),
+        source=_source(_part(body, "source")),
+        headers={name: value for name, value in _part(original, "headers").items() if isinstance(value, str)},
+        payload=payload,
+        payload_note=note,
+        raw=stored.data,
+    )
+
+
+def instant(text: str) -> datetime | None:
+    """The server's time text; it has nanoseconds, which Python cuts to microseconds."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _from_worker(stored: Stored, body: Mapping[str, Any]) -> Letter:
+    """A result that a worker gave up on: listed as `processing_error` (CONTRACTS §6)."""
+    return Letter(
+        sequence=stored.sequence,
+        stored_at=stored.time,
+        subject=stored.subject,
+        original_subject=WORKERS_SUBJECT,
+        reason=PROCESSING_ERROR,
+        msg_id=stored.headers.get("Nats-Msg-Id"),
+        tenant_id=_text(body, "tenant_id"),
+        request_id=_text(body, "request_id"),
+        trace_id=_text(body, "trace_id"),
+        code=_text(body, "error_code"),
+        message=_text(body, "error_message"),
+        headers=stored.headers,
+        payload=stored.data,
+        raw=stored.data,
+    )
+
+
+def _unreadable(stored: Stored) -> Letter:
+    return Letter(
+        sequence=stored.sequence,
+        stored_at=stored.time,
+        subject=stored.subject,
+        original_subject=_before_the_mark(stored.subject),
+        reason=stored.headers.get("x-dlq-reason") or UNREADABLE,
+        msg_id=stored.headers.get("x-original-msg-id"),
+        tenant_id=stored.headers.get("tenant_id"),
+        trace_id=stored.headers.get("trace_id"),
+        headers=stored.headers,
+        payload=stored.data,
+        payload_note="not a letter of ours: these are its own bytes",
+        raw=stored.data,
+    )
+
+
+def _payload(body: Mapping[str, Any], original: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+    text = original.get("payload")
+    if not isinstance(text, str):
+        return None, _TRUNCATED if body.get("payload_truncated") else _OMITTED
+    try:
+        return bytes_of(text, original.get("payload_encoding")), None
+    except ValueError:
+        return text.encode("utf-8", "replace"), "not what its payload_encoding says: shown as it stands"
+
+
+def _source(part: Mapping[str, Any]) -> Source:
+    numbers = (part.get(name) for name in ("sequence", "deliveries", "starts"))
+    return Source(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _before_the_mark(subject: str) -> str:
+    return subject.removesuffix(MARK)

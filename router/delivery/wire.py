@@ -1,0 +1,108 @@
+"""The NATS protocol's message frames, split by offset instead of by regular expression.
+
+A chunk read from the socket holds dozens of frames. nats-py's parser matches each control line with two regular
+expressions and moves the rest of the buffer down after each frame; here one pass over the chunk finds them all, and
+a message that is attended goes straight to its function. Everything that is not a message (PING, INFO, -ERR) is left
+to nats-py's own parser, line by line.
+
+    MSG  <subject> <sid> [reply] <size>\\r\\n<payload>\\r\\n
+    HMSG <subject> <sid> [reply] <header size> <total size>\\r\\n<headers><payload>\\r\\n
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nats.errors import ProtocolError
+from nats.protocol.parser import Parser
+
+Headers = dict[str, str]
+
+_H = ord("H")
+_M = ord("M")
+
+
+class Wire(Parser):
+    """nats-py's parser with our way through message frames; `nc` is a `Connection`."""
+
+    def __init__(self, nc: Any) -> None:
+        super().__init__(nc)
+        self._needed = 0  # bytes that the frame at the front of the buffer wants
+
+    def reset(self) -> None:
+        super().reset()
+        self._needed = 0
+
+    async def parse(self, data: bytes = b"") -> None:
+        if self.buf or self._needed:
+            self.buf += data
+            if len(self.buf) < self._needed:
+                return  # a large payload on its way: not looked at until it is whole
+            data = bytes(self.buf)
+            self.buf.clear()
+        rest = await self._frames(data)
+        if rest < len(data):
+            self.buf += data[rest:]
+
+    async def _frames(self, data: bytes) -> int:
+        """Handle every whole frame; returns where the first incomplete one begins."""
+        at = self._needed = 0
+        heard_by = self.nc.hears
+        while (end := data.find(b"\r\n", at)) >= 0:
+            kind = data[at]
+            if kind not in (_H, _M):
+                at = await self._control(data, at, end + 2)
+                continue
+            part = data[at:end].split(b" ")
+            body = end + 2
+            try:
+                size = int(part[-1])
+                head = int(part[-2]) if kind == _H else 0
+                sid = int(part[2])
+                reply = part[3] if len(part) == (6 if kind == _H else 5) else b""
+            except (ValueError, IndexError) as exc:
+                raise ProtocolError("nats: malformed message frame") from exc
+            after = body + size + 2
+            if after > len(data):
+                self._needed = after - at
+                return at
+            at = after
+            hear = heard_by.get(sid)
+            if hear is not None:
+                hear(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
+            else:
+                await self.nc._process_msg(sid, part[1], reply, data[body + head : after - 2], data[body : body + head])
+        return at
+
+    async def _control(self, data: bytes, at: int, end: int) -> int:
+        self.buf += data[at:end]
+        await super().parse()
+        self.buf.clear()
+        return end
+
+
+def parse_head(raw: bytes) -> Headers | None:
+    """A header block as a dict; whatever it holds, it does not raise. The first of equal names wins, as in the server's dedupe."""
+    text = raw.decode("utf-8", "replace")
+    if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n") and " \r" not in text and "  " not in text and "\t" not in text:
+        try:  # nearly always: `name: value` on every line
+            out = dict([line.split(": ", 1) for line in text[10:-4].split("\r\n")])
+        except ValueError:
+            return _parse_odd_head(text)
+        if len(out) == text.count("\r\n") - 2:
+            return out
+    return _parse_odd_head(text)
+
+
+def _parse_odd_head(text: str) -> Headers | None:
+    first, *lines = text.split("\r\n")
+    out: Headers = {}
+    if len(first) > 8 and (status := first[8:].split(None, 1)):
+        out["Status"] = status[0]
+        if len(status) > 1:
+            out["Description"] = status[1]
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            out.setdefault(name, value.strip())
+    return out or None

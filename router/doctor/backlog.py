@@ -1,0 +1,75 @@
+"""Is somebody working, and can what waits be lost before its turn?
+
+A stream with an age limit, or one that discards old messages when it is full, drops messages whether or not they were
+consumed. The distance is how far the oldest unacknowledged message still is from that edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from router.doctor.capacity import NEARLY
+from router.doctor.facts import ConsumerFacts, Facts, StreamFacts
+from router.doctor.finding import Finding, fail, ok, warn
+from router.doctor.words import share, span
+
+SLOW_S = 10.0
+STUCK_S = 60.0
+HALF_WAY = 0.5
+AT_THE_EDGE = 0.9
+
+
+def consumer_lag(facts: Facts) -> Iterator[Finding]:
+    for consumer in facts.consumers:
+        yield _lag(consumer, facts.now)
+
+
+def consumer_distance(facts: Facts) -> Iterator[Finding]:
+    streams = {stream.spec.name: stream for stream in facts.streams}
+    for consumer in facts.consumers:
+        stream = streams.get(consumer.spec.stream)
+        if stream is not None:
+            yield _distance(consumer, stream, facts.now)
+
+
+def _lag(consumer: ConsumerFacts, now: float) -> Finding:
+    check, age = f"consumer {consumer.spec.durable}", _age(consumer, now)
+    found = f"{consumer.pending} waiting, {consumer.unacknowledged} in hand, {consumer.waiting_pulls} pulls open"
+    if age is not None:
+        found += f", the oldest {span(age)} old"
+    if consumer.waiting_pulls == 0 and consumer.pending:
+        return fail(check, f"{found}: nobody pulls", "start a router: `router serve`; if one runs, look at its /readyz")
+    if consumer.waiting_pulls == 0 and not consumer.unacknowledged:
+        return warn(check, f"{found}: nobody pulls", "start a router: `router serve`")
+    if age is not None and age > STUCK_S:
+        return fail(check, found, "look at /readyz and the logs for what holds the lane; then add routers")
+    if age is not None and age > SLOW_S:
+        return warn(check, found, "add routers, or look for messages that are retried")
+    return ok(check, found)
+
+
+def _distance(consumer: ConsumerFacts, stream: StreamFacts, now: float) -> Finding:
+    check, age = f"distance {consumer.spec.durable}", _age(consumer, now)
+    if age is None:
+        return ok(check, "nothing waits, so nothing can be dropped unread")
+    remedy = f"decide what waits first: more routers; or raise max_age and max_bytes of {stream.spec.name}"
+    travelled = age / stream.max_age if stream.max_age else 0.0
+    found = f"the oldest has used {share(travelled)} of the {span(stream.max_age)} it may wait" if stream.max_age else "no age limit"
+    if travelled >= AT_THE_EDGE or _is_next_to_go(consumer, stream):
+        return fail(check, f"{found}; it is dropped next", remedy)
+    if travelled >= HALF_WAY:
+        return warn(check, found, remedy)
+    return ok(check, found)
+
+
+def _is_next_to_go(consumer: ConsumerFacts, stream: StreamFacts) -> bool:
+    """The stream is nearly full, drops its oldest, and what waits is among the oldest tenth."""
+    if stream.discard != "old" or stream.max_bytes <= 0 or stream.size < NEARLY * stream.max_bytes:
+        return False
+    if consumer.oldest_sequence is None:
+        return False
+    return consumer.oldest_sequence - stream.first_sequence <= 0.1 * (stream.last_sequence - stream.first_sequence)
+
+
+def _age(consumer: ConsumerFacts, now: float) -> float | None:
+    return max(0.0, now - consumer.oldest_at) if consumer.oldest_at is not None else None

@@ -1,0 +1,126 @@
+"""The questions, in the order in which an operator asks them. Pure: the same facts give the same findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from router.delivery.topology import MISSING
+from router.doctor.backlog import consumer_distance, consumer_lag
+from router.doctor.capacity import hours_until_full
+from router.doctor.facts import Facts, StreamFacts
+from router.doctor.finding import Finding, fail, ok, warn
+from router.doctor.words import span
+
+OLDEST_SERVER = (2, 11, 0)
+Check = Callable[[Facts], Iterator[Finding]]
+
+
+def examine(facts: Facts) -> list[Finding]:
+    """Every finding; without JetStream there is nothing to look at behind the first two."""
+    asked = CHECKS if facts.server.has_jetstream else CHECKS[:2]
+    return [finding for check in asked for finding in check(facts)]
+
+
+def server_version(facts: Facts) -> Iterator[Finding]:
+    """Atomic checks of creation, batched reads and marks with a TTL need 2.11."""
+    version = ".".join(map(str, facts.server.version))
+    if facts.server.version < OLDEST_SERVER:
+        yield fail("server version", version, "run nats-server 2.11 or newer")
+    else:
+        yield ok("server version", version)
+
+
+def jetstream_on(facts: Facts) -> Iterator[Finding]:
+    if facts.server.has_jetstream:
+        yield ok("jetstream", "on")
+    else:
+        yield fail("jetstream", "off, or not for this account", "add `jetstream {}` to the server's configuration, or enable the account")
+
+
+def payload_limit(facts: Facts) -> Iterator[Finding]:
+    """A request that the server itself refuses closes the sender's connection, and is answered by nobody."""
+    limit = f"{facts.server.max_payload} bytes"
+    if facts.server.max_payload <= facts.max_request:
+        yield warn(
+            "max_payload",
+            f"{limit}, and requests may have {facts.max_request}",
+            "set the server's max_payload above max_payload_bytes, 8MB for example: an oversized request is then answered",
+        )
+    else:
+        yield ok("max_payload", limit)
+
+
+def sync_mode(facts: Facts) -> Iterator[Finding]:
+    """A PubAck comes before the disk has it; with one copy, a power cut takes what was not flushed."""
+    sync, is_copied = facts.server.sync, any(stream.replicas > 1 for stream in facts.streams)
+    remedy = "set `jetstream { sync_interval: always }` where one server holds the only copy, or replicas = 3"
+    if sync.is_always:
+        yield ok("sync mode", "always: what is acknowledged is on the disk")
+    elif sync.interval is None:
+        found = "cannot be read from this account (the server's default is every 2 minutes)"
+        yield warn("sync mode", found, f"--monitor URL or a system account tells it; {remedy}")
+    elif is_copied:
+        yield ok("sync mode", f"every {span(sync.interval)}, and streams are copied")
+    else:
+        yield warn("sync mode", f"every {span(sync.interval)}: a power cut may take what was acknowledged since", remedy)
+
+
+def topology(facts: Facts) -> Iterator[Finding]:
+    for difference in facts.differences:
+        if difference.state == MISSING:
+            yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
+        else:
+            yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
+    if not facts.differences:
+        yield ok("topology", f"{len(facts.streams)} streams and {len(facts.consumers)} consumers as declared")
+
+
+def replicas(facts: Facts) -> Iterator[Finding]:
+    for stream in facts.streams:
+        if stream.lagging:
+            yield fail(f"replicas {stream.spec.name}", f"behind or offline: {', '.join(stream.lagging)}", "look after these servers")
+    single = [stream.spec.name for stream in facts.streams if stream.replicas == 1]
+    if facts.server.is_clustered and single:
+        yield warn("replicas", f"one copy only: {', '.join(single)}", "set streams.*.replicas and buckets.*.replicas to 3")
+    elif facts.streams:
+        found = "one server, one copy of everything" if single else f"{min(stream.replicas for stream in facts.streams)} copies or more"
+        yield ok("replicas", found)
+
+
+def dedupe_windows(facts: Facts) -> Iterator[Finding]:
+    """A window below the declared one stores things twice; above it, a client's retry is swallowed (CONTRACTS §1)."""
+    for stream in facts.streams:
+        check, declared = f"dedupe window {stream.spec.name}", _window(stream)
+        if abs(stream.duplicate_window - declared) < 0.001:
+            yield ok(check, span(stream.duplicate_window))
+        else:
+            yield warn(check, f"{span(stream.duplicate_window)}, declared {span(declared)}", "run `router topology apply`")
+
+
+def dead_letters(facts: Facts) -> Iterator[Finding]:
+    for stream in facts.streams:
+        if stream.spec.name == facts.letters:
+            if stream.messages:
+                yield warn("dead letters", str(stream.messages), "read them: `router dlq list`")
+            else:
+                yield ok("dead letters", "none")
+
+
+def _window(stream: StreamFacts) -> float:
+    spec = stream.spec
+    return min(spec.duplicate_window, spec.max_age) if spec.max_age else spec.duplicate_window
+
+
+CHECKS: tuple[Check, ...] = (
+    server_version,
+    jetstream_on,
+    payload_limit,
+    sync_mode,
+    topology,
+    replicas,
+    dedupe_windows,
+    hours_until_full,
+    consumer_lag,
+    consumer_distance,
+    dead_letters,
+)

@@ -1,0 +1,139 @@
+"""Asking a server for the facts. Looks only: nothing is made, changed or fetched from a consumer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import nats.errors
+import orjson
+
+from router.clock import wall
+from router.delivery.api import JetStream, Json
+from router.delivery.topology import NANOS, ConsumerSpec, StreamSpec, Topology, compare
+from router.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
+from router.errors import BrokerRefused, BrokerUnavailable, Misconfigured
+
+_MONITOR_TIMEOUT_S = 2.0
+
+
+async def collect(jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, monitor: str | None = None) -> Facts:
+    """Everything that `checks` ask about. `monitor`: the URL of the server's monitoring port, if it has one.
+
+    Raises BrokerUnavailable when the server stops answering; a server without JetStream is a finding, not an error.
+    """
+    server = await _server(jetstream, monitor)
+    if not server.has_jetstream:
+        return Facts(now=wall(), server=server, max_request=max_request)
+    streams = [await _stream(jetstream, spec) for spec in topology.streams]
+    consumers = [await _consumer(jetstream, spec) for spec in topology.consumers]
+    return Facts(
+        now=wall(),
+        server=server,
+        max_request=max_request,
+        streams=tuple(stream for stream in streams if stream is not None),
+        consumers=tuple(consumer for consumer in consumers if consumer is not None),
+        differences=tuple(await compare(jetstream, topology)),
+        letters=letters,
+    )
+
+
+async def _server(jetstream: JetStream, monitor: str | None) -> ServerFacts:
+    connection = jetstream.connection
+    told = connection.connected_server_version
+    return ServerFacts(
+        version=(told.major, told.minor, told.patch),
+        has_jetstream=await _has_jetstream(jetstream),
+        max_payload=connection.max_payload,
+        is_clustered=bool(connection._server_info.get("cluster")),
+        sync=await _sync_mode(jetstream, monitor),
+    )
+
+
+async def _has_jetstream(jetstream: JetStream) -> bool:
+    try:
+        await jetstream.account()
+    except (BrokerUnavailable, BrokerRefused):
+        return False
+    return True
+
+
+async def _sync_mode(jetstream: JetStream, monitor: str | None) -> SyncMode:
+    """Only the monitoring port and the system account tell it; an ordinary account hears 'no responders' at once."""
+    status = _from_monitor(monitor) if monitor else await _from_system_account(jetstream)
+    config = status.get("jetstream", {}).get("config", {})
+    interval = config.get("sync_interval")
+    return SyncMode(interval / NANOS if interval is not None else None, bool(config.get("sync_always")))
+
+
+async def _from_system_account(jetstream: JetStream) -> Json:
+    server_id = jetstream.connection._server_info.get("server_id")
+    try:
+        answer = await jetstream.connection.request(f"$SYS.REQ.SERVER.{server_id}.VARZ", timeout=0.5)
+        return orjson.loads(answer.data).get("data", {})  # type: ignore[no-any-return]
+    except (nats.errors.Error, OSError, ValueError):
+        return {}
+
+
+def _from_monitor(url: str) -> Json:
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise Misconfigured("monitor", f"{url!r} should be an http or https URL, like http://127.0.0.1:8222")
+    try:
+        with urlopen(f"{url.rstrip('/')}/varz", timeout=_MONITOR_TIMEOUT_S) as answer:  # noqa: S310 - the scheme was looked at
+            return orjson.loads(answer.read())  # type: ignore[no-any-return]
+    except (OSError, ValueError) as exc:
+        raise BrokerUnavailable(f"the monitoring port at {url} does not answer: {exc}") from exc
+
+
+async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
+    info = await jetstream.stream(spec.name)
+    if info is None:
+        return None
+    config, state = info["config"], info["state"]
+    return StreamFacts(
+        spec=spec,
+        messages=state["messages"],
+        size=state["bytes"],
+        max_bytes=config.get("max_bytes", -1),
+        max_age=config.get("max_age", 0) / NANOS,
+        duplicate_window=config.get("duplicate_window", 0) / NANOS,
+        discard=config.get("discard", "old"),
+        replicas=config.get("num_replicas", 1),
+        lagging=tuple(_lagging(info.get("cluster") or {})),
+        first_sequence=state["first_seq"],
+        last_sequence=state["last_seq"],
+        first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
+        last_at=_seconds(state.get("last_ts")) if state["messages"] else None,
+    )
+
+
+def _lagging(cluster: dict[str, Any]) -> list[str]:
+    return [peer["name"] for peer in cluster.get("replicas") or () if peer.get("offline") or not peer.get("current")]
+
+
+async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts | None:
+    info = await jetstream.consumer(spec.stream, spec.durable)
+    if info is None:
+        return None
+    pending, unacknowledged = info["num_pending"], info["num_ack_pending"]
+    oldest = None
+    if pending or unacknowledged:
+        oldest = await jetstream.next_on(spec.stream, spec.filter_subject or ">", info["ack_floor"]["stream_seq"] + 1)
+    return ConsumerFacts(
+        spec=spec,
+        pending=pending,
+        unacknowledged=unacknowledged,
+        redelivered=info["num_redelivered"],
+        waiting_pulls=info["num_waiting"],
+        oldest_sequence=oldest.sequence if oldest else None,
+        oldest_at=_seconds(oldest.time) if oldest else None,
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,64 @@
+"""What the doctor sees, as plain values; durations are seconds, sizes bytes, times seconds since the epoch."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router.delivery.topology import ConsumerSpec, Difference, StreamSpec
+
+
+class SyncMode(Struct, frozen=True):
+    """How often the server flushes a stream's file to the disk. `interval` None: it could not be read."""
+
+    interval: float | None = None
+    is_always: bool = False
+
+
+class ServerFacts(Struct, frozen=True, kw_only=True):
+    version: tuple[int, int, int]
+    has_jetstream: bool
+    max_payload: int
+    is_clustered: bool = False
+    sync: SyncMode = SyncMode()
+
+
+class StreamFacts(Struct, frozen=True, kw_only=True):
+    """A stream as declared, and as it is on the server."""
+
+    spec: StreamSpec
+    messages: int = 0
+    size: int = 0
+    max_bytes: int = -1
+    max_age: float = 0.0
+    duplicate_window: float = 0.0
+    discard: str = "old"
+    replicas: int = 1
+    lagging: tuple[str, ...] = ()  # peers that are offline or behind
+    first_sequence: int = 0
+    last_sequence: int = 0
+    first_at: float | None = None
+    last_at: float | None = None
+
+
+class ConsumerFacts(Struct, frozen=True, kw_only=True):
+    """A consumer, and the oldest message that it has not acknowledged."""
+
+    spec: ConsumerSpec
+    pending: int = 0  # not delivered yet
+    unacknowledged: int = 0  # delivered, not acknowledged
+    redelivered: int = 0
+    waiting_pulls: int = 0
+    oldest_sequence: int | None = None
+    oldest_at: float | None = None
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """All of it. What is not on the server is in `differences` as missing, and nowhere else."""
+
+    now: float  # the server's clock where it told, so that ages are true
+    server: ServerFacts
+    max_request: int  # the largest request that the router is set to take
+    streams: tuple[StreamFacts, ...] = ()
+    consumers: tuple[ConsumerFacts, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    letters: str = ""  # the name of the dead letters' stream

@@ -1,0 +1,18 @@
+"""Numbers as people say them."""
+
+from __future__ import annotations
+
+_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+
+def span(seconds: float) -> str:
+    """A duration in its largest fitting unit: `1.5 h`, `2 min`, `0.1 s`."""
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{round(seconds / size, 1):g} {unit}"
+    return f"{seconds:.2g} s"
+
+
+def share(part: float) -> str:
+    """A part of one as a percentage."""
+    return f"{part:.0%}" if part >= 0.01 or part == 0 else "below 1%"

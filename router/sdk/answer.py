@@ -1,0 +1,58 @@
+"""What a client hears: the router's answer with its types, and its bytes as they came (CONTRACTS §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from router.contracts.decision import Decision, Refusal
+from router.errors import BrokerRefused, RouterError
+
+NO_CONTEXT: Mapping[str, str] = {}
+
+
+class Answer(Struct, frozen=True):
+    """`decision` when it is ok, else `error`; `context` has request_id and, when there was one, trace_id."""
+
+    ok: bool
+    decision: Decision | None = None
+    error: Refusal | None = None
+    context: Mapping[str, str] = NO_CONTEXT
+    raw: bytes = b""
+
+
+class _Receipt(Struct):
+    """What JetStream itself says to a publisher."""
+
+    stream: str | None = None
+    error: Mapping[str, object] | None = None
+
+
+_ANSWER = msgspec.json.Decoder(Answer)
+_RECEIPT = msgspec.json.Decoder(_Receipt)
+
+
+def read_answer(data: bytes) -> Answer | None:
+    """The answer in these bytes; None for a PubAck, which only says that the request is stored (confirm mode "stored").
+
+    Raises BrokerRefused when the stream would not store the request, RouterError for bytes that are no answer.
+    """
+    try:
+        return msgspec.structs.replace(_ANSWER.decode(data), raw=data)
+    except msgspec.MsgspecError:
+        _check_receipt(data)
+        return None
+
+
+def _check_receipt(data: bytes) -> None:
+    try:
+        receipt = _RECEIPT.decode(data)
+    except msgspec.MsgspecError as exc:
+        raise RouterError("what came back is not an answer of a router") from exc
+    if receipt.error is not None:
+        number = receipt.error.get("err_code")
+        raise BrokerRefused(number if isinstance(number, int) else 0, str(receipt.error.get("description", "")))
+    if receipt.stream is None:
+        raise RouterError("what came back is not an answer of a router")

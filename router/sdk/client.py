@@ -1,0 +1,154 @@
+"""Asking a router, from Python.
+
+    async with Client("nats://localhost:4222") as client:
+        answer = await client.decide(tenant_id="acme", message_type="chat", payload="hello")
+        print(answer.decision.provider_id)
+
+One inbox subscription for the client's whole life; answers find their question by the inbox' last token. Each request
+names that inbox itself (`Reply-To`) and carries a message id: so another router may answer it when the one that
+took it dies, and asking again is safe. A router cannot be seen from here: silence is told by `Unanswered`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Self
+
+import orjson
+
+from router import ids
+from router.contracts.codec import text_of
+from router.delivery.connection import Connection, connect, head_of
+from router.errors import Misconfigured, RouterError, Unanswered
+from router.sdk.answer import Answer, read_answer
+
+if TYPE_CHECKING:
+    from router.config import NatsConfig
+
+SUBJECT = "beamline.router.v1.decide"
+DEFAULT_URL = "nats://localhost:4222"
+NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Client:
+    """Decide requests over one connection; may be shared by any number of tasks.
+
+    `nats`: a URL, or the settings that say how to log in (`router.config.load().settings.nats`).
+    """
+
+    def __init__(self, nats: str | NatsConfig = DEFAULT_URL, *, subject: str = SUBJECT) -> None:
+        if not ids.is_literal_subject(subject):
+            raise Misconfigured("subject", "should be one literal subject")
+        self._nats = nats
+        self._subject = subject
+        self._connection: Connection | None = None
+        self._inbox = ""
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+
+    async def __aenter__(self) -> Self:
+        """Raises BrokerUnavailable when no server answers."""
+        connection = self._connection = await _connected(self._nats)
+        self._inbox = connection.new_inbox()
+        await connection.attend(f"{self._inbox}.*", self._hear)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def decide(
+        self,
+        *,
+        tenant_id: str,
+        message_type: str,
+        payload: object,
+        policy_id: str | None = None,
+        context: Mapping[str, object] | None = None,
+        request_id: str | None = None,
+        trace_id: str | None = None,
+        traceparent: str | None = None,
+        push: bool = False,
+        timeout: float = 5.0,  # noqa: ASYNC109 - a request's deadline is part of asking
+        attempts: int = 1,
+    ) -> Answer:
+        """Ask for a decision (CONTRACTS §2, form a). `payload` is any JSON value, or bytes.
+
+        `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
+        side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again.
+        Raises Unanswered, BrokerUnavailable; a router that says no is an Answer.
+        """
+        beside = {"policy_id": policy_id, "context": context and dict(context), "request_id": request_id, "push_assignment": push or None}
+        body = _body(tenant_id, message_type, payload, beside)
+        headers = {"tenant_id": tenant_id, "version": "1", "trace_id": trace_id or uuid.uuid4().hex}
+        if traceparent is not None:
+            headers["traceparent"] = traceparent
+        return await self.decide_raw(body, headers, timeout=timeout, attempts=attempts)
+
+    async def decide_raw(
+        self,
+        body: bytes,
+        headers: Mapping[str, str] = NOTHING,
+        *,
+        timeout: float = 5.0,  # noqa: ASYNC109
+        attempts: int = 1,
+    ) -> Answer:
+        """Send these bytes as they are: a request in any accepted form. A message id is added unless `headers` has one."""
+        connection = self._open()
+        token = uuid.uuid4().hex
+        inbox = f"{self._inbox}.{token}"
+        head = head_of({"Nats-Msg-Id": token, **headers, "Reply-To": inbox})
+        if len(head) + len(body) > connection.max_payload:
+            raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = answer
+        try:
+            for _ in range(attempts):
+                connection.post(self._subject, body, inbox, head)
+                done, _pending = await asyncio.wait({answer}, timeout=timeout)
+                if done:
+                    return answer.result()
+        finally:
+            del self._waiting[token]
+            answer.cancel()
+        raise Unanswered(
+            f"no answer on {self._subject} within {timeout:g} s"
+            + (f" ({attempts} attempts)" if attempts > 1 else "")
+            + ": is a router running there? `router doctor` looks"
+        )
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise RouterError("the client is not open: use it as `async with Client(...) as client`")
+        return self._connection
+
+    def _hear(self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+        answer = self._waiting.get(subject.rpartition(".")[2])
+        if answer is None or answer.done():
+            return  # the second answer of a redelivery, or one that came too late
+        try:
+            if not data and headers is not None and headers.get("Status") == "503":
+                raise Unanswered(f"nobody listens on {self._subject}: no router was ever started on this server")
+            if (heard := read_answer(data)) is not None:
+                answer.set_result(heard)
+        except RouterError as exc:
+            answer.set_exception(exc)
+
+
+async def _connected(nats: str | NatsConfig) -> Connection:
+    if isinstance(nats, str):
+        return await connect({"servers": [nats], "name": "router-client", "connect_timeout": 2})
+    from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
+
+    return await connect_by(nats)
+
+
+def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[str, object]) -> bytes:
+    text, encoding = text_of(payload) if isinstance(payload, bytes) else (payload, None)
+    message = {"tenant_id": tenant_id, "message_type": message_type, "payload": text}
+    if encoding is not None:
+        message["payload_encoding"] = encoding
+    return orjson.dumps({"message": message, **{name: value for name, value in beside.items() if value is not None}})

@@ -1,0 +1,29 @@
+"""What every story may ask for: a nats-server of its own, and a plain NATS client, as a stranger would use one."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from tests.support.broker import Broker
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A server a story, not a module: `caf.exec.dlq.v1` belongs to one dead-letter stream, whatever the prefix."""
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
+def nats_url(broker: Broker) -> str:
+    return broker.url
+
+
+@pytest.fixture
+async def nc(nats_url: str) -> AsyncIterator[Client]:
+    client = await nats.connect(nats_url)
+    yield client
+    await client.close()

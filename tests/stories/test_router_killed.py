@@ -1,0 +1,65 @@
+"""The router dies, and what the stream holds is decided by the next one."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.service import RouterProcess, names_for, settings_for
+from tests.support.stories import Inboxes, is_settled, letters, stored
+from tests.support.waiting import until
+
+REQUESTS = 1_000
+
+
+@pytest.fixture
+def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
+    process = RouterProcess({**names_for(nats_url, prefix), "decide.ack_wait_ms": 1_000}).start()
+    yield process
+    process.remove()
+
+
+async def test_what_was_stored_and_unanswered_is_decided_after_a_kill(
+    nc: Client, nats_url: str, prefix: str, router: RouterProcess
+) -> None:
+    """Story 2: `kill -9` with 1 000 requests stored and none answered; each is decided once."""
+    settings = settings_for(nats_url, prefix)
+    inboxes = await Inboxes.under(nc, prefix)
+    os.kill(router.pid, signal.SIGSTOP)  # connected, its pull request open, and deaf
+    for n in range(REQUESTS):
+        await inboxes.publish_named(nc, settings, n)
+    await until(lambda: _all_stored(nc, settings))
+    router.kill()
+    assert len(inboxes) == 0
+
+    router.start()
+    await until(lambda: len(inboxes.heard) >= REQUESTS, what="every request to be answered")
+    await until(lambda: is_settled(nc, settings))
+    assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
+    assert all(b'"ok":true' in inboxes.answers(n)[0] for n in range(REQUESTS))
+    assert await letters(nc, settings) == []
+
+
+async def test_a_kill_amid_the_work_loses_nothing_and_changes_no_answer(
+    nc: Client, nats_url: str, prefix: str, router: RouterProcess
+) -> None:
+    """Story 2: `kill -9` while 1 000 requests are being answered; who hears twice hears the same."""
+    settings = settings_for(nats_url, prefix)
+    inboxes = await Inboxes.under(nc, prefix)
+    for n in range(REQUESTS):
+        await inboxes.publish_named(nc, settings, n)
+    await until(lambda: len(inboxes) >= 10)
+    router.kill()
+
+    router.start()
+    await until(lambda: len(inboxes.heard) >= REQUESTS, what="every request to be answered")
+    await until(lambda: is_settled(nc, settings))
+    assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
+    assert await letters(nc, settings) == []
+
+
+async def _all_stored(nc: Client, settings: Settings) -> bool:
+    return await stored(nc, settings) == REQUESTS

@@ -1,0 +1,61 @@
+"""A router that a marked request kills: `python -m tests.support.mortal_router --policies DIR`, settings from the environment.
+
+The whole router, but for its decide handler: that ends the process, as the kernel would, on a request whose type is
+FATAL. `MortalRouter` starts it, and starts it again whenever it dies of that.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from router.app import Ready, RouterService, decide_lane
+from router.config import Settings, load
+from router.message import Message
+from router.observability import Metrics, logs
+from router.outcome import Handler, Outcome
+from router.policy import Policies
+from tests.support.service import RouterProcess
+
+FATAL = "fatal"
+KILLED = 137
+
+
+class MortalRouter(RouterProcess):
+    """The supervisor of the process. `deaths` counts how often a request killed it."""
+
+    command = ("-m", "tests.support.mortal_router")
+    deaths = 0
+
+    def revive(self) -> None:
+        """Start it again if a request killed it; any other end is an error."""
+        process = self._process
+        assert isinstance(process, subprocess.Popen)
+        if process.poll() is not None:
+            assert process.returncode == KILLED
+            self.deaths += 1
+            self.start()
+
+
+def deadly(settings: Settings, policies: Policies, metrics: Metrics) -> Handler:
+    handle = real_handler(settings, policies, metrics)
+
+    def handle_or_die(message: Message) -> Outcome:
+        if b'"%b"' % FATAL.encode() in message.data:
+            os._exit(KILLED)
+        return handle(message)
+
+    return handle_or_die
+
+
+def tell(ready: Ready) -> None:
+    print(json.dumps({"event": "router.ready", "nats_url": ready.nats_url, "http": ready.http}), flush=True)
+
+
+if __name__ == "__main__":
+    real_handler = decide_lane.decide_handler
+    decide_lane.decide_handler = deadly  # type: ignore[assignment]
+    logs.configure("error")  # standard output is for the one line that says ready
+    asyncio.run(RouterService(load().settings, policies_dir=Path(sys.argv[2])).run(tell))

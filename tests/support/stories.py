@@ -1,0 +1,162 @@
+"""What the stories share: requests, ears that keep every answer, and three views of the truth: the broker's, the operator's, the letters'."""
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.errors import NotFoundError
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.app import declared
+from router.config import Settings
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from tests.support.requests import a_body
+
+Json = dict[str, Any]
+
+SILENCE_S = 0.6  # longer than the inbox wait and the duplicate window together: what has not come by then is not on its way
+
+
+def a_request(name: object, **fields: Any) -> bytes:
+    """A good request with an id of its own; `fields` stand at the top level."""
+    return json.dumps({**a_body(), "request_id": f"r-{name}", **fields}).encode()
+
+
+async def ask(nc: Client, settings: Settings, body: bytes, headers: Mapping[str, str] | None = None, *, timeout_s: float = 5.0) -> Json:
+    """A plain NATS request: its first answer, whatever that is."""
+    answer = await nc.request(settings.decide.subject, body, timeout=timeout_s, headers=dict(headers) if headers else None)
+    return json.loads(answer.data)
+
+
+class Ears:
+    """Everything that arrives, kept by the subject that it arrived on."""
+
+    def __init__(self) -> None:
+        self.heard: dict[str, list[bytes]] = {}
+
+    @classmethod
+    async def on(cls, nc: Client, subject: str) -> "Ears":
+        ears = cls()
+        await nc.subscribe(subject, cb=ears._hear)
+        await nc.flush()
+        return ears
+
+    async def _hear(self, message: Msg) -> None:
+        self.heard.setdefault(message.subject, []).append(message.data)
+
+    def __len__(self) -> int:
+        return sum(len(messages) for messages in self.heard.values())
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {subject: len(messages) for subject, messages in self.heard.items()}
+
+    @property
+    def subjects(self) -> set[str]:
+        return set(self.heard)
+
+
+class Inboxes(Ears):
+    """Inboxes under one root: each question gets its own, so that every answer is counted where it belongs."""
+
+    root = ""
+
+    @classmethod
+    async def under(cls, nc: Client, name: str) -> "Inboxes":
+        inboxes = await cls.on(nc, f"_INBOX.{name}.>")
+        assert isinstance(inboxes, Inboxes)
+        inboxes.root = f"_INBOX.{name}"
+        return inboxes
+
+    def of(self, name: object) -> str:
+        return f"{self.root}.{name}"
+
+    def answers(self, name: object) -> list[bytes]:
+        return self.heard.get(self.of(name), [])
+
+    async def publish(self, nc: Client, settings: Settings, name: object, body: bytes | None = None, **headers: str) -> None:
+        """Ask with the inbox as the reply address, as any NATS client does; `Nats-Msg-Id` is the name unless given."""
+        given = {"Nats-Msg-Id": f"m-{name}", **{key.replace("_", "-"): value for key, value in headers.items()}}
+        await nc.publish(settings.decide.subject, body or a_request(name), reply=self.of(name), headers=given)
+
+    async def publish_named(self, nc: Client, settings: Settings, name: object, body: bytes | None = None) -> None:
+        """Ask with the inbox in `Reply-To`: whichever instance decides it can answer, today or after a crash."""
+        headers = {"Nats-Msg-Id": f"m-{name}", "Reply-To": self.of(name)}
+        await nc.publish(settings.decide.subject, body or a_request(name), headers=headers)
+
+
+# -- the broker's view -------------------------------------------------------------------------------------------
+
+
+async def make_topology(settings: Settings) -> None:
+    """What an operator does with `router topology apply`."""
+    connection = await connect({"servers": list(settings.nats.url)})
+    try:
+        await topology.apply(JetStream(connection), declared(settings))
+    finally:
+        await connection.close()
+
+
+async def stored(nc: Client, settings: Settings) -> int:
+    """The last sequence of the decide stream."""
+    return (await nc.jsm().stream_info(settings.streams.decide.name)).state.last_seq
+
+
+async def is_settled(nc: Client, settings: Settings) -> bool:
+    """Whether nothing is left to do for the decide consumer."""
+    info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
+    return info.num_pending == 0 and info.num_ack_pending == 0
+
+
+async def marks(nc: Client, settings: Settings) -> int:
+    """How many starts are written down."""
+    return (await nc.jsm().stream_info(f"KV_{settings.buckets.starts.name}")).state.messages
+
+
+# -- the letters' view -------------------------------------------------------------------------------------------
+
+
+async def letters(nc: Client, settings: Settings) -> list[Json]:
+    """Every dead letter, oldest first."""
+    jsm, name = nc.jsm(), settings.streams.dlq.name
+    state = (await jsm.stream_info(name)).state
+    found = []
+    for sequence in range(state.first_seq, state.last_seq + 1):
+        try:
+            found.append(json.loads((await jsm.get_msg(name, sequence)).data or b""))
+        except NotFoundError:
+            continue
+    return found
+
+
+# -- the operator's view -----------------------------------------------------------------------------------------
+
+
+async def page(http: str, path: str) -> tuple[int, str]:
+    """One of the router's pages: (status, text)."""
+    return await asyncio.to_thread(_get, http + path)
+
+
+def _get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+async def is_ready(http: str) -> bool:
+    return (await page(http, "/readyz"))[0] == 200
+
+
+async def metric(http: str, name: str) -> float:
+    """A metric's value, summed over its labels."""
+    _, text = await page(http, "/metrics")
+    return sum(sample.value for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name)
