@@ -61,15 +61,19 @@ def decide_handler(settings: Settings, policies: Policies, metrics: Metrics) -> 
     )
 
 
-def decide_answers(settings: Settings, connection: Connection) -> Answers:
+def decide_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
     """Where answers go (CONTRACTS §4)."""
+
+    def count_refused() -> None:
+        metrics.replies_refused.value += 1
+
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
     )
-    return Answers(connection, rules, conflict=_conflict, refusal=_control_header)
+    return Answers(connection, rules, conflict=_conflict, refusal=_control_header, on_refused=count_refused)
 
 
 def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:

@@ -115,7 +115,7 @@ class RouterService:
     def _answers_on(self, jetstream: JetStream) -> Answers:
         """One for the whole life of the process: a restarted child must not forget who asked."""
         if self._answers is None:
-            self._answers = decide_answers(self.settings, jetstream.connection)
+            self._answers = decide_answers(self.settings, jetstream.connection, self.metrics)
         return self._answers
 
     # -- topology and policies -----------------------------------------------------------------------------------
@@ -136,6 +136,8 @@ class RouterService:
 
     async def _restore(self, jetstream: JetStream, stream: str, durable: str) -> bool:
         if await topology.is_there(jetstream, stream, durable):
+            if self._drift:  # somebody made again what was missing: is it as declared?
+                await self._ensure(jetstream)
             return True
         log.error(events.CONSUMER_GONE, stream=stream, consumer=durable, topology=self.settings.topology)
         await self._ensure(jetstream)

@@ -44,9 +44,11 @@ class Answers:
         *,
         conflict: Callable[[str], bytes],
         refusal: Callable[[str, bytes], bytes],
+        on_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._connection = connection
         self._rules = rules
+        self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
         self._rendezvous = Rendezvous(connection.post, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
@@ -64,7 +66,7 @@ class Answers:
             if self._may_reach(named):
                 self._rendezvous.answer_named(question, reply.data, named, self._now())
                 return
-            self.refused += 1
+            self._refuse()
         if self._listens_from is None:
             self._to_reply_subject(message, reply)
             return
@@ -78,6 +80,10 @@ class Answers:
     def _may_reach(self, address: str) -> bool:
         return address.startswith(self._rules.prefixes) and is_literal_subject(address)
 
+    def _refuse(self) -> None:
+        self.refused += 1
+        self._on_refused()
+
     # -- the listener's half ---------------------------------------------------------------------------------
 
     def listens_from(self, sequence: int) -> None:
@@ -90,18 +96,23 @@ class Answers:
         if headers is None:
             if self._may_reach(reply):
                 self._rendezvous.ask(Question(None, None, data), reply, self._now())
+            elif reply:
+                self._refuse()
             return
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
             return
         if not self._may_reach(inbox):
-            self.refused += 1
+            self._refuse()
             return
         for name in headers:
             if name.startswith(_CONTROL):
                 self._connection.post(inbox, self._refusal(name, data))
                 return
-        self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
+        msg_id = headers.get(MSG_ID) or None
+        if msg_id is None and REPLY_TO in headers:
+            return  # never dropped by the stream: its own copy answers it by name
+        self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
 
     def tick(self) -> None:
         """Called some twenty times a second."""

@@ -74,9 +74,10 @@ class Connection(Client):
     def _let_hear(self, hear: Hear, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         try:
             try:
-                hear(subject.decode(), reply.decode(), data, parse_head(head) if head is not None else None)
+                name, inbox = subject.decode(), reply.decode()
             except UnicodeDecodeError:
-                hear(subject.decode("utf-8", "replace"), "", data, parse_head(head) if head is not None else None)
+                name, inbox = subject.decode("utf-8", "replace"), ""
+            hear(name, inbox, data, parse_head(head) if head is not None else None)
         except Exception as exc:
             self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
 

@@ -20,16 +20,15 @@ from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
-from router.delivery.judge import give_up, judge, nak
+from router.delivery.judge import give_up, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.settle import Answer, Case, Settler
 from router.delivery.starts import Starts
 from router.delivery.wire import Headers
-from router.errors import Poison, RouterError
+from router.errors import RouterError
 from router.message import NO_HEADERS, Message
-from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
+from router.outcome import Dead, Done, Fault, Outcome, Retry
 
-INTERNAL = Fault("internal", "the handler failed")
 KILLED = Fault("internal", "started as often as allowed, and never settled: the process died on it")
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
@@ -77,6 +76,7 @@ class Desk:
         self._sent_away: OrderedDict[tuple[int, int], tuple[int, float]] = OrderedDict()  # NAKed by us: starts spent, when to forget it
         self._chores: set[asyncio.Task[None]] = set()
         self._is_draining = False
+        self._is_catching_up = False
         self._now = asyncio.get_running_loop().time
 
     # -- in: once a message --------------------------------------------------------------------------------------
@@ -124,7 +124,8 @@ class Desk:
             return True
         self.hands.hold(message)
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
-            self._chore(self._begin_again(message, known[0]))
+            again = self._chore(self._begin_again(message, known[0]))
+            again.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
             return True
         self.lane.observer.timed_out(message)
         self._suspects.append(message)
@@ -160,9 +161,11 @@ class Desk:
         try:
             async with asyncio.timeout(self.lane.pace.handler_timeout):
                 outcome = await awaited
-        except asyncio.CancelledError:
-            self._send_back(message)
-            raise
+        except asyncio.CancelledError as exc:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                self._send_back(message)
+                raise
+            outcome = self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
         except Exception as exc:  # as above
             outcome = self._meaning_of(message, exc)
         finally:
@@ -172,12 +175,16 @@ class Desk:
     async def _examine(self) -> None:
         """One suspect at a time, so that one that kills the process takes no neighbours along."""
         while self._suspects:
-            await self._gate.wait()
-            message = self._suspects[0]
-            starts = await self._insist(lambda message=message: self._write_down(message))  # type: ignore[misc]
-            self._suspects.popleft()
+            message = self._suspects.popleft()
+            try:
+                await self._gate.wait()
+                starts = await self._insist(lambda message=message: self._write_down(message))  # type: ignore[misc]
+            except asyncio.CancelledError:
+                self._send_back(message)
+                raise
             if starts > self.lane.pace.max_attempts:
-                self.settler.settle(Case(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
+                killed = replace(message, starts=starts - 1)
+                self.settler.settle(Case(killed, Dead(KILLED), give_up(self.lane, killed, KILLED)))
                 continue
             self._begin(replace(message, starts=starts))
             if (held := self.hands.find(message)) is not None and held.task is not None:
@@ -193,12 +200,11 @@ class Desk:
 
     async def _begin_again(self, message: Message, starts: int) -> None:
         """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
-        try:
-            await self._gate.wait()
-            await self._insist(lambda: self._starts.mark(message, starts))
-        except asyncio.CancelledError:
+        await self._gate.wait()
+        if self._is_draining:
             self._send_back(message)
-            raise
+            return
+        await self._insist(lambda: self._starts.mark(message, starts))
         self._begin(replace(message, starts=starts + 1))
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
@@ -222,12 +228,12 @@ class Desk:
 
     # -- what came of it -----------------------------------------------------------------------------------------
 
-    def _meaning_of(self, message: Message, exc: Exception) -> Outcome:
+    def _meaning_of(self, message: Message, exc: BaseException) -> Outcome:
         """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
-        if isinstance(exc, Poison):
-            return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR)
-        self.lane.observer.alarmed(message, exc)
-        return Retry(INTERNAL)
+        outcome = outcome_of(exc)
+        if isinstance(outcome, Retry):
+            self.lane.observer.alarmed(message, exc)
+        return outcome
 
     def _conclude(self, message: Message, outcome: Outcome) -> None:
         self.settler.settle(Case(message, outcome, judge(self.lane, message, outcome)))
@@ -238,14 +244,24 @@ class Desk:
             if message.deliveries > 1:
                 self._starts.forget(self._connection, message)
         elif isinstance(case.outcome, Retry):
-            spent = message.starts if case.outcome.spends else message.starts - 1
+            spent = message.starts
+            if not case.outcome.spends:
+                spent -= 1
+                if message.deliveries > 1:
+                    self._starts.take_back(self._connection, message)  # another instance may get it next
             self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self.lane.pace.ack_wait)
         self.begin_waiting()
 
     def begin_waiting(self) -> None:
         """Begin what waits, while there are slots and the gate is open."""
-        while self._waiting and self._gate.is_open and self._running < self.lane.pace.slots:
-            self._begin(self._waiting.popleft())
+        if self._is_catching_up:
+            return  # called for one that it began itself: a full prefetch would be a stack too deep
+        self._is_catching_up = True
+        try:
+            while self._waiting and self._gate.is_open and self._running < self.lane.pace.slots:
+                self._begin(self._waiting.popleft())
+        finally:
+            self._is_catching_up = False
 
     # -- time, and the end ---------------------------------------------------------------------------------------
 
@@ -259,8 +275,8 @@ class Desk:
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
-        for chore in self._chores:
-            chore.cancel()
+        if not self._gate.is_open:
+            self._end_chores()  # else who is being examined is begun: its start is written down already, or about to be
         for message in (*self._waiting, *self._suspects):
             self._send_back(message)
         self._waiting.clear()
@@ -271,12 +287,17 @@ class Desk:
         await self._until_empty(soft_s)
         is_clean = not len(self.hands)
         self.settler.stop()
+        self._end_chores()
         for task in [held.task for held in self.hands if held.task is not None]:
             task.cancel()
         await self._until_empty(hard_s - soft_s)
         for held in self.hands:
             self._send_back(held.message)
         return is_clean
+
+    def _end_chores(self) -> None:
+        for chore in self._chores:
+            chore.cancel()
 
     async def _until_empty(self, seconds: float) -> None:
         until = self._now() + seconds

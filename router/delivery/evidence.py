@@ -123,13 +123,14 @@ class Evidence:
             return
         try:
             ack = orjson.loads(data)
-            receipt = Receipt(claim.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False)) if "error" not in ack else None
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+            if "error" in ack:
+                self._refuse(claim, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
+                return
+            receipt = Receipt(claim.effect.id, ack["stream"], ack["seq"], ack.get("duplicate", False))
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             self._refuse(claim, 0, "the receipt cannot be read")
             return
-        if receipt is None:
-            self._refuse(claim, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
-        elif receipt.is_duplicate and claim.effect.is_letter:
+        if receipt.is_duplicate and claim.effect.is_letter:
             check = asyncio.get_running_loop().create_task(self._check_letter(claim, receipt))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)

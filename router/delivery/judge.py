@@ -14,8 +14,11 @@ from msgspec import Struct
 
 from router.backoff import delay_after
 from router.delivery.lane import ACK, Lane
+from router.errors import Poison
 from router.message import Effect, Message, Reply
-from router.outcome import MAXDELIVER_EXHAUSTED, Commit, Dead, Done, Fault, Hold, Outcome, Retry
+from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
+
+INTERNAL = Fault("internal", "the handler failed")
 
 
 class Verdict(Struct, frozen=True):
@@ -52,6 +55,11 @@ def give_up(lane: Lane, message: Message, fault: Fault) -> Verdict:
     """It was started as often as allowed: a letter, an apology, the last word."""
     letter = _letter(lane, message, MAXDELIVER_EXHAUSTED, fault)
     return Verdict(letter, lane.apology(message, fault), None, lane.last_word, True)
+
+
+def outcome_of(exc: BaseException) -> Dead | Retry:
+    """What a raised error means: our own Poison is hopeless, anything else a failure of the handler."""
+    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(INTERNAL)
 
 
 def nak(delay_s: float) -> bytes:

@@ -193,9 +193,12 @@ class Rendezvous:
         if question.msg_id is not None and waiting[0].key != key:
             self._send(inbox, self._conflict(question.msg_id))
             return
-        self._send(inbox, waiting.popleft().data)
+        data = waiting.popleft().data
+        self._send(inbox, data)
         if question.msg_id is None:
             self._hush(key, now)
+        elif others := self._heard_of(question.msg_id):  # the same id with other bytes, heard before the first one's inbox
+            self._share([*others, (inbox, key, now)], key, question, data, served=inbox)
         if not waiting:
             del self._waiting[spot]
 

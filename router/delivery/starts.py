@@ -38,6 +38,10 @@ class Starts:
         if isinstance(receipt, NotStored):
             raise BrokerUnavailable(f"a start cannot be written down: {receipt.cause}")
 
+    def take_back(self, connection: Connection, message: Message) -> None:
+        """This start is not to count: the marks become what they were before it."""
+        connection.post(self._subject(message), b"%d" % max(0, message.starts - 2))
+
     def forget(self, connection: Connection, message: Message) -> None:
         """The message is settled for good; a forgotten mark that survives expires with the bucket's TTL."""
         connection.post(self._subject(message), b"", "", _PURGE)

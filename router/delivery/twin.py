@@ -3,14 +3,11 @@
 For unit tests of whoever brings a lane. It delivers one message after the other, so it says nothing about
 concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.
 
-    publish .. run:  what is due again, else the next new one -> start -> judge -> stored, replied, stamped
-                     nothing is due: the clock jumps to what is due next
+    publish .. run:  what is due -> its start written down -> handler -> judge -> stored, committed, replied, stamped
 """
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
 import orjson
@@ -21,42 +18,37 @@ from router.delivery.desk import KILLED, REFUSED_SUBJECT
 from router.delivery.judge import give_up, judge, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.settle import Case
+from router.delivery.virtual import VirtualDurable
 from router.message import NO_HEADERS, Effect, Message
 from router.outcome import Dead, Outcome, Receipt, Retry
 
-STARTED = "started"
-STORED = "stored"
-REPLIED = "replied"
-STAMPED = "stamped"
-
-_EPOCH_NS = 1_700_000_000_000_000_000
-
-
 class Step(Struct, frozen=True):
-    """One thing that happened: a handler began, or an effect (its id), a reply (its bytes) or a stamp went out."""
+    """One thing that happened, and its value: a message's data, an effect's id, a reply, a stamp."""
 
-    kind: str
+    kind: str  # started | stored | replied | stamped
     sequence: int
     value: bytes
     at: float  # virtual seconds
 
 
 class Twin:
-    """A lane without a broker. `dies_on` names the messages that kill the process as soon as they are begun."""
+    """A lane without a broker. `dies_on`: which messages kill the process that begins them."""
 
     def __init__(self, lane: Lane, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
         self.lane = lane
-        self.now = 0.0
+        self._durable = VirtualDurable(lane.stream, lane.durable)
         self.steps: list[Step] = []
         self.effects: list[Effect] = []  # each id once
         self.refuses: str | None = None  # why nothing can be stored, as long as it cannot
         self._dies_on = dies_on
-        self._messages: list[Message] = []  # by sequence - 1, as they were delivered last
-        self._new: deque[int] = deque()
-        self._again: list[tuple[float, int, int]] = []  # when it is due, its turn, its sequence
         self._spent: dict[int, int] = {}  # sent away by us: starts spent; known to the process, so lost when it dies
         self._marks: dict[int, int] = {}
         self._stuck: Case | None = None
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the twin was made."""
+        return self._durable.now
 
     @property
     def paused_for(self) -> str | None:
@@ -64,48 +56,35 @@ class Twin:
 
     def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> int:
         """Store a message on the lane's stream; returns its sequence."""
-        lane, sequence = self.lane, len(self._messages) + 1
-        stored_ns = _EPOCH_NS + int(self.now * 1e9)
-        self._messages.append(Message(subject, data, headers, lane.stream, lane.durable, sequence, stored_ns, 0, str(sequence)))
-        self._new.append(sequence)
-        return sequence
+        return self._durable.publish(subject, data, headers)
 
     async def run(self) -> None:
         """Deliver until nothing is left to do, or until the lane pauses; a later run then goes on where this one was."""
         if self._stuck is not None:
             await self._settle(self._stuck)
-        while self._stuck is None and (message := self._next()) is not None:
+        while self._stuck is None and (message := self._durable.deliver()) is not None:
             await self._deliver(message)
 
     def stored_on(self, subject: str) -> list[Effect]:
         return [effect for effect in self.effects if effect.subject == subject]
 
     def stamps(self, sequence: int) -> list[bytes]:
-        return [step.value for step in self.steps if step.kind == STAMPED and step.sequence == sequence]
-
-    def _next(self) -> Message | None:
-        if self._again and (self._again[0][0] <= self.now or not self._new):
-            due, _, sequence = heapq.heappop(self._again)
-            self.now = max(self.now, due)
-        elif self._new:
-            sequence = self._new.popleft()
-        else:
-            return None
-        message = self._messages[sequence - 1]
-        message = self._messages[sequence - 1] = replace(message, deliveries=message.deliveries + 1)
-        return message
+        return [step.value for step in self.steps if step.kind == "stamped" and step.sequence == sequence]
 
     async def _deliver(self, message: Message) -> None:
-        message = replace(message, starts=self._write_down(message))
-        if message.starts > self.lane.pace.max_attempts:
-            await self._settle(Case(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
+        starts = self._write_down(message)
+        if starts > self.lane.pace.max_attempts:
+            killed = replace(message, starts=starts - 1)
+            await self._settle(Case(killed, Dead(KILLED), give_up(self.lane, killed, KILLED)))
             return
-        self._note(STARTED, message, message.data)
+        message = replace(message, starts=starts)
+        self._note("started", message, message.data)
         if self._dies_on(message):
             self._spent.clear()
-            self._deliver_again(message, self.lane.pace.ack_wait)
+            self._durable.deliver_again(message, self.lane.pace.ack_wait)
         else:
-            await self._conclude(message, await self._outcome_of(message))
+            outcome = await self._outcome_of(message)
+            await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
 
     def _write_down(self, message: Message) -> int:
         """Which start this is, counted as `Desk` and `Starts` do: from the second delivery on by marks."""
@@ -128,9 +107,6 @@ class Twin:
         except Exception as exc:  # whatever a handler raises is an outcome too
             return outcome_of(exc)
 
-    async def _conclude(self, message: Message, outcome: Outcome) -> None:
-        await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
-
     async def _settle(self, case: Case) -> None:
         """Effects stored, commit, reply, stamp; no further than to the first when nothing can be stored."""
         message, verdict = case.message, case.verdict
@@ -141,21 +117,19 @@ class Twin:
             try:
                 await verdict.commit(receipts)
             except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
-                await self._conclude(message, outcome_of(exc))
-                return
+                outcome = outcome_of(exc)
+                return await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
         if verdict.reply is not None:
-            self._note(REPLIED, message, verdict.reply.data)
+            self._note("replied", message, verdict.reply.data)
         if verdict.stamp is not None:
-            self._note(STAMPED, message, verdict.stamp)
+            self._note("stamped", message, verdict.stamp)
         if not verdict.is_final:
             self._send_away(case)
         self.lane.observer.settled(message, case.outcome, verdict.is_final)
 
     def _can_store(self, case: Case) -> bool:
-        was_paused, self._stuck = self._stuck is not None, case if self.refuses is not None else None
-        if self.refuses is not None and any(effect.is_letter for effect in case.verdict.effects):
-            self.lane.observer.letter_refused(case.message, self.refuses)
-        if was_paused != (self._stuck is not None):
+        was_open, self._stuck = self._stuck is None, case if self.refuses is not None else None
+        if was_open != (self._stuck is None):
             self.lane.observer.flow_changed(self.refuses)
         return self._stuck is None
 
@@ -163,7 +137,7 @@ class Twin:
         place = next((place for place, stored in enumerate(self.effects, 1) if stored.id == effect.id), None)
         if place is None:
             self.effects.append(effect)
-        self._note(STORED, message, effect.id.encode())
+        self._note("stored", message, effect.id.encode())
         return Receipt(effect.id, effect.subject, place or len(self.effects), place is not None)
 
     def _send_away(self, case: Case) -> None:
@@ -171,11 +145,10 @@ class Twin:
         message, outcome, stamp = case.message, case.outcome, case.verdict.stamp
         if isinstance(outcome, Retry):
             self._spent[message.sequence] = message.starts if outcome.spends else message.starts - 1
+            if not outcome.spends:
+                self._marks[message.sequence] = max(0, message.starts - 2)
         delay_s = orjson.loads(stamp.removeprefix(b"-NAK "))["delay"] / 1e9 if stamp is not None else self.lane.pace.ack_wait
-        self._deliver_again(message, delay_s)
-
-    def _deliver_again(self, message: Message, after_s: float) -> None:
-        heapq.heappush(self._again, (self.now + after_s, len(self.steps), message.sequence))
+        self._durable.deliver_again(message, delay_s)
 
     def _note(self, kind: str, message: Message, value: bytes) -> None:
-        self.steps.append(Step(kind, message.sequence, value, self.now))
+        self.steps.append(Step(kind, message.sequence, value, self._durable.now))

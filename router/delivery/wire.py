@@ -89,7 +89,7 @@ def parse_head(raw: bytes) -> Headers | None:
             out = dict([line.split(": ", 1) for line in text[10:-4].split("\r\n")])
         except ValueError:
             return _parse_odd_head(text)
-        if len(out) == text.count("\r\n") - 2:
+        if len(out) == text.count("\r\n") - 2 and ":" not in "".join(out):  # each name once, ended by its first colon
             return out
     return _parse_odd_head(text)
 

@@ -72,7 +72,7 @@ def topology(facts: Facts) -> Iterator[Finding]:
         else:
             yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
     if not facts.differences:
-        yield ok("topology", f"{len(facts.streams)} streams and {len(facts.consumers)} consumers as declared")
+        yield ok("topology", f"streams {len(facts.streams)}, consumers {len(facts.consumers)}: as declared")
 
 
 def replicas(facts: Facts) -> Iterator[Finding]:

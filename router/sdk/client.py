@@ -81,7 +81,12 @@ class Client:
         side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again.
         Raises Unanswered, BrokerUnavailable; a router that says no is an Answer.
         """
-        beside = {"policy_id": policy_id, "context": context and dict(context), "request_id": request_id, "push_assignment": push or None}
+        beside = {
+            "policy_id": policy_id,
+            "context": dict(context) if context else None,
+            "request_id": request_id,
+            "push_assignment": push or None,
+        }
         body = _body(tenant_id, message_type, payload, beside)
         headers = {"tenant_id": tenant_id, "version": "1", "trace_id": trace_id or uuid.uuid4().hex}
         if traceparent is not None:
@@ -140,7 +145,7 @@ class Client:
 
 async def _connected(nats: str | NatsConfig) -> Connection:
     if isinstance(nats, str):
-        return await connect({"servers": [nats], "name": "router-client", "connect_timeout": 2})
+        return await connect({"servers": [nats], "name": "router-client", "connect_timeout": 2}, timeout_s=2.0)
     from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
 
     return await connect_by(nats)

@@ -1,15 +1,18 @@
-"""A handler that fails: it is asked again as often as allowed, with pauses, and then there is a letter."""
+"""A handler that fails: it is asked again as often as allowed, with pauses, and then there is a letter.
+
+The whole router, with another decide handler; everything around it is real.
+"""
 
 import asyncio
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
 
 from router.message import Message
-from router.outcome import Outcome
+from router.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
-from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, is_settled, letters, marks
+from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, decide_through, is_settled, letters, marks
 from tests.support.waiting import until
 
 UPPER_S = 1.0  # a busy machine may be late; early it must never be
@@ -25,7 +28,7 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         begun.append(asyncio.get_running_loop().time())
         raise RuntimeError("whatever it is asked")
 
-    _handle_by(failing, monkeypatch)
+    decide_through(monkeypatch, lambda _: failing)
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings):
@@ -45,28 +48,25 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         assert b'"code":"internal"' in answer
         assert b'"request_id":"r-doomed"' in answer
         assert await is_settled(nc, settings)
-        assert await marks(nc, settings) == 0  # nothing is left of it in the bucket but the sign that it was removed
+        assert await marks(nc, settings) == []
 
 
 async def test_a_handler_that_recovers_leaves_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Story 4, the other side: the third of three allowed attempts counts like the first."""
     failures = iter([True, True, False])
-    real = None
 
-    def recovering(message: Message) -> Outcome:
-        if next(failures):
-            raise RuntimeError("not yet")
-        assert real is not None
-        return real(message)  # type: ignore[no-any-return]
+    def recovering(handle: Any) -> Handler:
+        def fail_twice(message: Message) -> Outcome:
+            if next(failures):
+                raise RuntimeError("not yet")
+            outcome: Outcome = handle(message)
+            return outcome
 
-    real = _handle_by(recovering, monkeypatch)
+        return fail_twice
+
+    decide_through(monkeypatch, recovering)
     settings = settings_for(nats_url, prefix, decide__backoff_ms="20,40")
     async with a_router(settings):
         assert (await ask(nc, settings, a_request("patient")))["ok"] is True
         await until(lambda: is_settled(nc, settings))
         assert await letters(nc, settings) == []
-
-
-def _handle_by(handler: Callable[[Message], Outcome], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole router with another decide handler; everything around it is real."""
-    monkeypatch.setattr("router.app.decide_lane.decide_handler", lambda *_: handler)

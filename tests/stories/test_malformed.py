@@ -15,7 +15,9 @@ MIB = 1024 * 1024
 SCHEMA = "SCHEMA_VALIDATION_FAILED"
 NO_HEADERS: dict[str, str] = {}
 
-BAD = {
+Bad = tuple[bytes, dict[str, str], str]  # data, headers, the letter's validation code
+
+BAD: dict[str, Bad] = {
     "bytes": (b"\xff\xfe\x00garbage", NO_HEADERS, SCHEMA),
     "empty": (b"", NO_HEADERS, SCHEMA),
     "text": (b"not json at all", NO_HEADERS, SCHEMA),
@@ -33,11 +35,10 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("data", "headers", "code"), BAD.values(), ids=BAD)
-async def test_a_bad_request_ends_once(
-    nc: Client, nats_url: str, prefix: str, data: bytes, headers: dict[str, str], code: str
-) -> None:
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+async def test_a_bad_request_ends_once(nc: Client, nats_url: str, prefix: str, bad: Bad) -> None:
     """Story 1: error reply, one dead letter, and the next request is answered as usual."""
+    data, headers, code = bad
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router:
         refusal = await ask(nc, settings, data, headers)

@@ -53,6 +53,7 @@ async def test_a_kill_amid_the_work_loses_nothing_and_changes_no_answer(
         await inboxes.publish_named(nc, settings, n)
     await until(lambda: len(inboxes) >= 10)
     router.kill()
+    assert not await is_settled(nc, settings), "it was too fast for this story"
 
     router.start()
     await until(lambda: len(inboxes.heard) >= REQUESTS, what="every request to be answered")

@@ -5,16 +5,15 @@ FATAL. `MortalRouter` starts it, and starts it again whenever it dies of that.
 """
 
 import asyncio
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-from router.app import Ready, RouterService, decide_lane
+from router.app import RouterService, decide_lane
 from router.config import Settings, load
 from router.message import Message
-from router.observability import Metrics, logs
+from router.observability import Metrics
 from router.outcome import Handler, Outcome
 from router.policy import Policies
 from tests.support.service import RouterProcess
@@ -24,7 +23,7 @@ KILLED = 137
 
 
 class MortalRouter(RouterProcess):
-    """The supervisor of the process. `deaths` counts how often a request killed it."""
+    """The process' supervisor; it may die before it is ready, so nobody waits for that. `deaths` counts how often a request killed it."""
 
     command = ("-m", "tests.support.mortal_router")
     deaths = 0
@@ -36,7 +35,7 @@ class MortalRouter(RouterProcess):
         if process.poll() is not None:
             assert process.returncode == KILLED
             self.deaths += 1
-            self.start()
+            self.spawn()
 
 
 def deadly(settings: Settings, policies: Policies, metrics: Metrics) -> Handler:
@@ -50,12 +49,7 @@ def deadly(settings: Settings, policies: Policies, metrics: Metrics) -> Handler:
     return handle_or_die
 
 
-def tell(ready: Ready) -> None:
-    print(json.dumps({"event": "router.ready", "nats_url": ready.nats_url, "http": ready.http}), flush=True)
-
-
 if __name__ == "__main__":
     real_handler = decide_lane.decide_handler
     decide_lane.decide_handler = deadly  # type: ignore[assignment]
-    logs.configure("error")  # standard output is for the one line that says ready
-    asyncio.run(RouterService(load().settings, policies_dir=Path(sys.argv[2])).run(tell))
+    asyncio.run(RouterService(load().settings, policies_dir=Path(sys.argv[2])).run())

@@ -92,6 +92,17 @@ class RouterProcess:
         return self._process.pid
 
     def start(self) -> "RouterProcess":
+        """Returns when it is ready."""
+        self.spawn()
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        self.ready = json.loads(line) if line else {}
+        assert self.ready.get("event") == "router.ready", f"the router did not start: {line!r}"
+        return self
+
+    def spawn(self) -> None:
+        """Returns at once."""
         self._process = subprocess.Popen(
             [sys.executable, *self.command, "--policies", str(self._policies)],
             env={**os.environ, **self._environ},
@@ -99,11 +110,6 @@ class RouterProcess:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        self.ready = json.loads(line) if line else {}
-        assert self.ready.get("event") == "router.ready", f"the router did not start: {line!r}"
-        return self
 
     def kill(self) -> None:
         self._send(signal.SIGKILL)

@@ -1,22 +1,24 @@
-"""What the stories share: requests, ears that keep every answer, and three views of the truth: the broker's, the operator's, the letters'."""
+"""What the stories share: requests, ears that keep every answer, and the broker's, the letters' and the operator's view of what happened."""
 
 import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js.errors import NotFoundError
+from nats.js.errors import NoKeysError, NotFoundError
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.app import declared
+from router.app import decide_lane, declared
 from router.config import Settings
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
+from router.outcome import Handler
 from tests.support.requests import a_body
 
 Json = dict[str, Any]
@@ -92,6 +94,12 @@ class Inboxes(Ears):
         await nc.publish(settings.decide.subject, body or a_request(name), headers=headers)
 
 
+def decide_through(monkeypatch: pytest.MonkeyPatch, around: Callable[[Any], Handler]) -> None:
+    """Put a handler around every router's own decide handler; all else is real."""
+    make = decide_lane.decide_handler
+    monkeypatch.setattr(decide_lane, "decide_handler", lambda *given: around(make(*given)))
+
+
 # -- the broker's view -------------------------------------------------------------------------------------------
 
 
@@ -115,9 +123,13 @@ async def is_settled(nc: Client, settings: Settings) -> bool:
     return info.num_pending == 0 and info.num_ack_pending == 0
 
 
-async def marks(nc: Client, settings: Settings) -> int:
-    """How many starts are written down."""
-    return (await nc.jsm().stream_info(f"KV_{settings.buckets.starts.name}")).state.messages
+async def marks(nc: Client, settings: Settings) -> list[str]:
+    """The starts that are written down."""
+    bucket = await nc.jetstream().key_value(settings.buckets.starts.name)
+    try:
+        return await bucket.keys()
+    except NoKeysError:
+        return []
 
 
 # -- the letters' view -------------------------------------------------------------------------------------------
@@ -128,7 +140,7 @@ async def letters(nc: Client, settings: Settings) -> list[Json]:
     jsm, name = nc.jsm(), settings.streams.dlq.name
     state = (await jsm.stream_info(name)).state
     found = []
-    for sequence in range(state.first_seq, state.last_seq + 1):
+    for sequence in range(max(1, state.first_seq), state.last_seq + 1):
         try:
             found.append(json.loads((await jsm.get_msg(name, sequence)).data or b""))
         except NotFoundError:

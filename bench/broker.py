@@ -1,0 +1,67 @@
+"""A broker for one side of one round, with the router's own streams and consumers on it for whoever is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from bench.question import Broken
+from router.app.declared import declared
+from router.config import Settings, load
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.embedded import EmbeddedServer
+
+POLICIES = Path(__file__).parent / "policies"
+
+
+def settings(url: str) -> Settings:
+    """The defaults, whatever the environment says."""
+    return load(None, {"nats.url": url, "http.port": 0}, {}).settings
+
+
+def lane(url: str) -> dict[str, str]:
+    """What a yardstick, which knows nothing of settings, has to be told of the decide lane."""
+    config = settings(url)
+    return {"subject": config.decide.subject, "stream": config.streams.decide.name, "durable": config.decide.durable}
+
+
+@contextlib.asynccontextmanager
+async def a_broker() -> AsyncIterator[str]:
+    """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another left in it."""
+    with tempfile.TemporaryDirectory(prefix="router-bench-") as store:
+        server = EmbeddedServer(Path(store))
+        url = await server.start()
+        try:
+            async with jetstream_on(url) as jetstream:
+                await topology.create(jetstream, declared(settings(url)))
+            yield url
+        finally:
+            await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def jetstream_on(url: str) -> AsyncIterator[JetStream]:
+    connection = await connect({"servers": [url]})
+    try:
+        yield JetStream(connection)
+    finally:
+        await connection.close()
+
+
+async def nothing_is_left(url: str, stored: int) -> None:
+    """Broken unless every request was stored, delivered and acknowledged: a rate of work not done is none."""
+    config = settings(url)
+    async with jetstream_on(url) as jetstream:
+        for _ in range(40):
+            info = await jetstream.consumer(config.streams.decide.name, config.decide.durable) or {}
+            left = [info[name] for name in ("num_pending", "num_ack_pending")]
+            floor = info["ack_floor"]["stream_seq"]
+            if left == [0, 0] and floor >= stored:
+                return
+            await asyncio.sleep(0.05)
+    raise Broken(f"of {stored} requests, {left[0]} were not delivered, {left[1]} not acknowledged; acknowledged up to {floor}")

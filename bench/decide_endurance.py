@@ -1,0 +1,44 @@
+"""Does it stay as it is? A million requests: CPU per decision by slices of a hundredth, resident memory on the way.
+
+Every request is new and there are more sessions than are remembered, so each bounded cache fills up and starts to forget.
+"""
+
+from __future__ import annotations
+
+from bench.broker import a_broker, nothing_is_left
+from bench.process import a_child
+from bench.question import Figure, Measured, Question, Side, at_most, sized
+
+REQUESTS = 1_000_000
+BACKLOG = 20_000  # stored ahead of the router, so that neither the stream nor the feeder is what grows
+USERS = 200_000
+PATIENCE_S = 1800.0
+
+
+async def router(scale: float) -> Measured:
+    count = sized(REQUESTS, scale)
+    feeding = {"count": count, "backlog": BACKLOG, "users": USERS}
+    async with a_broker() as url, a_child("bench.sides.store", "feed", url=url, **feeding) as feeder:
+        await feeder.ready()  # a router that waits for requests pays more for each of them
+        async with a_child("bench.sides.endurance", "decide", url=url, count=count) as server:
+            await feeder.figures(PATIENCE_S)
+            figures = await server.figures(PATIENCE_S)
+        await nothing_is_left(url, count)
+    return figures
+
+
+QUESTION = Question(
+    name="decide_endurance",
+    asks="Does a million requests leave it as it was?",
+    sides=(Side("router", router),),
+    figures=(
+        Figure("cpu_drift", "CPU per decision, last tenth / first", target=at_most(1.10)),
+        Figure("growth", "resident memory, at the end / half-way", target=at_most(1.05)),
+        Figure("cpu_first_us", "CPU µs/decision, first tenth"),
+        Figure("cpu_last_us", "CPU µs/decision, last tenth"),
+        Figure("rss_10_mib", "MiB resident at 10 %"),
+        Figure("rss_50_mib", "MiB resident at 50 %"),
+        Figure("rss_100_mib", "MiB resident at 100 %"),
+    ),
+    most_rounds=1,
+)

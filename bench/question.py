@@ -1,0 +1,75 @@
+"""What a question is: sides that are measured, figures that are compared, targets that should be met.
+
+    QUESTION = Question(
+        name="decide_backlog", asks="…",
+        sides=(Side("router", measure), Side("bare nats-py", measure)),     # ours first
+        figures=(Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.5)),),
+    )
+
+A figure with a yardstick is judged by its ratio to it in the same round, one without by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from msgspec import Struct
+
+Measured = Mapping[str, float]  # by figure: rate (1/s), cpu_us (a message), peak_mib, p50_ms, …
+Measure = Callable[[float], Awaitable[Measured]]  # the scale (1 = as published, less = sooner done) -> one round's figures
+
+
+class Broken(Exception):
+    """A side did not do what it was asked to do: there is no figure to show."""
+
+
+class Target(Struct, frozen=True):
+    """A bound of a figure, or of its ratio to the yardstick's."""
+
+    bound: float
+    is_floor: bool
+
+    def is_met(self, value: float) -> bool:
+        return value >= self.bound if self.is_floor else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"{'≥' if self.is_floor else '≤'} {self.bound:g}"
+
+
+class Figure(Struct, frozen=True):
+    """One line of the table. `name`: the key in what the sides measured; `against`: the yardstick's name."""
+
+    name: str
+    unit: str
+    against: str | None = None
+    target: Target | None = None
+
+
+class Side(Struct, frozen=True):
+    """The router or a yardstick, as it can be measured."""
+
+    name: str
+    measure: Measure
+
+
+class Question(Struct, frozen=True):
+    """One file of this package. `most_rounds`: a long question is its own repetition."""
+
+    name: str
+    asks: str
+    sides: tuple[Side, ...]
+    figures: tuple[Figure, ...]
+    most_rounds: int | None = None
+
+
+def at_least(bound: float) -> Target:
+    return Target(bound, is_floor=True)
+
+
+def at_most(bound: float) -> Target:
+    return Target(bound, is_floor=False)
+
+
+def sized(full: int, scale: float, least: int = 100) -> int:
+    """How many of something at this scale."""
+    return max(least, round(full * scale))

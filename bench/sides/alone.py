@@ -1,0 +1,102 @@
+"""Pure functions alone in a process, called with a new message or request each time. CPU µs a call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import orjson
+
+from bench import requests
+from bench.broker import POLICIES
+from bench.child import Ready
+from bench.question import Measured
+from bench.stretch import MIB, peak_bytes
+from router.contracts.pb.beamline.flow.v1 import flow_pb2
+from router.contracts.request import RouteRequest
+from router.decide import read
+from router.message import Message
+from router.policy import evaluate, load_policy
+
+T = TypeVar("T")
+KEPT = 1000  # different arguments, used in turn
+
+
+async def engine(ready: Ready, *, count: int) -> Measured:
+    """A decision by a remembered session, and one by the draw."""
+    policy = load_policy((POLICIES / "_shared/default.json").read_bytes(), "_shared", "default").policy
+    asked = [_request(number) for number in range(KEPT)]
+    return {
+        "sticky_us": _each(lambda one: evaluate(policy, one, now=0.0, remembered="anthropic"), asked, count),
+        "draw_us": _each(lambda one: evaluate(policy, one, now=0.0), asked, count),
+        "peak_mib": peak_bytes() / MIB,
+    }
+
+
+async def read_forms(ready: Ready, *, count: int) -> Measured:
+    """`read` for each form."""
+    forms = {"a": _message_form, "b": _task_form, "c": _beside_form, "d": _flat_form, "e": _protobuf_form}
+    figures = {f"{name}_us": _each(read, [_message(n, form(n)) for n in range(KEPT)], count) for name, form in forms.items()}
+    return {**figures, "peak_mib": peak_bytes() / MIB}
+
+
+async def parse(ready: Ready, *, count: int) -> Measured:
+    """orjson alone on the first form."""
+    return {"a_us": _each(orjson.loads, [_message_form(number) for number in range(KEPT)], count), "peak_mib": peak_bytes() / MIB}
+
+
+def _each(call: Callable[[T], object], arguments: Sequence[T], count: int) -> float:
+    for argument in arguments:
+        call(argument)
+    turns = max(1, count // len(arguments))
+    begin = time.process_time()
+    for _ in range(turns):
+        for argument in arguments:
+            call(argument)
+    return (time.process_time() - begin) / (turns * len(arguments)) * 1e6
+
+
+def _request(number: int) -> RouteRequest:
+    asked = read(_message(number, requests.body(number))).asked
+    assert isinstance(asked, RouteRequest)
+    return asked
+
+
+def _message(number: int, data: bytes) -> Message:
+    headers = {"trace_id": requests.TRACE, "tenant_id": requests.TENANT, "version": "1", "Nats-Msg-Id": f"m-{number}"}
+    return Message("beamline.router.v1.decide", data, headers, "ROUTER_DECIDE", "router-decide-consumer", number, time.time_ns(), 1, "")
+
+
+# -- the five forms ------------------------------------------------------------------------------------------------
+
+_TEXT = "Hello there, what is the weather like in Lisbon this afternoon?"
+
+
+def _message_form(number: int) -> bytes:
+    return orjson.dumps({"message": {**_ids(number), "message_type": "chat", "payload": _TEXT}, **_beside(number)})
+
+
+def _task_form(number: int) -> bytes:
+    return orjson.dumps({**_ids(number), "task": {"type": "chat", "payload": _TEXT}, **_beside(number)})
+
+
+def _beside_form(number: int) -> bytes:
+    return orjson.dumps({**_ids(number), "message": {"message_type": "chat", "payload": _TEXT}, **_beside(number)})
+
+
+def _flat_form(number: int) -> bytes:
+    return orjson.dumps({**_ids(number), "message_type": "chat", "payload": _TEXT, **_beside(number)})
+
+
+def _protobuf_form(number: int) -> bytes:
+    message = flow_pb2.Message(message_id=f"m-{number}", tenant_id=requests.TENANT, message_type="chat", payload=_TEXT.encode())
+    return flow_pb2.RouteRequest(message=message, policy_id="default", context={"user_id": f"user-{number}"}).SerializeToString()
+
+
+def _ids(number: int) -> dict[str, str]:
+    return {"message_id": f"m-{number}", "tenant_id": requests.TENANT, "trace_id": requests.TRACE}
+
+
+def _beside(number: int) -> dict[str, object]:
+    return {"request_id": f"r-{number}", "policy_id": "default", "context": {"user_id": f"user-{number}"}}

@@ -1,0 +1,50 @@
+"""The router over a long run, looked at after every hundredth of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import median
+
+from bench.child import Ready
+from bench.question import Measured
+from bench.sides.router import a_router, settled
+from bench.stretch import MIB, Look, peak_bytes, reaches, resident_bytes
+
+SLICES = 100
+
+
+async def decide(ready: Ready, *, url: str, count: int) -> Measured:
+    """Serve `count` requests: CPU per decision in the first and the last tenth (medians of slices), memory on the way."""
+    looks: list[Look] = []
+    resident: list[float] = []
+    async with a_router(url, lambda address: ready(http=address.http)) as service:
+        done = settled(service)
+        before, _ = await reaches(done, 1)
+        looks.append(before)
+        for number in range(1, SLICES + 1):
+            _, after = await reaches(done, count * number // SLICES)
+            looks.append(after)
+            resident.append(resident_bytes() / MIB)
+    return {**_work(looks), **_memory(resident)}
+
+
+def _work(looks: list[Look]) -> dict[str, float]:
+    # Two looks may be the same one when a slice is shorter than the time between looks (a smoke run).
+    slices = [(b.cpu - a.cpu) / (b.done - a.done) * 1e6 for a, b in pairwise(looks) if b.done > a.done]
+    tenth = max(1, len(slices) // 10)
+    first, last = median(slices[:tenth]), median(slices[-tenth:])
+    begin, end = looks[0], looks[-1]
+    done = end.done - begin.done
+    return {
+        "cpu_first_us": first,
+        "cpu_last_us": last,
+        "cpu_drift": last / first,
+        "cpu_us": (end.cpu - begin.cpu) / done * 1e6,
+        "rate": done / (end.wall - begin.wall),
+    }
+
+
+def _memory(resident: list[float]) -> dict[str, float]:
+    at = {percent: resident[len(resident) * percent // 100 - 1] for percent in (10, 50, 100)}
+    named = {f"rss_{percent}_mib": value for percent, value in at.items()}
+    return {**named, "growth": at[100] / at[50], "peak_mib": peak_bytes() / MIB}

@@ -1,0 +1,41 @@
+"""The router, whole: RouterService as `router serve` runs it, metrics and HTTP port included."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+
+from bench.broker import POLICIES, settings
+from bench.child import Ready
+from bench.question import Measured
+from bench.stretch import stretch
+from router.app import RouterService
+from router.app.service import Ready as Address
+from router.observability import configure
+
+
+async def decide(ready: Ready, *, url: str, first: int, last: int) -> Measured:
+    """Serve, and measure from request `first` to request `last`."""
+    async with a_router(url, lambda address: ready(http=address.http)) as service:
+        return await stretch(settled(service), first, last)
+
+
+@contextlib.asynccontextmanager
+async def a_router(url: str, on_ready: Callable[[Address], None]) -> AsyncIterator[RouterService]:
+    """A running router; drained afterwards, so that the broker has every acknowledgement."""
+    configure("warning")
+    service = RouterService(settings(url), policies_dir=POLICIES)
+    serving = asyncio.create_task(service.run(on_ready))
+    try:
+        yield service
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+
+
+def settled(service: RouterService) -> Callable[[], int]:
+    """How many requests have their last stamp."""
+    durable = service.settings.decide.durable
+    return lambda: service.metrics.acks.get((durable,), 0)

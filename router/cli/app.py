@@ -1,0 +1,37 @@
+"""Every command of `router`, by name."""
+
+from __future__ import annotations
+
+import typer
+
+from router.cli.config import config
+from router.cli.decide import decide
+from router.cli.demo import demo
+from router.cli.dlq import dlq
+from router.cli.doctor import doctor
+from router.cli.policy import policy
+from router.cli.serve import serve
+from router.cli.topology import topology
+from router.cli.tree import tree
+from router.cli.version import version
+
+HELP = """A durable message router on NATS JetStream.
+
+[bold]Try it:[/bold]  router serve --embedded      and then      router decide --tenant acme --type chat --payload hello
+
+Exit statuses: 0 all is well, 1 the answer is no, 2 wrong use or settings, 3 nobody answered, 130 interrupted.
+"""
+
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for command in (serve, decide, doctor, demo, tree, config, version):
+    app.command()(command)
+app.add_typer(dlq, name="dlq")
+app.add_typer(policy, name="policy")
+app.add_typer(topology, name="topology")

@@ -1,0 +1,140 @@
+"""`router decide`: ask for a decision, or for many from a file."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.sdk import Answer, Client
+
+AT_ONCE = 64  # requests of a file that are under way together
+
+
+def decide(
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Who asks.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="The message's type.")] = None,
+    payload: Annotated[str | None, typer.Option(help="Text or JSON; @FILE reads a file, - standard input.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy that decides. Default: default.")] = None,
+    context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Routing context, VALUE text or JSON; repeatable.")] = None,
+    request_id: Annotated[str | None, typer.Option(help="Asked again with the same id: the same decision.")] = None,
+    push: Annotated[bool, typer.Option("--push", help="Push an assignment to a worker as well.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for an answer.", min=0.001)] = 5.0,
+    file: Annotated[str | None, typer.Option(metavar="FILE|-", help="One JSON request a line, sent as it is; answers in order.")] = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a router, and print its answer as JSON.
+
+    Exit status: 0 decided, 1 the router said no, 2 wrong use, 3 no answer. With --file: the worst of them.
+
+    Example:  router decide --tenant acme --type chat --payload '{"text": "hello"}' --context user_id=u-42
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    if file is not None:
+        if (tenant, type_, payload) != (None, None, None):
+            raise typer.BadParameter("--file sends whole requests: give no --tenant, --type or --payload with it")
+        lines = [line for line in _read(file).splitlines() if line.strip()]
+        ends.run(_many(settings, lines, timeout), unavailable=ends.SILENT)
+    if tenant is None or type_ is None or payload is None:
+        raise typer.BadParameter("--tenant, --type and --payload are needed, or --file")
+    asked = {
+        "tenant_id": tenant,
+        "message_type": type_,
+        "payload": _payload(payload),
+        "policy_id": policy,
+        "context": _context(context or ()),
+        "request_id": request_id,
+        "push": push,
+        "timeout": timeout,
+    }
+    ends.run(_one(settings, asked, as_json), unavailable=ends.SILENT)
+
+
+async def _one(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+    from router.sdk import Client
+
+    async with Client(settings.nats, subject=settings.decide.subject) as client:
+        answer = await client.decide(**asked)
+    fields = orjson.loads(answer.raw)
+    if as_json:
+        print_lines([fields])
+    else:
+        print_json(fields)
+    return ends.OK if answer.ok else ends.NO
+
+
+async def _many(settings: Settings, lines: list[bytes], timeout_s: float) -> int:
+    from router.sdk import Client
+
+    worst = ends.OK
+    under_way: deque[asyncio.Task[tuple[int, object]]] = deque()
+    async with Client(settings.nats, subject=settings.decide.subject) as client:
+        for line in lines:
+            under_way.append(asyncio.create_task(_asked(client, line, timeout_s)))
+            if len(under_way) >= AT_ONCE:
+                worst = max(worst, await _told(under_way.popleft()))
+        while under_way:
+            worst = max(worst, await _told(under_way.popleft()))
+    return worst
+
+
+async def _asked(client: Client, line: bytes, timeout_s: float) -> tuple[int, object]:
+    from router.errors import Unanswered
+
+    try:
+        answer: Answer = await client.decide_raw(line, timeout=timeout_s)
+    except Unanswered as exc:
+        return ends.SILENT, {"ok": False, "error": {"code": exc.code, "message": str(exc)}}
+    return ends.OK if answer.ok else ends.NO, orjson.loads(answer.raw)
+
+
+async def _told(task: asyncio.Task[tuple[int, object]]) -> int:
+    status, answer = await task
+    print_lines([answer])
+    return status
+
+
+def _payload(text: str) -> object:
+    data = _read(text.removeprefix("@")) if text == "-" or text.startswith("@") else text.encode("utf-8", "surrogateescape")
+    return _json_or(data, data)
+
+
+def _context(pairs: Iterable[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--context")
+        found[name] = _json_or(value.encode(), value)
+    return found
+
+
+def _json_or(data: bytes, otherwise: object) -> object:
+    with suppress(orjson.JSONDecodeError):
+        return orjson.loads(data)
+    return otherwise
+
+
+def _read(name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as exc:
+        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}") from None

@@ -1,0 +1,59 @@
+"""`router doctor`: is this broker fit for the router, and what should be done about it?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_lines, print_table
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.doctor import Finding
+
+
+def doctor(
+    monitor: Annotated[str | None, typer.Option(metavar="URL", help="The server's monitoring port, like http://127.0.0.1:8222.")] = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look at the server, the streams and the consumers; say what is wrong and what to do. Changes nothing.
+
+    Exit status: 0 nothing failed (warnings may remain), 1 something failed, or no server answers.
+
+    Example:  router doctor --nats-url nats://nats.internal:4222
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_examine(settings, monitor, as_json))
+
+
+async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:
+    from router.app import declared
+    from router.doctor import Verdict, collect, examine
+
+    async with jetstream_of(settings) as jetstream:
+        facts = await collect(
+            jetstream,
+            declared(settings),
+            letters=settings.streams.dlq.name,
+            max_request=settings.max_payload_bytes,
+            monitor=monitor,
+        )
+    findings = examine(facts)
+    _print(findings, as_json)
+    return ends.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else ends.OK
+
+
+def _print(findings: list[Finding], as_json: bool) -> None:
+    from msgspec import to_builtins
+
+    if as_json:
+        print_lines(to_builtins(finding) for finding in findings)
+    else:
+        print_table(("", "check", "found", "what to do"), ((one.verdict.value, one.check, one.found, one.remedy) for one in findings))

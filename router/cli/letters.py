@@ -1,0 +1,84 @@
+"""A dead letter as people and as programs see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from router.cli.output import cell, console
+from router.cli.shown import shown
+from router.contracts.codec import text_of
+
+if TYPE_CHECKING:
+    from router.deadletters import Letter
+
+
+def row(letter: Letter) -> Sequence[object]:
+    """One line of a list."""
+    stored, subject = letter.stored_at[:19].replace("T", " "), letter.original_subject
+    error = " at ".join(text for text in (letter.code, letter.field) if text)
+    return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
+
+
+def as_fields(letter: Letter) -> dict[str, Any]:
+    """For programs: every field that is there; the payload as text, or base64 with `payload_encoding` beside it."""
+    from msgspec import to_builtins
+
+    names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
+    fields: dict[str, Any] = to_builtins({name: getattr(letter, name) for name in names})
+    if letter.payload is not None:
+        fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
+    return {name: value for name, value in fields.items() if value not in (None, {})}
+
+
+def print_letter(letter: Letter) -> None:
+    console().print(panel(letter))
+
+
+def panel(letter: Letter) -> Panel:
+    """The whole letter in a frame: what happened, the message's headers, its payload."""
+    body = shown(letter.payload) if letter.payload is not None else ""
+    parts: list[RenderableType] = [_facts(_what(letter))]
+    if letter.headers:
+        parts += [_heading("headers"), _facts(letter.headers.items())]
+    parts += [_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")), Text(body)]
+    title = f"letter {letter.sequence}"
+    return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
+
+
+def _what(letter: Letter) -> list[tuple[str, object]]:
+    source = letter.source
+    origin = f"{source.stream} {source.sequence}, {source.deliveries} deliveries, {source.starts} starts" if source.stream else None
+    facts: list[tuple[str, object]] = [
+        ("subject", letter.original_subject),
+        ("reason", letter.reason),
+        ("error", ": ".join(text for text in (letter.code, letter.message) if text)),
+        ("field", letter.field),
+        ("stage", letter.stage),
+        ("tenant", letter.tenant_id),
+        ("request", letter.request_id),
+        ("message id", letter.msg_id),
+        ("trace", letter.trace_id),
+        ("stored", letter.stored_at),
+        ("from", origin),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _facts(pairs: Any) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        grid.add_row(cell(name), cell(value))
+    return grid
+
+
+def _heading(text: str) -> Text:
+    return Text(f"\n{text}", style="dim")

@@ -1,0 +1,67 @@
+"""How a serving process lives and ends: signals, and the tree that also holds an embedded broker.
+
+first SIGTERM or SIGINT    cancel the work: it drains, then the status is 0
+the second                 cancel it again: nobody waits any more, the status is 130
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from router.app import Ready, RouterService
+from router.cli.ends import INTERRUPTED, OK
+from router.config import Settings
+from router.embedded import EmbeddedServer
+from router.supervision import Child, Intensity, Supervisor, supervise
+
+LAST_CHANCE_S = 1.0
+
+
+async def until_told(work: Coroutine[Any, Any, None]) -> int:
+    """Run `work` until it ends or a signal ends it; the status to exit with."""
+    task = asyncio.ensure_future(work)
+    told = _Told(task)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.once_more)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    return INTERRUPTED if told.times > 1 else OK
+
+
+class _Told:
+    """Counts the signals, and acts on each."""
+
+    def __init__(self, task: asyncio.Future[None]) -> None:
+        self._task = task
+        self.times = 0
+
+    def once_more(self) -> None:
+        self.times += 1
+        self._task.cancel()
+        if self.times == 2:
+            # Whatever still holds on after that would be waited for by the loop: the store is safe, so leave.
+            asyncio.get_running_loop().call_later(LAST_CHANCE_S, os._exit, INTERRUPTED)
+
+
+async def on_embedded_broker(server: EmbeddedServer, settings: Settings, on_ready: Callable[[Ready], None]) -> None:
+    """Serve on a broker of our own: started first, kept alive, stopped last."""
+    url = await server.start()
+    nats = settings.nats.model_copy(update={"url": (url,)})
+    try:
+        await supervise(_tree(server, RouterService(settings.model_copy(update={"nats": nats})), on_ready))
+    finally:
+        await server.stop()
+
+
+def _tree(server: EmbeddedServer, service: RouterService, on_ready: Callable[[Ready], None]) -> Supervisor:
+    """The broker comes back by itself; a router that ends, ends the process, as it does without a broker of its own."""
+    stop_s = service.settings.drain.hard_deadline_ms / 1000 + 5
+    broker = Supervisor("broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30))
+    router = Child("service", lambda: service.run(on_ready), shutdown_s=stop_s)
+    return Supervisor("serve", (broker, router), intensity=Intensity(restarts=0))

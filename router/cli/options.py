@@ -1,0 +1,19 @@
+"""Options that several commands take, each said once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NatsUrl = Annotated[
+    str | None, typer.Option("--nats-url", metavar="URL", help="NATS server to talk to. Default: NATS_URL, else nats://localhost:4222.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs instead of text for people.")]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML. Default: ROUTER_CONFIG_FILE.", dir_okay=False)
+]
+PoliciesDir = Annotated[
+    Path | None, typer.Option("--policies", metavar="DIR", help="Directory of policies: <tenant>/<policy>.json and _shared/.")
+]

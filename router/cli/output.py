@@ -1,0 +1,58 @@
+"""What a command prints: tables for people, JSON for programs. Nothing that a message holds may steer a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import orjson
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 200  # columns, where no terminal says how many there are
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
+
+
+def console() -> Console:
+    """Standard output, for people."""
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: object) -> None:
+    """One JSON line; indented when a person looks at it."""
+    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
+    print(orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode(), flush=True)
+
+
+def print_lines(values: Iterable[object]) -> None:
+    """One JSON object a line, however wide the terminal."""
+    for value in values:
+        print(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode(), flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    console().print(table(columns, rows))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A quiet table; a cell that is a verdict has its colour."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for name in columns:
+        made.add_column(name, overflow="fold")
+    for row in rows:
+        made.add_row(*(cell(value) for value in row))
+    return made
+
+
+def cell(value: object) -> Text:
+    if isinstance(value, Text):
+        return value
+    text = "" if value is None else printable(str(value))
+    return Text(text, style=STYLES.get(text, ""))
+
+
+def printable(text: str) -> str:
+    """Control characters and other invisible ones as escapes; line breaks stay."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

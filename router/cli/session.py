@@ -1,0 +1,32 @@
+"""What a client command works with: the settings, and JetStream for as long as it needs it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.api import JetStream
+
+
+def settings_of(nats_url: str | None, config: Path | None) -> Settings:
+    """The settings as every command sees them. Raises Misconfigured."""
+    from router.config import load
+
+    return load(config, {"nats.url": nats_url}).settings
+
+
+@asynccontextmanager
+async def jetstream_of(settings: Settings) -> AsyncIterator[JetStream]:
+    """JetStream over a connection of our own. Raises BrokerUnavailable."""
+    from router.app.connect import connect_by
+    from router.delivery.api import JetStream
+
+    connection = await connect_by(settings.nats)
+    try:
+        yield JetStream(connection, settings.nats.js_domain)
+    finally:
+        await connection.close()

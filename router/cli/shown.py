@@ -1,0 +1,41 @@
+"""Bytes of a stranger, made fit to be looked at: JSON indented, text escaped, the rest as hexadecimal and ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from router.cli.output import printable
+
+MOST = 4096  # bytes; the whole of it is in --json
+ROW = 16
+
+
+def shown(data: bytes) -> str:
+    """At most the first 4096 bytes, safe on any terminal."""
+    if len(data) <= MOST:
+        return _json(data) or _text_or_bytes(data, data)
+    return f"{_text_or_bytes(data, data[:MOST])}\n… and {len(data) - MOST} more bytes"
+
+
+def _json(data: bytes) -> str | None:
+    try:
+        return printable(orjson.dumps(orjson.loads(data), option=orjson.OPT_INDENT_2).decode())
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _text_or_bytes(data: bytes, head: bytes) -> str:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "\n".join(_hexadecimal(head))
+    return printable(head.decode("utf-8", "ignore"))  # a character that is cut in two is left out
+
+
+def _hexadecimal(data: bytes) -> Iterator[str]:
+    for start in range(0, len(data), ROW):
+        row = data[start : start + ROW]
+        letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield f"{start:06x}  {row.hex(' '):<{3 * ROW - 1}}  {letters}"

@@ -1,0 +1,122 @@
+"""`router topology`: streams and consumers as declared, against what a server has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines, print_table
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.topology import Difference
+
+topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, made, exported.", rich_markup_mode="rich")
+
+# What the `nats` tool asks for in a stream's file and the server fills in by itself.
+_UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
+
+
+@topology.command()
+def plan(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Say what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
+
+    Example:  router topology plan
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_plan(settings, as_json))
+
+
+@topology.command()
+def apply(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Make what is missing, and bring back what has drifted. Nothing is ever deleted.
+
+    Exit status: 0 done, 1 the server refused, or does not answer.
+
+    Example:  router topology apply
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_apply(settings, as_json))
+
+
+@topology.command()
+def export(
+    directory: Annotated[
+        Path | None, typer.Option("--dir", metavar="DIR", help="Write one file for each instead.", file_okay=False)
+    ] = None,
+    config: ConfigFile = None,
+    nats_url: NatsUrl = None,  # noqa: ARG001 - every client command takes both
+    as_json: AsJson = False,  # noqa: ARG001 - it is JSON always
+) -> None:
+    """Print the configurations as JSON, as the `nats` tool takes them. No server is asked.
+
+    Example:  router topology export --dir ./nats    then    nats stream add --config ./nats/stream-ROUTER_DECIDE.json
+    """
+    with ends.errors_told():
+        streams, consumers = _configurations(settings_of(None, config))
+    if directory is None:
+        print_json({"streams": streams, "consumers": consumers})
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    for body in streams:
+        _write(directory / f"stream-{body['name']}.json", body)
+    for body in consumers:
+        _write(directory / f"consumer-{body['stream_name']}-{body['config']['durable_name']}.json", body["config"])
+
+
+async def _plan(settings: Settings, as_json: bool) -> int:
+    from router.app import declared
+    from router.delivery.topology import compare
+
+    async with jetstream_of(settings) as jetstream:
+        differences = await compare(jetstream, declared(settings))
+    _print(differences, as_json, nothing="all is as declared")
+    return ends.NO if differences else ends.OK
+
+
+async def _apply(settings: Settings, as_json: bool) -> int:
+    from router.app import declared
+    from router.delivery.topology import apply as bring_about
+
+    async with jetstream_of(settings) as jetstream:
+        done = await bring_about(jetstream, declared(settings))
+    _print(done, as_json, nothing="nothing to do: all was as declared")
+    return ends.OK
+
+
+def _print(differences: Iterable[Difference], as_json: bool, *, nothing: str) -> None:
+    from msgspec import to_builtins
+
+    rows = [(one.kind, one.name, one.state, _changes(one)) for one in differences]
+    if as_json:
+        print_lines(to_builtins(one) for one in differences)
+    elif rows:
+        print_table(("", "name", "state", "declared / on the server"), rows)
+    else:
+        print(nothing)
+
+
+def _changes(difference: Difference) -> str:
+    return "\n".join(f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items())
+
+
+def _configurations(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    from router.app import declared
+
+    wanted = declared(settings)
+    streams = [{**_UNLIMITED, **stream.to_json()} for stream in wanted.streams]
+    return streams, [{"stream_name": consumer.stream, "config": consumer.to_json()} for consumer in wanted.consumers]
+
+
+def _write(file: Path, body: object) -> None:
+    file.write_bytes(orjson.dumps(body, option=orjson.OPT_INDENT_2) + b"\n")
+    print(file)

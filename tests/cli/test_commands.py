@@ -1,0 +1,240 @@
+"""The client commands, as processes, against one served router."""
+
+import asyncio
+import json
+import signal
+from asyncio.subprocess import PIPE
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.delivery.connection import connect
+from tests.support.broker import Broker
+from tests.support.cli import COMMAND, Ended, router, serving, surroundings, words
+
+IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}
+ASK = ("decide", "--tenant", "acme", "--type", "chat")
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    store = tmp_path_factory.mktemp("store")
+    with serving("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(store)) as served:
+        yield served.ready["nats_url"]
+
+
+@pytest.fixture(scope="module")
+def letter(url: str) -> int:
+    """The sequence of a dead letter whose payload is no text."""
+    router("decide", "--file", "-", given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
+    return int(router("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
+
+
+# -- decide -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_decision_is_printed_as_json(url: str) -> None:
+    ended = router(*ASK, "--payload", '{"text": "hi"}', "--policy", "fast", "--request-id", "r-1", "--nats-url", url)
+    assert ended.status == 0
+    assert ended.json["decision"]["provider_id"] == "local-small"
+    assert ended.json["context"]["request_id"] == "r-1"
+
+
+def test_the_context_reaches_the_policy(url: str) -> None:
+    ask = (*ASK, "--payload", "x", "--context", "user_id=u-7", "--nats-url", url)
+    providers = {router(*ask).json["decision"]["provider_id"] for _ in range(3)}
+    assert len(providers) == 1
+
+
+def test_a_no_is_status_1(url: str) -> None:
+    ended = router(*ASK, "--payload", "x", "--policy", "nope", "--json", "--nats-url", url)
+    assert (ended.status, ended.json["error"]["code"]) == (1, "policy_not_found")
+
+
+def test_a_payload_comes_from_a_file_or_from_standard_input(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "payload"
+    file.write_bytes(b"\x00\xff")
+    assert router(*ASK, "--payload", f"@{file}", "--nats-url", url).status == 0
+    assert router(*ASK, "--payload", "-", "--nats-url", url, given=b"hello").status == 0
+
+
+def test_a_file_of_requests_is_answered_in_its_order(url: str) -> None:
+    requests = [{"tenant_id": "acme", "message_type": "chat", "payload": n, "request_id": f"f-{n}"} for n in range(200)]
+    lines = "\n".join(map(json.dumps, requests)).encode()
+    ended = router("decide", "--file", "-", "--nats-url", url, given=lines)
+    assert ended.status == 0
+    assert [line["context"]["request_id"] for line in ended.lines] == [f"f-{n}" for n in range(200)]
+
+
+def test_one_refusal_in_a_file_is_status_1_and_the_rest_is_answered(url: str) -> None:
+    ended = router("decide", "--file", "-", "--nats-url", url, given=b'{"bad":1}\n\n{"tenant_id":"a","message_type":"t","payload":1}\n')
+    assert (ended.status, [line["ok"] for line in ended.lines]) == (1, [False, True])
+
+
+async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
+    wire = await connect({"servers": [nats_url]})
+    heard = asyncio.Event()
+    await wire.attend("silent", lambda *_: heard.set())
+    await wire.flush()
+    process = await asyncio.create_subprocess_exec(
+        *COMMAND, *ASK, "--payload", "x", "--nats-url", nats_url, env=surroundings({"ROUTER_DECIDE__SUBJECT": "silent"}), stderr=PIPE
+    )
+    await asyncio.wait_for(heard.wait(), 10)
+    process.send_signal(signal.SIGINT)
+    _, err = await process.communicate()
+    assert (process.returncode, err) == (130, b"")
+    await wire.close()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ASK,
+        (*ASK, "--payload", "x", "--context", "novalue"),
+        (*ASK, "--payload", "@/nowhere"),
+        ("decide", "--file", "/nowhere"),
+        ("decide", "--file", "-", "--tenant", "acme"),
+        ("decide", "--nonsense"),
+        ("nonsense",),
+    ],
+)
+def test_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
+    assert router(*arguments).status == 2
+
+
+def test_no_answer_is_status_3(nats_url: str) -> None:
+    ended = router(*ASK, "--payload", "x", "--timeout", "0.1", "--nats-url", nats_url)
+    assert (ended.status, ended.out) == (3, "")
+    assert router(*ASK, "--payload", "x", "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT).status == 3
+    ended = router("decide", "--file", "-", "--timeout", "0.1", "--nats-url", nats_url, given=b"{}")
+    assert (ended.status, ended.json["error"]["code"]) == (3, "no_answer")
+
+
+# -- dead letters ------------------------------------------------------------------------------------------------------
+
+
+def test_letters_are_listed_and_shown(url: str, letter: int) -> None:
+    listed = router("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
+    assert listed.status == 0
+    assert {str(letter), "SCHEMA_VALIDATION_FAILED"} <= set(words(listed.out))
+    shown = router("dlq", "show", str(letter), "--nats-url", url)
+    assert "01 1b 5b 33 31 6d ff" in shown.out
+    assert "\x1b" not in listed.out + shown.out
+
+
+def test_a_letter_as_json_is_whole(url: str, letter: int) -> None:
+    whole = router("dlq", "show", str(letter), "--json", "--nats-url", url).json
+    assert whole["payload_encoding"] == "base64"
+    assert whole["letter"]["reason"] == "validation_failed"
+
+
+def test_a_letter_that_is_not_there_is_status_1(url: str) -> None:
+    assert router("dlq", "show", "999999", "--nats-url", url).status == 1
+
+
+def test_no_letters_is_no_error(url: str, nats_url: str) -> None:
+    assert router("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
+    assert router("dlq", "list", "--nats-url", nats_url).status == 0
+    assert router("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
+
+
+# -- doctor and topology -----------------------------------------------------------------------------------------------
+
+
+def test_a_served_broker_passes_the_doctor(url: str) -> None:
+    ended = router("doctor", "--json", "--nats-url", url)
+    assert ended.status == 0, ended.out
+    assert not [line for line in ended.lines if line["verdict"] == "fail"]
+    assert {line["check"] for line in ended.lines if line["verdict"] == "ok"} >= {"server version", "jetstream", "topology"}
+
+
+def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
+    broker = Broker().start()
+    try:
+        at = ("--nats-url", broker.url)
+        assert router("doctor", *at).status == 1
+        assert _plan(at).status == 1
+        assert router("topology", "apply", *at, "--json").status == 0
+        assert _plan(at).lines == []
+        assert router("doctor", *at).status == 0
+    finally:
+        broker.remove()
+
+
+def test_drift_is_planned_with_both_values() -> None:
+    broker = Broker().start()
+    try:
+        router("topology", "apply", "--nats-url", broker.url)
+        plan = router("topology", "plan", "--nats-url", broker.url, "--json", environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"})
+        assert plan.status == 1
+        assert plan.json["fields"] == {"max_bytes": [1048576, 1073741824]}
+    finally:
+        broker.remove()
+
+
+def _plan(at: tuple[str, ...]) -> Ended:
+    return router("topology", "plan", *at, "--json")
+
+
+def test_the_topology_is_exported_for_other_tools(tmp_path: Path) -> None:
+    assert {stream["name"] for stream in router("topology", "export").json["streams"]} >= {"ROUTER_DECIDE", "ROUTER_DLQ"}
+    router("topology", "export", "--dir", str(tmp_path))
+    assert json.loads((tmp_path / "stream-ROUTER_DECIDE.json").read_text())["no_ack"] is True
+    assert (tmp_path / "consumer-ROUTER_DECIDE-router-decide-consumer.json").is_file()
+
+
+# -- what asks no server -----------------------------------------------------------------------------------------------
+
+
+def test_the_tree_is_drawn() -> None:
+    assert "└── consumer" in router("tree").out
+
+
+def test_settings_tell_their_source_and_hide_secrets() -> None:
+    rows = router("config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}).lines
+    found = {row["name"]: row for row in rows}
+    assert (found["nats.token"]["value"], found["nats.token"]["source"]) == ("***", "ROUTER_NATS__TOKEN")
+    assert "u:p" not in json.dumps(rows)
+
+
+def test_policies_are_linted(tmp_path: Path) -> None:
+    (tmp_path / "acme").mkdir()
+    (tmp_path / "acme" / "good.json").write_text('{"providers": [{"name": "a", "weight": 1}]}')
+    assert router("policy", "lint", str(tmp_path)).status == 0
+    (tmp_path / "acme" / "bad.json").write_text('{"providers": [], "nonsense": 1}')
+    ended = router("policy", "lint", str(tmp_path), "--json")
+    assert ended.status == 1
+    assert {line["path"] for line in ended.lines} == {"providers", "nonsense"}
+    assert {line["file"] for line in ended.lines} == {"acme/bad.json"}
+
+
+def test_the_policy_that_a_tenant_meets_is_shown() -> None:
+    samples = str(Path("router/samples/policies"))
+    shown = router("policy", "show", "acme", "default", "--policies", samples, "--json")
+    assert shown.json["tenant"] == "_shared"
+    assert router("policy", "show", "acme", "nope", "--policies", samples).status == 1
+    assert router("policy", "show", "..", "x", "--policies", samples).status == 2
+
+
+def test_help_has_an_example_for_every_command() -> None:
+    from router.cli.app import app
+
+    commands = [*app.registered_commands, *(one for group in app.registered_groups for one in group.typer_instance.registered_commands)]
+    assert len(commands) >= 14
+    for command in commands:
+        assert "Example:" in (command.callback.__doc__ or ""), command.callback
+    assert router("--help").status == 0
+
+
+def test_the_version_is_told() -> None:
+    assert router("version", "--json").json["router"]
+
+
+def test_the_demo_plays_to_its_end() -> None:
+    ended = router("demo", "--json")
+    assert ended.status == 0
+    assert ended.lines[-1] == {"event": "demo.ends", "ok": True, "problems": []}
+    told = router("demo")
+    assert "Everything was as it should be" in told.out
+    assert told.err == ""

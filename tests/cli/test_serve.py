@@ -1,0 +1,107 @@
+"""`router serve`: how it starts, and how it ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import Broker
+from tests.support.cli import router, serving
+
+ANY_PORTS = ("--http-port", "0", "--nats-port", "0")
+
+
+def test_an_embedded_router_is_ready_and_ends_with_0(tmp_path: Path) -> None:
+    with serving("--embedded", *ANY_PORTS, cwd=tmp_path) as served:
+        ready = served.ready
+        assert (ready["event"], ready["policies"]) == ("router.ready", "samples")
+        assert urllib.request.urlopen(f"{ready['http']}/readyz").status == 200
+        decided = router("decide", "--nats-url", ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
+        assert (decided.status, decided.json["ok"]) == (0, True)
+        assert served.told(signal.SIGTERM) == 0
+    assert (tmp_path / ".router" / "nats").is_dir()
+
+
+def test_ctrl_c_ends_with_0_and_leaves_no_broker_behind(tmp_path: Path) -> None:
+    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
+        port = int(served.ready["nats_url"].rpartition(":")[2])
+        assert served.told(signal.SIGINT) == 0
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
+def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
+    broker = Broker().start()
+    try:
+        with serving("--nats-url", broker.url, "--http-port", "0", "--policies", str(tmp_path)) as served:
+            broker.pause()  # the drain waits for a server that is silent
+            with pytest.raises(subprocess.TimeoutExpired):
+                served.told(signal.SIGTERM, within_s=0.5)
+            assert served.told(signal.SIGTERM, within_s=5) == 130
+    finally:
+        broker.unpause()
+        broker.remove()
+
+
+def test_a_restart_on_the_same_store_finds_its_streams(tmp_path: Path) -> None:
+    store = ("--store", str(tmp_path / "s"))
+    with serving("--embedded", *ANY_PORTS, *store) as served:
+        router("decide", "--nats-url", served.ready["nats_url"], "--file", "-", given=b"nonsense")
+        served.told(signal.SIGTERM)
+    with serving("--embedded", *ANY_PORTS, *store) as served:
+        assert len(router("dlq", "list", "--nats-url", served.ready["nats_url"], "--json").lines) == 1
+
+
+def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
+    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
+        os.kill(_only_child(served.process.pid), signal.SIGKILL)
+        ask = ("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
+        assert router(*ask).status == 0
+        assert served.told(signal.SIGTERM) == 0
+
+
+def _only_child(pid: int) -> int:
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+def test_it_serves_on_somebody_else_s_broker(nats_url: str, tmp_path: Path) -> None:
+    with serving("--nats-url", nats_url, "--http-port", "0", "--policies", str(tmp_path)) as served:
+        assert served.ready["nats_url"] == nats_url
+        refused = router("decide", "--nats-url", nats_url, "--tenant", "a", "--type", "t", "--payload", "p")
+        assert refused.json["error"]["code"] == "policy_not_found"
+        assert served.told(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (("--nats-url", "nats://127.0.0.1:1"), 1, "no NATS server answers at"),
+        (("--policies", "/nowhere", "--nats-url", "nats://127.0.0.1:1"), 2, "policies.dir: /nowhere is not a directory"),
+        (("--config", "/nowhere.toml"), 2, "config_file: /nowhere.toml cannot be read"),
+        (("--http-port", "99999"), 2, "http.port"),
+        (("--embedded", "--nats-url", "nats://x"), 2, "--embedded or --nats-url"),
+    ],
+)
+def test_a_start_that_cannot_be_says_why_in_a_line(arguments: tuple[str, ...], status: int, says: str) -> None:
+    ended = router("serve", *arguments, environ={"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"})
+    assert (ended.status, ended.out) == (status, "")
+    assert says in ended.err
+
+
+def test_a_wrong_variable_is_named() -> None:
+    ended = router("serve", environ={"ROUTER_DECIDE__PREFETCHH": "1"})
+    assert ended.status == 2
+    assert "did you mean ROUTER_DECIDE__PREFETCH?" in ended.err
+
+
+def test_an_embedded_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with serving("--embedded", *ANY_PORTS, "--store", str(tmp_path / "a")) as served:
+        port = served.ready["nats_url"].rpartition(":")[2]
+        ended = router("serve", "--embedded", "--http-port", "0", "--nats-port", port, "--store", str(tmp_path / "b"))
+    assert ended.status == 1
+    assert "is its port or its store in use?" in ended.err

@@ -1,0 +1,216 @@
+"""What a lane promises, once for the twin and once for a real Consumer on a real server.
+
+Times are lower bounds, strict but for the milliseconds between the server's clock and ours.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+
+from router.errors import Poison
+from router.message import Effect, Message, Reply
+from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from tests.support.conformance import (
+    PACE,
+    REPLIED,
+    STAMPED,
+    STARTED,
+    STORED,
+    Driver,
+    Script,
+    at_work,
+    on_a_server,
+    on_the_twin,
+    times_of,
+)
+
+FAULT = Fault("busy", "not now")
+CLOCKS_S = 0.005
+
+Run = Callable[[Script], AbstractAsyncContextManager[Driver]]
+
+
+@pytest.fixture(params=["twin", "server"])
+def run(request: pytest.FixtureRequest, prefix: str) -> Run:
+    if request.param == "twin":
+        return on_the_twin
+    url = request.getfixturevalue("nats_url")
+    return lambda script: on_a_server(script, url, prefix)
+
+
+class Meaning:
+    """A handler that answers (or raises) one thing after the other, the last one for ever, and remembers its starts."""
+
+    def __init__(self, *outcomes: Outcome | Exception) -> None:
+        self.starts: list[int] = []
+        self._outcomes = outcomes
+
+    def __call__(self, message: Message) -> Outcome:
+        self.starts.append(message.starts)
+        outcome = self._outcomes[min(len(self.starts), len(self._outcomes)) - 1]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def an_effect(driver: Driver, effect_id: str = "e-1") -> Effect:
+    return Effect(driver.effects, b"effect", effect_id)
+
+
+async def test_done_is_acked_once_with_its_effects_stored(run: Run) -> None:
+    async with run(Script(handle=lambda message: Done((an_effect(driver),)))) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        assert at_work(driver, STAMPED, sequence) == [b"+ACK"]
+        assert await driver.stored_on(driver.effects) == [b"effect"]
+
+
+async def test_the_reply_comes_after_the_evidence_and_before_the_stamp(run: Run) -> None:
+    async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes")))) as driver:
+        await driver.publish(b"x")
+        await driver.finish()
+        assert [step.kind for step in driver.steps] == [STARTED, STORED, REPLIED, STAMPED]
+        assert at_work(driver, REPLIED) == [b"yes"]
+
+
+async def test_a_commit_runs_between_the_evidence_and_the_stamp(run: Run) -> None:
+    seen: list[object] = []
+
+    async def commit(receipts: Sequence[Receipt]) -> None:
+        seen.append(([receipt.id for receipt in receipts], [step.kind for step in driver.steps], await driver.stored_on(driver.effects)))
+
+    async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes"), commit))) as driver:
+        await driver.publish(b"x")
+        await driver.finish()
+        assert seen == [(["e-1"], [STARTED, STORED], [b"effect"])]
+        assert [step.kind for step in driver.steps] == [STARTED, STORED, REPLIED, STAMPED]
+
+
+async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
+    fails = iter([True, False])
+
+    async def commit(_: Sequence[Receipt]) -> None:
+        if next(fails):
+            raise OSError("away")
+
+    async with run(Script(handle=lambda message: Done((an_effect(driver),), Reply(b"yes"), commit))) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        assert len(times_of(driver, sequence)) == 2
+        assert (at_work(driver, REPLIED), await driver.stored_on(driver.effects)) == ([b"yes"], [b"effect"])
+
+
+@pytest.mark.parametrize("last_word", [b"+ACK", b"+TERM exhausted"])
+async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word(run: Run, last_word: bytes) -> None:
+    meaning = Meaning(Retry(FAULT))
+    async with run(Script(handle=meaning, last_word=last_word)) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        first, second, third = times_of(driver, sequence)
+        assert second - first >= PACE.backoff[0] - CLOCKS_S
+        assert third - second >= PACE.backoff[1] - CLOCKS_S
+        assert third - first < 2.0
+        assert meaning.starts == [1, 2, 3]
+        assert await driver.stored_on(driver.letters) == [b"maxdeliver_exhausted:busy"]
+        assert at_work(driver, STAMPED, sequence)[2:] == [last_word]
+        assert at_work(driver, REPLIED) == [b"sorry"]
+
+
+async def test_a_handler_that_raises_is_tried_again_and_may_succeed(run: Run) -> None:
+    async with run(Script(handle=Meaning(ValueError("oops"), ValueError("oops"), Done()))) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        assert at_work(driver, STAMPED, sequence)[-1] == b"+ACK"
+        assert await driver.stored_on(driver.letters) == []
+
+
+@pytest.mark.parametrize("last_word", [b"+ACK", b"+TERM hopeless"])
+async def test_dead_is_a_letter_at_once(run: Run, last_word: bytes) -> None:
+    async with run(Script(handle=Meaning(Dead(FAULT)), last_word=last_word)) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        assert len(times_of(driver, sequence)) == 1
+        assert await driver.stored_on(driver.letters) == [b"validation_failed:busy"]
+        assert at_work(driver, STAMPED, sequence) == [last_word]
+
+
+async def test_a_raised_poison_is_a_letter_at_once(run: Run) -> None:
+    async with run(Script(handle=Meaning(Poison("never")))) as driver:
+        await driver.publish(b"x")
+        await driver.finish()
+        assert await driver.stored_on(driver.letters) == [b"processing_error:processing_error"]
+
+
+async def test_what_spends_nothing_never_exhausts(run: Run) -> None:
+    busy = Retry(FAULT, delay=0.01, spends=False)
+    meaning = Meaning(*[busy] * 6, Done())
+    async with run(Script(handle=meaning, max_attempts=2)) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        assert meaning.starts == [1] * 7
+        assert (at_work(driver, STAMPED, sequence)[-1], await driver.stored_on(driver.letters)) == (b"+ACK", [])
+
+
+async def test_a_refused_effect_pauses_the_lane_and_nothing_is_acked_until_it_is_stored(run: Run) -> None:
+    async with run(Script(handle=lambda message: Done((an_effect(driver, message.data.decode()),), Reply(message.data)))) as driver:
+        await driver.refuse_storing()
+        sequences = [await driver.publish(data) for data in (b"1", b"2", b"3")]
+        await driver.until_paused()
+        assert (at_work(driver, STAMPED), at_work(driver, REPLIED)) == ([], [])
+        await driver.allow_storing()
+        await driver.finish()
+        assert [at_work(driver, STAMPED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
+        assert [len(times_of(driver, sequence)) for sequence in sequences] == [1, 1, 1]
+        assert (at_work(driver, REPLIED), len(await driver.stored_on(driver.effects))) == ([b"1", b"2", b"3"], 3)
+
+
+async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run) -> None:
+    async with run(Script(handle=Meaning(Dead(FAULT)))) as driver:
+        await driver.refuse_storing()
+        sequence = await driver.publish(b"x")
+        await driver.until_paused()
+        assert at_work(driver, STAMPED) == []
+        await driver.allow_storing()
+        await driver.finish()
+        assert (len(times_of(driver, sequence)), await driver.stored_on(driver.letters)) == (1, [b"validation_failed:busy"])
+
+
+async def test_effects_with_one_id_are_stored_once(run: Run) -> None:
+    async with run(Script(handle=lambda message: Done((an_effect(driver, "same"),)))) as driver:
+        for data in (b"1", b"2", b"3"):
+            await driver.publish(data)
+        await driver.finish()
+        assert (at_work(driver, STAMPED), await driver.stored_on(driver.effects)) == ([b"+ACK"] * 3, [b"effect"])
+
+
+async def test_what_is_held_comes_again_after_the_ack_wait(run: Run) -> None:
+    meaning = Meaning(Hold(FAULT), Done())
+    async with run(Script(handle=meaning)) as driver:
+        sequence = await driver.publish(b"x")
+        await driver.finish()
+        first, second = times_of(driver, sequence)
+        assert second - first >= PACE.ack_wait - CLOCKS_S
+        assert (meaning.starts, at_work(driver, STAMPED, sequence)) == ([1, 2], [b"+ACK"])
+
+
+async def test_a_message_that_kills_whoever_begins_it_is_given_up_unread_and_takes_no_neighbour_along(run: Run) -> None:
+    async with run(Script(handle=Meaning(Done()), deadly=b"deadly")) as driver:
+        sequences = [await driver.publish(data) for data in (b"1", b"deadly", b"3")]
+        await driver.finish()
+        assert len(times_of(driver, sequences[1])) == 3
+        assert await driver.stored_on(driver.letters) == [b"maxdeliver_exhausted:internal"]
+        assert [at_work(driver, STAMPED, sequence)[-1] for sequence in sequences] == [b"+ACK"] * 3
+
+
+async def test_what_is_sent_away_for_less_comes_back_first(run: Run) -> None:
+    waits = {b"1": 0.3, b"2": 0.1, b"3": 0.2}
+
+    def handle(message: Message) -> Outcome:
+        return Retry(FAULT, waits[message.data]) if message.starts == 1 and message.data in waits else Done()
+
+    async with run(Script(handle=handle)) as driver:
+        for data in (b"1", b"2", b"3", b"4"):
+            await driver.publish(data)
+        await driver.finish()
+        assert at_work(driver, STARTED) == [b"1", b"2", b"3", b"4", b"2", b"3", b"1"]

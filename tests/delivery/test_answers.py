@@ -1,0 +1,160 @@
+"""Where an answer may go, and what the listener makes of what passes by."""
+
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from router.delivery.answers import Answers, ReplyRules
+from router.message import Message, Reply
+from tests.support.delivery import FakeConnection, a_delivery
+from tests.support.waiting import until
+
+INBOX = "_INBOX.abc.1"
+YES = Reply(b"yes", {"version": "1"})
+ARROWS = ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_STARTS.a", "beamline.router.v1.decide", "_INBOX", "x._INBOX.a", "_inbox.a"]
+NO_LITERALS = ["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..a", "_INBOX.a b", "_INBOX.a\r\nPUB x 0", "_R_.a\t"]
+
+
+@pytest.fixture
+async def connection() -> FakeConnection:
+    return FakeConnection()
+
+
+@pytest.fixture
+async def answers(connection: FakeConnection) -> Answers:
+    """Answers with a listener that hears everything."""
+    answers = an_answers(connection)
+    answers.listens_from(0)
+    return answers
+
+
+def an_answers(connection: FakeConnection, **rules: object) -> Answers:
+    conflict: Callable[[str], bytes] = lambda msg_id: f"conflict {msg_id}".encode()  # noqa: E731
+    refusal = lambda name, data: f"refused {name}".encode()  # noqa: E731
+    return Answers(connection, ReplyRules(inbox_wait=0.01, **rules), conflict=conflict, refusal=refusal)  # type: ignore[arg-type]
+
+
+def asking(**headers: str) -> Message:
+    return replace(a_delivery(), headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def sent(connection: FakeConnection) -> list[tuple[str, bytes]]:
+    return [(post.subject, post.data) for post in connection.posts]
+
+
+# -- the answer's half -------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_listener_an_answer_goes_to_the_reply_subject_with_its_headers(connection: FakeConnection) -> None:
+    an_answers(connection).answer(a_delivery(), YES)
+    assert sent(connection) == [("work.reply", b"yes")]
+    assert connection.posts[0].head == b"NATS/1.0\r\nversion: 1\r\n\r\n"
+
+
+async def test_the_reply_subject_may_be_another_one(connection: FakeConnection) -> None:
+    an_answers(connection, reply_subject="gateway.replies").answer(a_delivery(), YES)
+    assert sent(connection) == [("gateway.replies", b"yes")]
+
+
+@pytest.mark.parametrize("inbox", [INBOX, "_R_.gateway.7"])
+async def test_a_request_may_name_its_inbox(connection: FakeConnection, answers: Answers, inbox: str) -> None:
+    answers.answer(asking(Reply_To=inbox), YES)
+    assert (sent(connection), answers.refused) == ([(inbox, b"yes")], 0)
+
+
+@pytest.mark.parametrize("address", ARROWS + NO_LITERALS)
+async def test_an_address_outside_the_prefixes_or_no_literal_is_counted_and_never_written_to(
+    connection: FakeConnection, address: str
+) -> None:
+    answers = an_answers(connection)
+    answers.answer(asking(Reply_To=address), YES)
+    assert (sent(connection), answers.refused) == ([("work.reply", b"yes")], 1)
+
+
+async def test_prefixes_are_a_setting(connection: FakeConnection) -> None:
+    answers = an_answers(connection, prefixes=("answers.",))
+    answers.answer(asking(Reply_To=INBOX), YES)
+    answers.answer(asking(Reply_To="answers.1"), YES)
+    assert sent(connection) == [("work.reply", b"yes"), ("answers.1", b"yes")]
+
+
+async def test_an_answer_reaches_the_inbox_that_was_heard(connection: FakeConnection, answers: Answers) -> None:
+    answers.hear("work", INBOX, b"", None)
+    answers.answer(a_delivery(), YES)
+    assert sent(connection) == [(INBOX, b"yes")]
+
+
+async def test_an_answer_waits_for_its_inbox_and_then_goes_to_the_reply_subject(connection: FakeConnection, answers: Answers) -> None:
+    answers.answer(a_delivery(), YES)
+    assert sent(connection) == []
+    await until(lambda: answers.tick() or connection.posts)
+    assert sent(connection) == [("work.reply", b"yes")]
+
+
+@pytest.mark.parametrize("message", [a_delivery(5), a_delivery(6, deliveries=2)])
+async def test_no_inbox_is_expected_for_what_is_older_than_the_listener_or_delivered_again(
+    connection: FakeConnection, answers: Answers, message: Message
+) -> None:
+    answers.listens_from(5)
+    answers.answer(message, YES)
+    assert sent(connection) == [("work.reply", b"yes")]
+
+
+# -- the listener's half -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("headers", [None, {"x": "y"}])
+@pytest.mark.parametrize("address", ARROWS)
+async def test_an_inbox_outside_the_prefixes_is_counted_and_not_remembered(
+    connection: FakeConnection, answers: Answers, headers: dict[str, str] | None, address: str
+) -> None:
+    answers.hear("work", address, b"", headers)
+    answers.answer(a_delivery(), YES)
+    assert (sent(connection), answers.refused) == ([], 1)
+
+
+@pytest.mark.parametrize("headers", [None, {"Nats-TTL": "1s"}])
+async def test_who_names_no_inbox_asks_for_nothing(connection: FakeConnection, answers: Answers, headers: dict[str, str] | None) -> None:
+    answers.hear("work", "", b"", headers)
+    assert (sent(connection), answers.refused) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Nats-TTL", "Nats-Rollup", "Nats-Expected-Stream", "Nats-Expected-Last-Sequence", "Nats-Batch-Id", "Nats-Schedule", "Nats-Incr"],
+)
+async def test_a_control_header_that_the_stream_refuses_in_silence_is_answered(
+    connection: FakeConnection, answers: Answers, name: str
+) -> None:
+    answers.hear("work", INBOX, b"", {"Nats-Msg-Id": "1", name: "x"})
+    assert sent(connection) == [(INBOX, f"refused {name}".encode())]
+
+
+async def test_a_refused_address_is_not_even_told_about_its_control_header(connection: FakeConnection, answers: Answers) -> None:
+    answers.hear("work", "$JS.API.STREAM.PURGE.X", b"", {"Nats-TTL": "1s"})
+    assert sent(connection) == []
+
+
+async def test_a_named_inbox_is_heard_too_and_answered_once(connection: FakeConnection, answers: Answers) -> None:
+    headers = {"Nats-Msg-Id": "1", "Reply-To": INBOX}
+    for _ in range(2):
+        answers.hear("work", "", b"", headers)
+    answers.answer(replace(a_delivery(), headers=headers), YES)
+    answers.hear("work", "", b"", headers)
+    assert sent(connection) == [(INBOX, b"yes")]
+
+
+async def test_a_named_inbox_without_an_id_gets_no_answer_of_another_request(connection: FakeConnection, answers: Answers) -> None:
+    answers.hear("work", "", b"", {"Reply-To": INBOX})
+    answers.answer(asking(Reply_To=INBOX), YES)
+    answers.hear("work", "_INBOX.other", b"", None)
+    answers.answer(a_delivery(), YES)
+    assert sent(connection) == [(INBOX, b"yes"), ("_INBOX.other", b"yes")]
+
+
+async def test_the_same_id_with_other_bytes_is_told_so(connection: FakeConnection, answers: Answers) -> None:
+    answers.hear("work", INBOX, b"", {"Nats-Msg-Id": "1"})
+    answers.hear("work", "_INBOX.other", b"else", {"Nats-Msg-Id": "1"})
+    answers.answer(asking(Nats_Msg_Id="1"), YES)
+    assert sorted(sent(connection)) == [(INBOX, b"yes"), ("_INBOX.other", b"conflict 1")]

@@ -1,0 +1,81 @@
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.msg import Msg
+
+from router.delivery.api import CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
+from router.errors import BrokerRefused, BrokerUnavailable
+from tests.support.broker import Broker
+from tests.support.delivery import Place, a_place, connected
+
+
+@pytest.fixture
+async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
+    async with a_place(nats_url, prefix) as place:
+        yield place
+
+
+async def test_an_error_of_the_server_carries_its_number_and_status(place: Place) -> None:
+    with pytest.raises(BrokerRefused) as refused:
+        await place.jetstream.ask("STREAM.INFO.NO_SUCH_STREAM")
+    assert (refused.value.err_code, refused.value.status) == (STREAM_NOT_FOUND, 404)
+
+
+async def test_what_is_not_there_is_none(place: Place) -> None:
+    api = place.jetstream
+    assert await api.stream("NO_SUCH_STREAM") is None
+    assert await api.consumer(place.stream, "nobody") is None
+    assert await api.consumer("NO_SUCH_STREAM", "nobody") is None
+    assert await api.message(place.stream, 1) is None
+    assert await api.last_on("NO_SUCH_STREAM", "x") is None
+
+
+async def test_a_stored_message_is_read_back_whole(place: Place) -> None:
+    await place.connection.request(place.work, b"\x00\xff", headers={"Nats-Msg-Id": "1", "x": "ü"})
+    found = await place.jetstream.message(place.stream, 1)
+    assert found is not None
+    assert (found.subject, found.sequence, found.data) == (place.work, 1, b"\x00\xff")
+    assert found.headers == {"Nats-Msg-Id": "1", "x": "ü"}
+
+
+async def test_messages_are_found_by_subject(place: Place) -> None:
+    for subject, data in ((place.effects, b"1"), (place.letters, b"2"), (place.effects, b"3")):
+        await place.connection.request(subject, data)
+    last, following = await place.jetstream.last_on(place.out, place.effects), await place.jetstream.next_on(place.out, place.effects, 2)
+    assert last is not None
+    assert following is not None
+    assert (last.data, following.sequence) == (b"3", 3)
+    assert await place.jetstream.next_on(place.out, place.letters, 3) is None
+
+
+async def test_a_durable_that_differs_is_told_by_number(place: Place) -> None:
+    config = {"durable_name": place.durable, "ack_policy": "explicit", "ack_wait": 99_000_000_000}
+    with pytest.raises(BrokerRefused) as refused:
+        await place.jetstream.ask(
+            f"CONSUMER.CREATE.{place.stream}.{place.durable}", {"stream_name": place.stream, "config": config, "action": "create"}
+        )
+    assert refused.value.err_code == CONSUMER_EXISTS
+
+
+async def test_silence_is_unavailable(place: Place, broker: Broker) -> None:
+    broker.pause()
+    try:
+        with pytest.raises(BrokerUnavailable, match="TimeoutError"):
+            await JetStream(place.connection, timeout_s=0.05).account()
+    finally:
+        broker.unpause()
+
+
+async def test_a_domain_that_nobody_serves_is_unavailable(place: Place) -> None:
+    with pytest.raises(BrokerUnavailable, match="NoRespondersError"):
+        await JetStream(place.connection, domain="elsewhere").account()
+
+
+async def test_an_answer_that_is_no_json_is_unavailable(nats_url: str) -> None:
+    async def answer(asked: Msg) -> None:
+        await asked.respond(b"<html>")
+
+    async with connected(nats_url) as connection:
+        await connection.subscribe("$JS.odd.API.INFO", cb=answer)
+        with pytest.raises(BrokerUnavailable, match="not JSON"):
+            await JetStream(connection, domain="odd").account()

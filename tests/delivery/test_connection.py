@@ -1,0 +1,217 @@
+"""The connection on a real server: the poisons of DURABILITY §3 over a raw socket, and the fast way in and out."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import nats
+import pytest
+from nats.aio.msg import Msg
+
+from router.delivery.connection import Connection, connect
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+GOOD = 20
+HEADS = [b"N", b"NA", b"NAT", b"NATS", b"NATS/", b"NATS/1", b"NATS/1.", b"NATS/1.0", b"\x00\x01\x02", b"NATS/1.0 \xff\xfe\r\n\r\n", b"\xff" * 40]
+Heard = tuple[str, str, bytes, Headers | None]
+
+
+@pytest.fixture
+async def connection(nats_url: str) -> AsyncIterator[Connection]:
+    async with connected(nats_url) as connection:
+        yield connection
+
+
+class Ear:
+    """Remembers what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[Heard] = []
+
+    def __call__(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self.heard.append((subject, reply, data, headers))
+
+    @property
+    def data(self) -> list[bytes]:
+        return [data for _, _, data, _ in self.heard]
+
+    async def on_message(self, message: Msg) -> None:
+        self(message.subject, message.reply, message.data, message.headers)
+
+
+async def send_raw(broker: Broker, *frames: bytes) -> None:
+    """Speak the protocol without a client; returns when the server has taken everything."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+    await reader.readline()
+    writer.write(b'CONNECT {"verbose":false,"headers":true}\r\n' + b"".join(frames) + b"PING\r\n")
+    async with asyncio.timeout(5):
+        while not (await reader.readline()).startswith(b"PONG"):
+            pass
+    writer.close()
+
+
+def poisons(subject: str) -> list[bytes]:
+    name = subject.encode()
+    frames = [b"HPUB %s %d %d\r\n%s\r\n" % (name, len(head), len(head) + 1, head + b"!") for head in HEADS]
+    frames.append(b"PUB %s _INBOX.\xff\xfe 1\r\n!\r\n" % name)
+    frames.append(b"HPUB %s _INBOX.\xff\xfe 12 13\r\nNATS/1.0\r\n\r\n!\r\n" % name)
+    return frames
+
+
+def good(subject: str) -> list[bytes]:
+    return [b"PUB %s 2\r\n%02d\r\n" % (subject.encode(), number) for number in range(GOOD)]
+
+
+GOOD_DATA = [b"%02d" % number for number in range(GOOD)]
+
+# -- the poisons -------------------------------------------------------------------------------------------------------
+
+
+async def test_who_attends_hears_every_poison_and_the_good_messages_behind_them(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    await connection.flush()
+    await send_raw(broker, *poisons(prefix), *good(prefix))
+    await until(lambda: len(ear.heard) == len(HEADS) + 2 + GOOD)
+    assert ear.data == [b"!"] * (len(HEADS) + 2) + GOOD_DATA
+    assert {reply for _, reply, _, _ in ear.heard} == {""}
+
+
+async def test_an_ordinary_subscription_lives_through_the_poisons_too(broker: Broker, connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.subscribe(prefix, cb=ear.on_message)
+    await connection.flush()
+    await send_raw(broker, *poisons(prefix), *good(prefix))
+    await until(lambda: ear.data[-GOOD:] == GOOD_DATA)
+
+
+async def test_a_subject_that_is_not_utf8_is_heard(broker: Broker, connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(f"{prefix}.>", ear)
+    await connection.flush()
+    await send_raw(broker, b"PUB %s.\xff 1\r\n!\r\n" % prefix.encode(), *good(f"{prefix}.a"))
+    await until(lambda: len(ear.heard) == 1 + GOOD)
+    assert ear.heard[0][0] == f"{prefix}.\ufffd"
+
+
+@pytest.mark.parametrize("poison", [b"HPUB s 3 4\r\n\x00\x01\x02!\r\n", b"PUB s _INBOX.\xff\xfe 1\r\n!\r\n"])
+async def test_the_control_nats_pys_own_reader_dies_of_one(broker: Broker, poison: bytes) -> None:
+    ear = Ear()
+    plain = await nats.connect(broker.url)
+    try:
+        await plain.subscribe("s", cb=ear.on_message)
+        await plain.flush()
+        await send_raw(broker, poison, *good("s"))
+        await until(lambda: plain._reading_task is None or plain._reading_task.done())
+        assert (plain.is_connected, ear.data) == (True, [])
+    finally:
+        await asyncio.wait([asyncio.create_task(plain.close())], timeout=1)
+
+
+# -- in ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_listener_that_raises_is_told_and_hears_on(broker: Broker, connection: Connection, prefix: str) -> None:
+    ear, faults = Ear(), []
+    connection.on_fault = faults.append
+
+    def hear(subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        ear(subject, reply, data, headers)
+        if data == b"00":
+            raise ValueError("mine")
+
+    await connection.attend(prefix, hear)
+    await connection.flush()
+    await send_raw(broker, *good(prefix))
+    await until(lambda: len(ear.heard) == GOOD)
+    assert [type(fault) for fault in faults] == [ValueError]
+
+
+async def test_a_listener_that_cannot_decode_what_it_heard_is_called_once(broker: Broker, connection: Connection, prefix: str) -> None:
+    ear, faults = Ear(), []
+    connection.on_fault = faults.append
+
+    def hear(subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        ear(subject, reply, data, headers)
+        data.decode()
+
+    await connection.attend(prefix, hear)
+    await connection.flush()
+    await send_raw(broker, b"PUB %s 1\r\n\xff\r\n" % prefix.encode(), *good(prefix))
+    await until(lambda: ear.data[-1:] == [b"19"])
+    assert ([type(fault) for fault in faults], ear.data.count(b"\xff")) == ([UnicodeDecodeError], 1)
+
+
+async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    sid = await connection.attend(prefix, ear)
+    await connection.flush()
+    await send_raw(broker, *good(prefix))
+    await connection.leave(sid)
+    assert ear.data == GOOD_DATA  # what was sent before is heard when `leave` returns
+    await send_raw(broker, *good(prefix))
+    await connection.flush()
+    assert (len(ear.heard), connection.hears, sid in connection._subs) == (GOOD, {}, False)
+
+
+async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    connection.post(prefix, b"x" * 3_000_000)
+    connection.post(prefix, b"small")
+    await until(lambda: len(ear.heard) == 2)
+    assert [len(data) for data in ear.data] == [3_000_000, 5]
+
+
+async def test_a_request_is_answered_over_the_same_connection(connection: Connection, prefix: str) -> None:
+    await connection.attend(prefix, lambda _subject, reply, data, _headers: connection.post(reply, data + b"!"))
+    assert (await connection.request(prefix, b"hello", timeout=2)).data == b"hello!"
+
+
+# -- out ---------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_posted_arrives_in_order_with_reply_and_headers(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    connection.post(prefix, b"1")
+    connection.post(prefix, b"2", "_INBOX.a", b"NATS/1.0\r\nx: y\r\n\r\n")
+    connection.post(prefix)
+    await until(lambda: len(ear.heard) == 3)
+    assert ear.heard == [(prefix, "", b"1", None), (prefix, "_INBOX.a", b"2", {"x": "y"}), (prefix, "", b"", None)]
+
+
+async def test_attending_survives_a_reconnect_and_so_does_what_was_posted_meanwhile(prefix: str) -> None:
+    broker = Broker().start()
+    back = asyncio.Event()
+
+    async def on_back() -> None:
+        back.set()
+
+    connection = await connect({"servers": [broker.url], "reconnect_time_wait": 0.01}, on_back=on_back)
+    try:
+        ear = Ear()
+        await connection.attend(prefix, ear)
+        await connection.flush()
+        broker.kill()
+        await until(lambda: not connection.is_connected)
+        connection.post(prefix, b"meanwhile")
+        broker.start()
+        async with asyncio.timeout(5):
+            await back.wait()
+        connection.post(prefix, b"after")
+        await until(lambda: b"after" in ear.data)
+        assert ear.data == [b"meanwhile", b"after"]
+    finally:
+        await connection.close()
+        broker.remove()
+
+
+async def test_a_server_that_is_not_there_is_told_not_waited_for() -> None:
+    with pytest.raises(BrokerUnavailable, match="no NATS server answers"):
+        await connect({"servers": ["nats://127.0.0.1:1"]}, timeout_s=0.2)

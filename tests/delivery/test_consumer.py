@@ -1,0 +1,133 @@
+"""The supervised child on a real server: it comes back by itself, and it leaves nothing behind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from router.delivery.consumer import Consumer, Deadlines, Health
+from router.delivery.topology import create
+from router.message import Message
+from router.outcome import Done, Handler, Outcome
+from tests.support.delivery import Place, Watcher, a_lane, a_place
+from tests.support.waiting import until
+
+
+@pytest.fixture
+async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
+    async with a_place(nats_url, prefix) as place:
+        yield place
+
+
+class Working:
+    """A consumer at work on a place, and what it was begun on."""
+
+    def __init__(self, place: Place, handle: Handler | None = None) -> None:
+        self.place = place
+        self.begun: list[bytes] = []
+        self.watcher = Watcher()
+        self._handle = handle or (lambda _: Done())
+        lane = a_lane(
+            self._begin,
+            stream=place.stream,
+            durable=place.durable,
+            observer=self.watcher,
+            ack_wait=0.4,
+            heartbeat=0.2,
+            pull_expires=1.0,
+            backoff=(0.02,),
+        )
+        self.consumer = Consumer(
+            lane,
+            place.jetstream,
+            starts_bucket=place.bucket,
+            answer=lambda *_: None,
+            restore=self._restore,
+            deadlines=Deadlines(soft=0.5, hard=1.0),
+        )
+
+    async def _restore(self) -> bool:
+        return await create(self.place.jetstream, self.place.topology()) == []
+
+    def _begin(self, message: Message) -> object:
+        self.begun.append(message.data)
+        return self._handle(message)
+
+    async def publish(self, *data: bytes) -> None:
+        for one in data:
+            await self.place.connection.request(self.place.work, one)
+
+    async def is_acked(self) -> bool:
+        info = await self.place.jetstream.consumer(self.place.stream, self.place.durable)
+        return info is not None and info["num_pending"] == info["num_ack_pending"] == 0
+
+
+@asynccontextmanager
+async def at_work(working: Working) -> AsyncIterator[Working]:
+    task = asyncio.create_task(working.consumer.run())
+    try:
+        await until(lambda: working.consumer.health.is_ready or task.done())
+        yield working
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_lane_is_ready_when_it_pulls_from_what_is_there(place: Place) -> None:
+    async with at_work(Working(place)) as working:
+        assert working.consumer.health == Health(True, True, None)
+        await working.publish(*[b"x"] * 100)
+        await until(working.is_acked)
+        assert len(working.begun) == 100
+
+
+async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_from(place: Place) -> None:
+    async with at_work(Working(place)) as working:
+        await place.jetstream.ask(f"CONSUMER.DELETE.{place.stream}.{place.durable}")
+        await working.publish(b"after")
+        await until(lambda: working.begun == [b"after"])
+
+
+async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(place: Place) -> None:
+    async with at_work(Working(place)) as working:
+        await working.publish(b"before")
+        await until(working.is_acked)
+        await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
+        await until(lambda: place.jetstream.stream(place.stream))
+        await working.publish(b"after")
+        await until(lambda: working.begun == [b"before", b"after"])
+
+
+async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(place: Place) -> None:
+    ends = asyncio.Event()
+
+    async def wait() -> Outcome:
+        await ends.wait()
+        return Done()
+
+    before = set(place.connection._subs)
+    working = Working(place, lambda _: wait())
+    async with at_work(working):
+        await working.publish(*[b"%d" % number for number in range(70)])  # more than there are slots
+        await until(lambda: len(working.begun) == 64)
+        asyncio.get_running_loop().call_later(0.1, ends.set)
+    assert working.consumer.was_clean
+    assert set(place.connection._subs) == before
+    async with at_work(Working(place)) as another:
+        await until(another.is_acked)
+        assert sorted(another.begun) == [b"64", b"65", b"66", b"67", b"68", b"69"]
+
+
+@pytest.mark.parametrize(
+    ("health", "detail"),
+    [
+        (Health(True, True, None), "pulling"),
+        (Health(False, True, None), "not pulling"),
+        (Health(False, False, None), "its stream or consumer is missing"),
+        (Health(False, True, "full"), "paused: full"),
+    ],
+)
+def test_health_says_what_is_wrong(health: Health, detail: str) -> None:
+    assert (health.detail, health.is_ready) == (detail, detail == "pulling")

@@ -1,0 +1,172 @@
+import orjson
+import pytest
+
+from router.delivery.pull import Puller
+from tests.support.delivery import FakeConnection
+
+NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"
+INBOX = "_INBOX.fake"
+
+
+class Pulling:
+    """A puller at work: what arrives, what it asks for, and when it sees trouble."""
+
+    def __init__(self, prefetch: int = 8) -> None:
+        self.connection = FakeConnection()
+        self.arrived: list[dict[str, str] | None] = []
+        self.is_known = True
+        self.places = prefetch
+        self.trouble = 0
+        self.puller = Puller(
+            self.connection,  # type: ignore[arg-type]
+            NEXT,
+            prefetch=prefetch,
+            expires_s=30,
+            heartbeat_s=5,
+            deliver=lambda _subject, _reply, _data, headers: self.arrived.append(headers) or self.is_known,
+            room=lambda: self.places,
+            trouble=self._in_trouble,
+        )
+
+    def _in_trouble(self) -> None:
+        self.trouble += 1
+
+    @property
+    def batches(self) -> list[int]:
+        return [orjson.loads(data)["batch"] for data in self.connection.posted(NEXT)]
+
+    def message(self, times: int = 1, headers: dict[str, str] | None = None) -> None:
+        for _ in range(times):
+            self.connection.say("work", b"", headers)
+
+    def status(self, code: str, generation: int = 0, **headers: str) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.connection.say(f"{INBOX}.{generation}", b"", {"Status": code, **named})
+
+
+@pytest.fixture
+async def pulling() -> Pulling:
+    pulling = Pulling()
+    await pulling.puller.open()
+    return pulling
+
+
+async def test_it_asks_for_one_with_an_end_and_a_heartbeat(pulling: Pulling) -> None:
+    (post,) = pulling.connection.posts
+    assert orjson.loads(post.data) == {"batch": 1, "expires": 30_000_000_000, "idle_heartbeat": 5_000_000_000}
+    assert post.reply == f"{INBOX}.0"
+
+
+async def test_the_window_doubles_with_first_deliveries_up_to_the_prefetch(pulling: Pulling) -> None:
+    seen = []
+    for _ in range(12):
+        seen.append(pulling.puller.window)
+        pulling.message()
+    assert sorted(set(seen)) == [2, 4, 8]
+
+
+async def test_no_more_is_outstanding_than_the_prefetch(pulling: Pulling) -> None:
+    for _ in range(100):
+        pulling.message()
+        assert pulling.puller.outstanding <= 8
+
+
+async def test_it_asks_again_when_half_of_the_window_has_come(pulling: Pulling) -> None:
+    pulling.message(30)
+    pulling.connection.posts.clear()
+    while not pulling.batches:
+        pulling.message()
+    assert (pulling.batches, pulling.puller.outstanding) == ([4], 8)
+    pulling.message(3)
+    assert pulling.batches == [4]
+    pulling.message()
+    assert pulling.batches == [4, 4]
+
+
+async def test_an_unexplained_redelivery_makes_the_window_one(pulling: Pulling) -> None:
+    pulling.message(30)
+    pulling.is_known = False
+    pulling.message()
+    left = pulling.puller.outstanding
+    pulling.connection.posts.clear()
+    pulling.message(left)
+    assert pulling.batches == [1]
+
+
+async def test_it_never_asks_for_more_than_there_is_room_for(pulling: Pulling) -> None:
+    pulling.message(30)
+    pulling.places = 0
+    pulling.connection.posts.clear()
+    pulling.message(pulling.puller.outstanding)
+    assert pulling.batches == []
+    pulling.places = 3
+    pulling.puller.refill()
+    assert pulling.batches == [3]
+
+
+async def test_while_disconnected_it_asks_for_nothing(pulling: Pulling) -> None:
+    pulling.connection.is_connected = False
+    pulling.message()
+    pulling.puller.reset()
+    pulling.puller.resume()
+    assert pulling.batches == [1]
+
+
+async def test_while_paused_it_asks_for_nothing_and_what_was_asked_for_still_arrives(pulling: Pulling) -> None:
+    pulling.puller.pause()
+    pulling.message()
+    assert (pulling.batches, len(pulling.arrived)) == ([1], 1)
+    pulling.puller.resume()
+    assert pulling.batches == [1, 2]
+
+
+async def test_a_message_with_a_status_header_of_its_own_is_a_message(pulling: Pulling) -> None:
+    pulling.message(headers={"Status": "404"})
+    assert (pulling.arrived, pulling.trouble) == ([{"Status": "404"}], 0)
+
+
+async def test_a_heartbeat_ends_nothing(pulling: Pulling) -> None:
+    pulling.status("100")
+    assert (pulling.puller.outstanding, pulling.batches, pulling.trouble) == (1, [1], 0)
+
+
+@pytest.mark.parametrize("code", ["404", "408"])
+async def test_an_expired_or_empty_request_is_asked_again(pulling: Pulling, code: str) -> None:
+    pulling.status(code, Nats_Pending_Messages="1")
+    assert (len(pulling.batches), pulling.trouble) == (2, 0)
+
+
+async def test_an_ended_request_takes_only_what_it_still_owed_off_the_count(pulling: Pulling) -> None:
+    pulling.message(30)
+    before = pulling.puller.outstanding
+    pulling.puller.pause()
+    pulling.status("408", Nats_Pending_Messages="2")
+    assert pulling.puller.outstanding == before - 2
+
+
+@pytest.mark.parametrize("code", ["409", "412", "423", "503"])
+async def test_any_other_end_is_trouble_and_is_not_asked_again_blindly(pulling: Pulling, code: str) -> None:
+    pulling.status(code)
+    assert (pulling.trouble, pulling.batches, pulling.puller.outstanding) == (1, [1], 0)
+
+
+async def test_the_end_of_a_forgotten_request_means_nothing(pulling: Pulling) -> None:
+    pulling.puller.reset()
+    pulling.status("409", generation=0)
+    pulling.status("408", generation=0)
+    assert (pulling.trouble, pulling.puller.outstanding, pulling.batches) == (0, 1, [1, 1])
+
+
+async def test_a_reset_forgets_what_is_outstanding_and_starts_from_one(pulling: Pulling) -> None:
+    pulling.message(30)
+    pulling.connection.posts.clear()
+    pulling.puller.reset()
+    assert (pulling.batches, pulling.puller.state.resets) == ([1], 1)
+    assert pulling.connection.posts[0].reply == f"{INBOX}.1"
+
+
+@pytest.mark.parametrize("odd", ["", "many", "-3"])
+async def test_a_count_that_is_no_number_ends_the_whole_request(pulling: Pulling, odd: str) -> None:
+    pulling.puller.pause()
+    pulling.status("408", Nats_Pending_Messages=odd)
+    assert pulling.puller.outstanding == 0

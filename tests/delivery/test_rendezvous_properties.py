@@ -1,0 +1,91 @@
+"""One instance, one stream that drops duplicates: whatever clients send, every inbox is answered, and none twice.
+
+The model: a request is heard at once or a little later; the stream stores it unless it stored the same id within
+its window (which the server lets end a little late); a stored copy is decided a little later.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.delivery.rendezvous import Question, Rendezvous
+
+WINDOW = 0.1
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request: when, what, and how long it takes to be heard and to be decided (seconds)."""
+
+    at: float
+    msg_id: str | None
+    data: bytes
+    heard_after: float
+    decided_after: float
+    dedupe_slack: float
+
+
+def milliseconds(low: int, high: int) -> st.SearchStrategy[float]:
+    return st.integers(low, high).map(lambda ms: ms / 1000)
+
+
+def requests(ids: st.SearchStrategy[str | None]) -> st.SearchStrategy[list[Sent]]:
+    one = st.builds(
+        Sent,
+        at=milliseconds(0, 1500),
+        msg_id=ids,
+        data=st.sampled_from([b"x", b"y"]),
+        heard_after=milliseconds(0, 40),
+        decided_after=milliseconds(0, 80),
+        dedupe_slack=milliseconds(0, 20),
+    )
+    return st.lists(one, min_size=1, max_size=8)
+
+
+def answers_to(sent: list[Sent]) -> Counter[str]:
+    """How many answers each inbox got; the n-th request's inbox is named n."""
+    told: Counter[str] = Counter()
+    rendezvous = Rendezvous(lambda inbox, _: told.update([inbox]), lambda _: b"conflict", dedupe_window_s=WINDOW)
+    events = [(at / 20, 2, -1) for at in range(60)]  # ticks
+    events += [(request.at + request.heard_after, 0, number) for number, request in enumerate(sent)]
+    events += [(sent[number].at + sent[number].decided_after, 1, number) for number in stored(sent)]
+    for now, kind, number in sorted(events):
+        if kind == 2:
+            rendezvous.tick(now)
+            continue
+        question = Question(sent[number].msg_id, "t", sent[number].data)
+        if kind == 0:
+            rendezvous.ask(question, str(number), now)
+        else:
+            rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
+    return told
+
+
+def stored(sent: list[Sent]) -> list[int]:
+    newest: dict[str, float] = {}
+    kept = []
+    for number in sorted(range(len(sent)), key=lambda number: sent[number].at):
+        request = sent[number]
+        if request.msg_id is None or request.at - newest.get(request.msg_id, -1.0) > WINDOW + request.dedupe_slack:
+            kept.append(number)
+            if request.msg_id is not None:
+                newest[request.msg_id] = request.at
+    return kept
+
+
+def once_each(sent: list[Sent]) -> Counter[str]:
+    return Counter(str(number) for number in range(len(sent)))
+
+
+@settings(max_examples=600, deadline=None)
+@given(requests(st.sampled_from(["a", "b"])))
+def test_with_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> None:
+    assert answers_to(sent) == once_each(sent)
+
+
+@settings(max_examples=300, deadline=None)
+@given(requests(st.none()))
+def test_without_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> None:
+    assert answers_to(sent) == once_each(sent)

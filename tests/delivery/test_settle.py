@@ -1,0 +1,172 @@
+"""Settling over fakes: one diary of what was stored, committed, answered and stamped, in the order it happened."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from router.delivery.gate import Gate
+from router.delivery.hands import Hands
+from router.delivery.judge import judge
+from router.delivery.settle import Case, Settler
+from router.message import Effect, Message, Reply
+from router.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
+from tests.support.delivery import FakeConnection, FakeEvidence, Watcher, a_delivery, a_lane, token_of
+from tests.support.waiting import until
+
+EFFECTS = (Effect("usage", b"1", "u-1"),)
+REPLY = Reply(b"answer")
+
+
+class Settling(FakeConnection):
+    """A settler, and the diary that its connection, its evidence and its commits write."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        super().__init__()
+        self.diary: list[str] = []
+        self.finished: list[int] = []
+        self.failed: list[Exception] = []
+        self.watcher = Watcher()
+        self.lane = a_lane(store_retry=0.01, observer=self.watcher)
+        self.gate = Gate(lambda _: None)
+        self.evidence = FakeEvidence()
+        self.hands = Hands(self, 30)  # type: ignore[arg-type]
+        self.settler = Settler(
+            self.lane,
+            connection=self,  # type: ignore[arg-type]
+            evidence=self.evidence,  # type: ignore[arg-type]
+            hands=self.hands,
+            gate=self.gate,
+            tasks=tasks,
+            answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
+            finished=lambda case: self.finished.append(case.message.sequence),
+            commit_failed=lambda _, exc: self.failed.append(exc),
+        )
+
+    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        super().post(subject, data, reply, head)
+        self.diary.append(f"stamp {data.decode()}")
+
+    def settle(self, outcome: Outcome, message: Message | None = None) -> None:
+        message = message or a_delivery()
+        self.settler.settle(Case(message, outcome, judge(self.lane, message, outcome)))
+
+    def accept(self) -> None:
+        self.diary.append("stored")
+        self.evidence.accept()
+
+    def a_commit(self, fails: Exception | None = None) -> Commit:
+        async def commit(receipts: Sequence[Receipt]) -> None:
+            self.diary.append(f"commit {[receipt.id for receipt in receipts]}")
+            if fails is not None:
+                raise fails
+
+        return commit
+
+
+@pytest.fixture
+async def settling() -> AsyncIterator[Settling]:
+    async with asyncio.TaskGroup() as tasks:
+        settling = Settling(tasks)
+        yield settling
+        settling.settler.stop()
+
+
+async def test_the_order_is_effects_commit_reply_stamp(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS, REPLY, settling.a_commit()))
+    assert settling.diary == []
+    settling.accept()
+    await until(lambda: settling.finished)
+    assert settling.diary == ["stored", "commit ['u-1']", "reply answer", "stamp +ACK"]
+
+
+async def test_a_letter_stands_before_the_last_word(settling: Settling) -> None:
+    settling.settle(Dead(Fault("bad", "")))
+    assert [effect.is_letter for effect in settling.evidence.asked[0]] == [True]
+    assert settling.diary == []
+    settling.accept()
+    assert settling.diary == ["stored", "reply sorry", "stamp +ACK"]
+
+
+async def test_the_plain_way_keeps_the_order_too(settling: Settling) -> None:
+    settling.settler.settle_plain(a_delivery(), Done(reply=REPLY))
+    assert settling.diary == ["reply answer", "stamp +ACK"]
+    assert settling.watcher.settles == [(1, True)]
+
+
+async def test_a_commit_without_effects_runs_before_the_stamp(settling: Settling) -> None:
+    settling.settle(Done(commit=settling.a_commit()))
+    await until(lambda: settling.finished)
+    assert settling.diary == ["commit []", "stamp +ACK"]
+
+
+async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unstamped(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS, REPLY, settling.a_commit(fails=OSError("away"))))
+    settling.accept()
+    await until(lambda: settling.failed)
+    assert settling.diary == ["stored", "commit ['u-1']"]
+    assert (settling.finished, a_delivery() in settling.hands) == ([], True)
+
+
+async def test_nothing_is_stamped_while_its_evidence_is_refused(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS, REPLY))
+    settling.evidence.refuse("full")
+    assert settling.diary == []
+    assert settling.gate.cause == "effects cannot be stored: full"
+    assert a_delivery() in settling.hands
+
+
+async def test_what_is_refused_is_tried_again_until_it_is_stored(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS, REPLY))
+    settling.evidence.refuse()
+    await until(lambda: len(settling.evidence.asked) >= 4)
+    assert settling.diary == []
+    settling.evidence.refusing = None
+    await until(lambda: settling.gate.is_open)
+    assert settling.diary == ["reply answer", "stamp +ACK"]
+
+
+async def test_everything_that_was_stuck_goes_on_where_it_was(settling: Settling) -> None:
+    for sequence in (1, 2, 3):
+        settling.settle(Done(EFFECTS), a_delivery(sequence))
+    settling.evidence.refuse()
+    settling.evidence.refusing = None
+    await until(lambda: settling.gate.is_open)
+    settling.evidence.accept()
+    assert settling.finished == [1, 2, 3]
+
+
+async def test_while_one_lies_stuck_only_the_first_is_tried(settling: Settling) -> None:
+    for sequence in range(1, 50):
+        settling.settle(Done(EFFECTS), a_delivery(sequence))
+    settling.evidence.refuse()
+    await until(lambda: len(settling.evidence.asked) >= 52)
+    assert settling.finished == []
+
+
+async def test_a_letter_that_is_refused_is_told(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS))
+    settling.evidence.refuse("full")
+    assert settling.watcher.refused == []
+    settling.settle(Dead(Fault("bad", "")))
+    settling.evidence.refuse("full")
+    assert settling.watcher.refused == ["full"]
+
+
+async def test_the_newest_token_is_stamped(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS))
+    held = settling.hands.find(a_delivery())
+    assert held is not None
+    held.token = token_of(1, 2)
+    settling.accept()
+    assert settling.posts[-1].subject == token_of(1, 2)
+
+
+async def test_once_stopped_it_tries_no_more(settling: Settling) -> None:
+    settling.settle(Done(EFFECTS))
+    settling.evidence.refuse()
+    settling.settler.stop()
+    settling.evidence.refusing = None
+    await asyncio.wait([asyncio.create_task(settling.gate.wait())], timeout=0.05)
+    assert settling.finished == []
+    settling.gate.open("evidence")

@@ -1,0 +1,127 @@
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, is_there
+from router.errors import BrokerRefused
+from tests.support.delivery import Place, connected
+
+
+@pytest.fixture
+async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
+    """Names on a server that has nothing yet."""
+    async with connected(nats_url) as connection:
+        yield Place(connection, prefix)
+
+
+def only_stream(place: Place, **facts: Any) -> Topology:
+    return Topology((StreamSpec(name=place.stream, subjects=(place.work,), **facts),))
+
+
+def with_consumer(place: Place, **facts: Any) -> Topology:
+    return Topology(only_stream(place).streams, (ConsumerSpec(stream=place.stream, durable=place.durable, **facts),))
+
+
+async def test_what_is_missing_is_named_and_made(place: Place) -> None:
+    topology = place.topology()
+    assert [(one.kind, one.state) for one in await compare(place.jetstream, topology)] == [("stream", "missing")] * 3 + [
+        ("consumer", "missing")
+    ]
+    assert await create(place.jetstream, topology) == []
+    assert await compare(place.jetstream, topology) == []
+    assert await is_there(place.jetstream, place.stream, place.durable)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"max_age": 86400.0, "max_bytes": 1 << 20, "discard": "new", "no_ack": True, "duplicate_window": 0.1},
+        {"retention": "workqueue", "allow_direct": False, "max_per_subject": 5},
+        {"max_age": 60.0, "duplicate_window": 120.0},
+        {"max_age": 0.0, "duplicate_window": 120.0, "allow_rollup": True},
+    ],
+)
+async def test_a_stream_as_declared_has_not_drifted(place: Place, facts: dict[str, Any]) -> None:
+    assert await create(place.jetstream, only_stream(place, **facts)) == []
+
+
+async def test_creating_twice_changes_nothing(place: Place) -> None:
+    await create(place.jetstream, place.topology())
+    before = await place.jetstream.stream(place.stream)
+    assert await create(place.jetstream, place.topology()) == []
+    after = await place.jetstream.stream(place.stream)
+    assert before is not None
+    assert after is not None
+    assert after["created"] == before["created"]
+
+
+async def test_a_drifted_stream_is_named_with_its_fields_and_left_alone(place: Place) -> None:
+    await create(place.jetstream, only_stream(place, max_age=60.0))
+    (drift,) = await create(place.jetstream, only_stream(place, max_age=90.0, discard="new"))
+    assert (drift.kind, drift.name, drift.state) == ("stream", place.stream, "drifted")
+    assert drift.fields["max_age"] == (90_000_000_000, 60_000_000_000)
+    assert drift.fields["discard"] == ("new", "old")
+    assert f"stream {place.stream}: " in str(drift)
+    assert [one.state for one in await compare(place.jetstream, only_stream(place, max_age=90.0))] == ["drifted"]
+
+
+async def test_a_drifted_consumer_is_named_and_never_overwritten_in_silence(place: Place) -> None:
+    await create(place.jetstream, with_consumer(place, ack_wait=30.0))
+    (drift,) = await create(place.jetstream, with_consumer(place, ack_wait=5.0))
+    assert drift == Difference("consumer", f"{place.stream}/worker", "drifted", {"ack_wait": (5_000_000_000, 30_000_000_000)})
+    info = await place.jetstream.consumer(place.stream, place.durable)
+    assert info is not None
+    assert info["config"]["ack_wait"] == 30_000_000_000
+
+
+async def test_apply_brings_back_what_has_drifted_and_says_what_it_did(place: Place) -> None:
+    await create(place.jetstream, with_consumer(place, ack_wait=30.0))
+    wanted = with_consumer(place, ack_wait=5.0, metadata={"queue_group": "g"})
+    wanted = Topology((replace(wanted.streams[0], max_age=90.0),), wanted.consumers)
+    assert [(one.kind, one.state) for one in await apply(place.jetstream, wanted)] == [("stream", "drifted"), ("consumer", "drifted")]
+    assert await compare(place.jetstream, wanted) == []
+    assert await apply(place.jetstream, wanted) == []
+
+
+async def test_apply_makes_what_is_missing(place: Place) -> None:
+    assert [one.state for one in await apply(place.jetstream, with_consumer(place))] == ["missing", "missing"]
+    assert await compare(place.jetstream, with_consumer(place)) == []
+
+
+async def test_apply_leaves_what_is_not_declared_as_the_operator_made_it(place: Place) -> None:
+    body = {**only_stream(place).streams[0].to_json(), "description": "mine", "max_msgs": 77}
+    await place.jetstream.ask(f"STREAM.CREATE.{place.stream}", body)
+    await apply(place.jetstream, only_stream(place, max_age=90.0))
+    info = await place.jetstream.stream(place.stream)
+    assert info is not None
+    assert (info["config"]["description"], info["config"]["max_msgs"]) == ("mine", 77)
+
+
+async def test_a_foreign_stream_on_the_subject_is_a_refusal_that_names_ours(place: Place) -> None:
+    await create(place.jetstream, only_stream(place))
+    rival = Topology((StreamSpec(name="RIVAL", subjects=(place.work,)),))
+    with pytest.raises(BrokerRefused, match="stream RIVAL") as refused:
+        await create(place.jetstream, rival)
+    assert refused.value.err_code == 10065
+
+
+async def test_what_one_server_cannot_do_is_a_refusal(place: Place) -> None:
+    with pytest.raises(BrokerRefused) as refused:
+        await create(place.jetstream, only_stream(place, replicas=3))
+    assert refused.value.err_code == 10074
+
+
+async def test_a_bucket_is_one_that_any_client_can_open(place: Place) -> None:
+    assert await create(place.jetstream, Topology((bucket(place.bucket, ttl=60, history=3),))) == []
+    store = await place.connection.jetstream().key_value(place.bucket)
+    await store.put("a.b", b"1")
+    status = await store.status()
+    assert ((await store.get("a.b")).value, status.history, status.ttl) == (b"1", 3, 60)
+
+
+async def test_a_consumer_of_a_stream_that_is_gone_is_not_there(place: Place) -> None:
+    await create(place.jetstream, with_consumer(place))
+    await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
+    assert not await is_there(place.jetstream, place.stream, place.durable)

@@ -1,0 +1,70 @@
+"""Drains in a row: what a router had pulled and not begun goes back, and was no attempt."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from router.message import Message
+from router.outcome import Handler, Outcome
+from tests.support.service import a_router, settings_for
+from tests.support.stories import Inboxes, decide_through, is_settled, letters, make_topology, marks
+from tests.support.waiting import until
+
+REQUESTS = 300
+DRAINS = 3
+
+
+async def test_three_drains_and_restarts_leave_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Story 5: the deliveries of what waited rise above the attempts allowed, and nothing is given up."""
+    deliveries: list[int] = []
+    decide_through(monkeypatch, lambda handle: _slow(handle, deliveries))
+    settings = settings_for(nats_url, prefix, decide__slots=4)
+    await make_topology(settings)
+    inboxes = await Inboxes.under(nc, prefix)
+    for n in range(REQUESTS):
+        await inboxes.publish_named(nc, settings, n)
+    for drained in range(DRAINS):
+        async with a_router(settings):
+            await until(lambda drained=drained: len(inboxes) > 20 * drained + 20)  # type: ignore[misc]
+        assert await letters(nc, settings) == []
+        assert await marks(nc, settings) == [], "a start is written down, and nobody is at it"
+
+    async with a_router(settings):
+        await until(lambda: len(inboxes) >= REQUESTS)
+        await until(lambda: is_settled(nc, settings))
+        assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
+        assert max(deliveries) > settings.decide.max_attempts
+        assert await letters(nc, settings) == []
+
+
+async def test_a_drain_amid_redeliveries_spends_no_attempt(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Story 5: what was drained once is begun one by one, its start written down first; a drain then leaves no start of nobody's."""
+    settings = settings_for(nats_url, prefix, decide__slots=4)
+    await make_topology(settings)
+    inboxes = await Inboxes.under(nc, prefix)
+    for n in range(REQUESTS):
+        await inboxes.publish_named(nc, settings, n)
+    with monkeypatch.context() as slowly:
+        decide_through(slowly, lambda handle: _slow(handle, []))
+        async with a_router(settings):
+            await until(lambda: len(inboxes))
+    for _ in range(DRAINS):
+        known = len(inboxes)
+        async with a_router(settings):
+            await until(lambda known=known: len(inboxes) > known + 3)  # type: ignore[misc]
+        assert len(inboxes) < REQUESTS
+        assert await marks(nc, settings) == []
+
+
+def _slow(handle: Any, deliveries: list[int]) -> Handler:
+    """The same, a moment later, so that requests wait in the prefetch."""
+
+    async def decide(message: Message) -> Outcome:
+        await asyncio.sleep(0.005)
+        deliveries.append(message.deliveries)
+        outcome: Outcome = handle(message)
+        return outcome
+
+    return decide

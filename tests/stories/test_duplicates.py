@@ -1,0 +1,131 @@
+"""The same request again: each time it is asked there is one answer, always the same one, and none goes astray."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.service import RouterProcess, a_router, names_for, settings_for
+from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, metric
+from tests.support.waiting import until
+
+APART_S = 0.8
+BEYOND_WINDOW_S = 0.25  # the stream's window is 0.1 s; a client asks again after a timeout, which is longer
+
+
+class Asked:
+    """One request, asked several times, each time from an inbox of its own."""
+
+    def __init__(self, nc: Client, settings: Settings, inboxes: Inboxes, strays: Ears) -> None:
+        self._nc, self._settings = nc, settings
+        self.inboxes, self.strays = inboxes, strays
+        self.times = 0
+
+    async def again(self, body: bytes | None = None, **headers: str) -> None:
+        await self.inboxes.publish(self._nc, self._settings, self.times, body or a_request("same"), **{"Nats_Msg_Id": "same", **headers})
+        self.times += 1
+
+    async def answered(self, *, times: int | None = None) -> None:
+        await until(lambda: len(self.inboxes) >= (times or self.times), what="an answer for each time")
+
+    async def has_one_equal_answer_each(self) -> None:
+        await self.answered()
+        await asyncio.sleep(SILENCE_S)
+        assert self.inboxes.counts == {self.inboxes.of(n): 1 for n in range(self.times)}
+        assert self.strays.counts == {}
+        (answer,) = {answer for answers in self.inboxes.heard.values() for answer in answers}
+        assert json.loads(answer)["ok"] is True
+
+
+@pytest.fixture
+def settings(nats_url: str, prefix: str) -> Settings:
+    return settings_for(nats_url, prefix)
+
+
+@pytest.fixture
+async def asked(nc: Client, settings: Settings, prefix: str) -> Asked:
+    return Asked(nc, settings, await Inboxes.under(nc, prefix), await Ears.on(nc, f"{settings.decide.subject}.reply"))
+
+
+@pytest.fixture(params=[1, 2], ids=["one-router", "two-routers"])
+async def routers(settings: Settings, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for _ in range(request.param):
+            await stack.enter_async_context(a_router(settings))
+        yield
+
+
+@pytest.mark.usefixtures("routers")
+class TestEveryTime:
+    async def test_twice(self, asked: Asked) -> None:
+        """Story 8: sent twice, one after the other."""
+        await asked.again()
+        await asked.answered()
+        await asyncio.sleep(BEYOND_WINDOW_S)
+        await asked.again()
+        await asked.has_one_equal_answer_each()
+
+    async def test_concurrently(self, asked: Asked) -> None:
+        """Story 8: three at once; the stream keeps one."""
+        await asyncio.gather(*(asked.again() for _ in range(3)))
+        await asked.has_one_equal_answer_each()
+
+    async def test_within_the_window(self, asked: Asked) -> None:
+        """Story 8: again as soon as the first is answered, when the stream drops it."""
+        await asked.again()
+        await asked.answered()
+        await asked.again()
+        await asked.has_one_equal_answer_each()
+
+    async def test_five_times_with_pauses(self, asked: Asked) -> None:
+        """Story 8: 0.8 s apart, five times; each is stored, and each may be decided by another instance."""
+        for _ in range(5):
+            await asked.again()
+            await asyncio.sleep(APART_S)
+        await asked.has_one_equal_answer_each()
+
+
+async def test_the_same_id_with_other_bytes_is_refused(asked: Asked, settings: Settings) -> None:
+    """Story 8: `invalid_request`, within the window, where the stream drops it, and later, where it is stored."""
+    async with a_router(settings):
+        await asked.again()
+        await asked.answered()
+        await asked.again(a_request("same", context={"other": "bytes"}))
+        await asked.answered()
+        await asyncio.sleep(BEYOND_WINDOW_S)
+        await asked.again(a_request("same", context={"other": "bytes"}))
+        await asked.again(a_request("same", context={"yet": "others"}), Nats_Msg_Id="another")
+        await asked.answered()
+        await asyncio.sleep(SILENCE_S)
+
+        assert asked.inboxes.counts == {asked.inboxes.of(n): 1 for n in range(4)}
+        assert asked.strays.counts == {}
+        first, *others = (json.loads(asked.inboxes.answers(n)[0]) for n in range(4))
+        assert first["ok"] is True
+        assert [other["error"]["code"] for other in others] == ["invalid_request"] * 3
+
+
+@pytest.fixture
+def processes(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
+    processes = [RouterProcess(names_for(nats_url, prefix)) for _ in range(2)]
+    try:
+        yield [process.start() for process in processes]
+    finally:
+        for process in processes:
+            process.remove()
+
+
+async def test_after_the_instance_that_answered_was_killed(asked: Asked, processes: list[RouterProcess]) -> None:
+    """Story 8: the other one knows nothing of the first answer, and gives the same."""
+    await asked.again()
+    await asked.answered()
+    await asyncio.sleep(BEYOND_WINDOW_S)
+    decided = [await metric(process.ready["http"], "router_jetstream_ack_total") for process in processes]
+    assert sorted(decided) == [0, 1]
+    processes[decided.index(1)].kill()
+    await asked.again()
+    await asked.has_one_equal_answer_each()

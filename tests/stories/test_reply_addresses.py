@@ -1,0 +1,101 @@
+"""Who asks is answered, with the decision and nothing else; an address that a client chose is never a weapon."""
+
+import asyncio
+import json
+
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.service import a_router, settings_for
+from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, ask, is_settled, letters, metric, stored
+from tests.support.waiting import until
+
+# With these a stream without acknowledgements refuses a message and says nothing.
+CONTROL = {
+    "Nats-TTL": "60s",
+    "Nats-Rollup": "all",
+    "Nats-Expected-Last-Sequence": "4711",
+    "Nats-Batch-Id": "b",
+    "Nats-Schedule": "@at 2035-01-01T00:00:00Z",
+    "Nats-Incr": "1",
+}
+
+
+@pytest.fixture
+def settings(nats_url: str, prefix: str) -> Settings:
+    return settings_for(nats_url, prefix)
+
+
+@pytest.mark.parametrize("headers", [None, {"Nats-Msg-Id": "n-1"}], ids=["plain", "with-an-id"])
+async def test_a_plain_request_hears_the_decision_and_only_it(nc: Client, settings: Settings, headers: dict[str, str] | None) -> None:
+    """Story 9: the first answer of `nc.request` is the decision, never a PubAck; there is no second one."""
+    everything = await Ears.on(nc, "_INBOX.>")
+    async with a_router(settings):
+        assert set(await ask(nc, settings, a_request("first"), headers)) == {"ok", "decision", "context"}
+
+        inbox = nc.new_inbox()
+        await nc.publish(settings.decide.subject, a_request("second"), reply=inbox)
+        await until(lambda: inbox in everything.heard)
+        await asyncio.sleep(SILENCE_S)
+        assert everything.counts[inbox] == 1
+        assert b'"seq"' not in b"".join(everything.heard[inbox])
+
+
+@pytest.mark.parametrize("place", ["reply", "header"])
+async def test_an_address_outside_the_prefixes_is_never_published_to(nc: Client, settings: Settings, place: str) -> None:
+    """Story 9: JetStream's API, the decide subject itself, our own streams' subjects, anything that is no inbox."""
+    decide, dlq = settings.decide.subject, settings.streams.dlq.name
+    addresses = [f"$JS.API.STREAM.PURGE.{dlq}", f"$JS.API.STREAM.DELETE.{dlq}", decide, f"{decide}.dlq", "orders.new", "_INBOX", "INBOX.x"]
+    async with a_router(settings) as router:
+        await ask(nc, settings, b"a letter to be lost")
+        await until(lambda: is_settled(nc, settings))
+        watched = [await Ears.on(nc, address) for address in addresses]
+        replies = await Ears.on(nc, f"{decide}.reply")
+        for n, address in enumerate(addresses):
+            await _publish(nc, decide, a_request(n), address, place)
+        await until(lambda: len(replies) == len(addresses), what="every answer on the reply subject instead")
+        await asyncio.sleep(SILENCE_S)
+
+        assert [data for ears in watched for heard in ears.heard.values() for data in heard if b'"ok"' in data] == []
+        assert len(await letters(nc, settings)) == 1
+        assert await stored(nc, settings) == 1 + len(addresses)
+        assert await metric(router.ready.http, "router_reply_refused_total") >= len(addresses)
+        answered = {json.loads(data)["context"]["request_id"] for data in replies.heard[f"{decide}.reply"]}
+        assert answered == {f"r-{n}" for n in range(len(addresses))}
+
+
+async def test_a_wildcard_is_no_address(nc: Client, settings: Settings) -> None:
+    """Story 9: `_INBOX.>` begins well, and would reach everybody's inbox."""
+    inboxes = await Ears.on(nc, "_INBOX.>")
+    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    async with a_router(settings):
+        for n, address in enumerate(["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..x", "_INBOX.a b"]):
+            await _publish(nc, settings.decide.subject, a_request(n), address, "header")
+        await until(lambda: len(replies) == 6)
+        await asyncio.sleep(SILENCE_S)
+        assert [data for heard in inboxes.heard.values() for data in heard if b'"decision"' in data] == []
+
+
+async def test_a_request_that_the_stream_refuses_in_silence_is_answered(nc: Client, settings: Settings) -> None:
+    """Story 9: `Nats-TTL`, `Nats-Rollup` and their kind; the next request is served as usual."""
+    inboxes = await Inboxes.under(nc, "control")
+    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    async with a_router(settings):
+        for name, value in CONTROL.items():
+            headers = {name: value, "Nats-Msg-Id": f"m-{name}"}
+            await nc.publish(settings.decide.subject, a_request(name), reply=inboxes.of(name), headers=headers)
+        await until(lambda: len(inboxes) >= len(CONTROL))
+        assert (await ask(nc, settings, a_request("next")))["ok"] is True
+        await asyncio.sleep(SILENCE_S)
+
+        answers = {name: [json.loads(data)["error"]["code"] for data in inboxes.answers(name)] for name in CONTROL}
+        assert answers == {name: ["invalid_request"] for name in CONTROL}
+        assert replies.counts == {}
+
+
+async def _publish(nc: Client, subject: str, body: bytes, address: str, place: str) -> None:
+    if place == "reply":
+        await nc.publish(subject, body, reply=address)
+    else:
+        await nc.publish(subject, body, headers={"Reply-To": address})

@@ -1,0 +1,48 @@
+"""SIGTERM under load: what is begun is finished and settled, what is not begun goes to the next router, and the process ends in time."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from nats.aio.client import Client
+
+from tests.support.service import RouterProcess, names_for, settings_for
+from tests.support.stories import Inboxes, is_settled, letters
+from tests.support.waiting import until
+
+REQUESTS = 5_000
+HARD_DEADLINE_MS = 3_000
+LEAVING_S = 2.0  # closing connections and ending the interpreter
+
+
+@pytest.fixture
+def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
+    names = names_for(nats_url, prefix)
+    process = RouterProcess({**names, "drain.soft_deadline_ms": 2_000, "drain.hard_deadline_ms": HARD_DEADLINE_MS}).start()
+    yield process
+    process.remove()
+
+
+async def test_it_leaves_in_time_and_nothing_finished_comes_again(nc: Client, nats_url: str, prefix: str, router: RouterProcess) -> None:
+    """Story 11: exit status 0 within the deadline; an answer that came twice would be finished work delivered again."""
+    settings = settings_for(nats_url, prefix)
+    inboxes = await Inboxes.under(nc, prefix)
+    for n in range(REQUESTS):
+        await inboxes.publish_named(nc, settings, n)
+    await until(lambda: len(inboxes) >= 20)
+    began = time.monotonic()
+    assert router.terminate() == 0
+    assert time.monotonic() - began < HARD_DEADLINE_MS / 1000 + LEAVING_S
+    await nc.flush()
+
+    info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
+    finished = dict(inboxes.counts)
+    assert 0 < len(finished) < REQUESTS, "the load was over before the signal"
+    # Delivered = finished + handed back: nothing is left to the ack wait, nothing finished is still open.
+    assert info.delivered.stream_seq - info.num_ack_pending == len(finished)
+
+    router.start()
+    await until(lambda: len(inboxes.heard) >= REQUESTS, what="every request to be answered")
+    await until(lambda: is_settled(nc, settings))
+    assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
+    assert await letters(nc, settings) == []

@@ -1,0 +1,46 @@
+"""Two routers share one durable: that is the work queue."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from nats.aio.client import Client
+
+from tests.support.service import RouterProcess, names_for, settings_for
+from tests.support.stories import SILENCE_S, Ears, Inboxes, is_settled, letters, metric
+from tests.support.waiting import until
+
+REQUESTS = 5_000
+AT_A_TIME = 250  # published between two looks at what else there is to do
+
+
+@pytest.fixture
+def routers(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
+    processes = [RouterProcess(names_for(nats_url, prefix)) for _ in range(2)]
+    try:
+        yield [process.start() for process in processes]
+    finally:
+        for process in processes:
+            process.remove()
+
+
+async def test_each_request_is_answered_once_and_both_work(nc: Client, nats_url: str, prefix: str, routers: list[RouterProcess]) -> None:
+    """Story 7: 5 000 requests with plain inboxes, one answer each, none elsewhere; each router took at least a tenth."""
+    settings = settings_for(nats_url, prefix)
+    inboxes = await Inboxes.under(nc, prefix)
+    strays = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    for n in range(REQUESTS):
+        await inboxes.publish(nc, settings, n)
+        if n % AT_A_TIME == 0:
+            await nc.flush()
+    await until(lambda: len(inboxes) >= REQUESTS, within_s=20, what=f"{REQUESTS} answers")
+    await until(lambda: is_settled(nc, settings))
+    await asyncio.sleep(SILENCE_S)
+
+    assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
+    assert all(b'"ok":true' in answer for (answer,) in inboxes.heard.values())
+    assert len(strays) == 0
+    assert await letters(nc, settings) == []
+    taken = [await metric(router.ready["http"], "router_jetstream_ack_total") for router in routers]
+    assert sum(taken) == REQUESTS
+    assert min(taken) >= REQUESTS / 10

@@ -1,0 +1,87 @@
+"""The real command, as a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+COMMAND = (sys.executable, "-m", "router.cli")
+ENDED_WITHIN_S = 20
+
+
+class Ended:
+    """How a command ended, and what it said."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status = status
+        self.out = out
+        self.err = err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def router(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> Ended:
+    """Run `router …` to its end."""
+    process = subprocess.Popen([*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=surroundings(environ))
+    out, err = process.communicate(given, timeout=ENDED_WITHIN_S)
+    ended = Ended(process.returncode, out.decode(), err.decode())
+    assert "Traceback" not in ended.err, ended.err
+    return ended
+
+
+@contextmanager
+def serving(*arguments: str, cwd: Path | None = None) -> Iterator["Serving"]:
+    """`router serve …`, ready; killed in the end if it still runs."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", *arguments],
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+        cwd=cwd,
+        env=surroundings({"PYTHONPATH": os.getcwd()}),
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield Serving(process, json.loads(line))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+class Serving:
+    """A served router; `ready` is its JSON line."""
+
+    def __init__(self, process: "subprocess.Popen[str]", ready: Mapping[str, str]) -> None:
+        self.process = process
+        self.ready = ready
+
+    def told(self, number: signal.Signals, *, within_s: float = ENDED_WITHIN_S) -> int:
+        """Send a signal, and wait for the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(within_s)
+
+
+def surroundings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Our environment without anybody's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
+    return {**kept, **(environ or {})}
+
+
+def words(text: str) -> Sequence[str]:
+    """What a table says, whatever its layout."""
+    return text.split()

@@ -1,0 +1,248 @@
+"""One driver for each thing that a lane can run on: the twin, and a Consumer on a real server. A scenario cannot tell them apart."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.delivery.connection import Connection
+from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.lane import Lane, Pace
+from router.delivery.twin import Step, Twin
+from router.message import Effect, Message, Reply
+from router.outcome import Fault, Handler, Hold, Outcome
+from tests.support.delivery import SORRY, Place, connected
+from tests.support.waiting import until
+
+STARTED, STORED, REPLIED, STAMPED = "started", "stored", "replied", "stamped"
+
+PACE = Pace(
+    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02
+)
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """What a scenario brings: the meaning of its messages, and which of them kill the process that begins them."""
+
+    handle: Handler
+    last_word: bytes = b"+ACK"
+    deadly: bytes | None = None
+    max_attempts: int = PACE.max_attempts
+
+    def dies_on(self, message: Message) -> bool:
+        return message.data == self.deadly
+
+
+class Driver(Protocol):
+    """A lane at work. `effects` and `letters` are subjects."""
+
+    effects: str
+    letters: str
+    steps: list[Step]
+
+    async def publish(self, data: bytes) -> int:
+        """Store a message on the lane's stream; returns its sequence."""
+
+    async def finish(self) -> None:
+        """Return when nothing is left to do."""
+
+    async def until_paused(self) -> None: ...
+
+    async def refuse_storing(self) -> None: ...
+
+    async def allow_storing(self) -> None: ...
+
+    async def stored_on(self, subject: str) -> list[bytes]:
+        """What stands on a subject, in order."""
+
+
+def at_work(driver: Driver, kind: str, sequence: int | None = None) -> list[bytes]:
+    """The values of the steps of one kind."""
+    return [step.value for step in driver.steps if step.kind == kind and sequence in (None, step.sequence)]
+
+
+def times_of(driver: Driver, sequence: int) -> list[float]:
+    """When a handler was begun on a message."""
+    return [step.at for step in driver.steps if step.kind == STARTED and step.sequence == sequence]
+
+
+def a_lane_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Lane:
+    def letter(message: Message, reason: str, fault: Fault) -> Effect:
+        return Effect(letters, f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_letter=True)
+
+    return Lane(
+        stream=stream,
+        durable=durable,
+        pace=replace(PACE, max_attempts=script.max_attempts),
+        handle=handle,
+        letter=letter,
+        apology=lambda *_: Reply(SORRY),
+        last_word=script.last_word,
+    )
+
+
+class TwinDriver:
+    """The twin."""
+
+    effects, letters = "effects", "letters"
+
+    def __init__(self, script: Script) -> None:
+        self._twin = Twin(a_lane_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
+        self.steps = self._twin.steps
+
+    async def publish(self, data: bytes) -> int:
+        return self._twin.publish("work", data)
+
+    async def finish(self) -> None:
+        await self._twin.run()
+        assert self._twin.paused_for is None
+
+    async def until_paused(self) -> None:
+        await self._twin.run()
+        assert self._twin.paused_for is not None
+
+    async def refuse_storing(self) -> None:
+        self._twin.refuses = "no stream takes this subject"
+
+    async def allow_storing(self) -> None:
+        self._twin.refuses = None
+
+    async def stored_on(self, subject: str) -> list[bytes]:
+        return [effect.data for effect in self._twin.stored_on(subject)]
+
+
+class Recording(Connection):
+    """A connection that writes down the stamps it posts and the receipts it gets; a dead one posts nothing any more."""
+
+    def __init__(self, note: Callable[[str, int, bytes], None], own_stream: str) -> None:
+        super().__init__()
+        self._note = note
+        self._own_receipt = f'"{own_stream}"'.encode()
+        self.is_dead = False
+
+    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        if self.is_dead:
+            return
+        if subject.startswith("$JS.ACK.") and data != b"+WPI":
+            self._note(STAMPED, int(subject.split(".")[5]), data)
+        super().post(subject, data, reply, head)
+
+    async def attend(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
+        def heard(at: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
+            if data.startswith(b'{"stream":' + self._own_receipt):
+                self._note(STORED, 0, b"")
+            hear(at, reply, data, headers)
+
+        return await super().attend(subject, heard, queue)
+
+
+class ServerDriver:
+    """A Consumer on a real durable. A deadly message cuts its connection off; another Consumer follows, as after a crash."""
+
+    def __init__(self, script: Script, place: Place, url: str) -> None:
+        self.effects, self.letters = place.effects, place.letters
+        self.steps: list[Step] = []
+        self._script = script
+        self._place = place
+        self._url = url
+        self._dead = asyncio.Event()
+        self._consumer: Consumer | None = None
+        self._connection: Recording | None = None
+        self._now = asyncio.get_running_loop().time
+
+    async def live(self) -> None:
+        """One process after the other, until cancelled."""
+        while True:
+            self._dead.clear()
+            connection = self._connection = Recording(self._note, self._place.out)
+            await connection.connect(self._url)
+            task = asyncio.create_task(self._a_consumer(connection).run())
+            try:
+                await self._dead.wait()
+            finally:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+                await connection.close()
+
+    def _a_consumer(self, connection: Connection) -> Consumer:
+        place = self._place
+        jetstream = type(place.jetstream)(connection)
+        self._consumer = Consumer(
+            a_lane_for(self._script, place.stream, place.durable, place.letters, self._handle),
+            jetstream,
+            starts_bucket=place.bucket,
+            answer=lambda message, reply: self._note(REPLIED, message.sequence, reply.data),
+            restore=self._restore,
+            deadlines=Deadlines(soft=0.05, hard=0.1),
+        )
+        return self._consumer
+
+    async def _restore(self) -> bool:
+        return True
+
+    def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        assert self._connection is not None
+        if self._connection.is_dead:
+            return Hold(Fault("dead", "nobody is here"))
+        self._note(STARTED, message.sequence, message.data)
+        if self._script.dies_on(message):
+            self._connection.is_dead = True
+            self._dead.set()
+            return Hold(Fault("dead", "nobody is here"))
+        return self._script.handle(message)
+
+    def _note(self, kind: str, sequence: int, value: bytes) -> None:
+        self.steps.append(Step(kind, sequence, value, self._now()))
+
+    async def publish(self, data: bytes) -> int:
+        receipt = await self._place.connection.request(self._place.work, data)
+        return int(orjson.loads(receipt.data)["seq"])
+
+    async def finish(self) -> None:
+        await until(self._is_finished, what="every message settled")
+
+    async def _is_finished(self) -> bool:
+        info = await self._place.jetstream.consumer(self._place.stream, self._place.durable)
+        return info is not None and info["num_pending"] == info["num_ack_pending"] == 0
+
+    async def until_paused(self) -> None:
+        await until(lambda: self._consumer is not None and self._consumer.health.paused_for, what="the lane paused")
+
+    async def refuse_storing(self) -> None:
+        await self._place.jetstream.ask(f"STREAM.DELETE.{self._place.out}")
+
+    async def allow_storing(self) -> None:
+        await self._place.create()
+
+    async def stored_on(self, subject: str) -> list[bytes]:
+        found = []
+        for sequence in range(1, await self._place.last_sequence(self._place.out) + 1):
+            message = await self._place.jetstream.message(self._place.out, sequence)
+            if message is not None and message.subject == subject:
+                found.append(message.data)
+        return found
+
+
+@asynccontextmanager
+async def on_the_twin(script: Script) -> AsyncIterator[Driver]:
+    yield TwinDriver(script)
+
+
+@asynccontextmanager
+async def on_a_server(script: Script, url: str, name: str) -> AsyncIterator[Driver]:
+    async with connected(url) as connection:
+        place = Place(connection, name)
+        await place.create()
+        driver = ServerDriver(script, place, url)
+        life = asyncio.create_task(driver.live())
+        try:
+            yield driver
+        finally:
+            life.cancel()
+            with suppress(asyncio.CancelledError):
+                await life

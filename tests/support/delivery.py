@@ -1,0 +1,248 @@
+"""Builders for delivery: a connection that only remembers, evidence that answers when told to, and a desk with nothing real around it."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+from msgspec import Struct
+
+from router.delivery.api import JetStream
+from router.delivery.connection import Connection, connect
+from router.delivery.desk import Desk
+from router.delivery.evidence import NotStored, Receipts, Told
+from router.delivery.gate import Gate
+from router.delivery.lane import Lane, Pace
+from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
+from router.errors import BrokerUnavailable
+from router.message import Effect, Message, Reply
+from router.outcome import Done, Fault, Handler, Receipt
+
+STORED_NS = 1_700_000_000_000_000_000
+SORRY = b"sorry"
+
+_PLACES = itertools.count(1)
+
+
+class Post(Struct, frozen=True):
+    subject: str
+    data: bytes
+    reply: str = ""
+    head: bytes = b""
+
+
+class FakeConnection:
+    """Remembers what was posted; `say` lets a subscription hear something."""
+
+    def __init__(self) -> None:
+        self.posts: list[Post] = []
+        self.is_connected = True
+        self.hears: dict[str, Callable[..., None]] = {}
+
+    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        self.posts.append(Post(subject, data, reply, head))
+
+    def posted(self, subject: str) -> list[bytes]:
+        return [post.data for post in self.posts if post.subject == subject]
+
+    def new_inbox(self) -> str:
+        return "_INBOX.fake"
+
+    async def attend(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
+        self.hears[subject] = hear
+        return len(self.hears)
+
+    async def leave(self, sid: int) -> None: ...
+
+    def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
+        (hear,) = self.hears.values()
+        hear(subject, reply, data, headers)
+
+
+class FakeEvidence:
+    """Keeps what is to be stored until `accept` or `refuse`; `refusing` answers every later try."""
+
+    def __init__(self) -> None:
+        self.asked: list[Sequence[Effect]] = []
+        self.refusing: NotStored | None = None
+        self._told: list[tuple[Sequence[Effect], Told]] = []
+
+    def store(self, effects: Sequence[Effect], told: Told) -> None:
+        self.asked.append(effects)
+        self._told.append((effects, told))
+
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+        self.asked.append(effects)
+        return self.refusing or receipts_for(effects)
+
+    def accept(self) -> None:
+        """Everything that waits is stored."""
+        waiting, self._told = self._told, []
+        for effects, told in waiting:
+            told(receipts_for(effects))
+
+    def refuse(self, cause: str = "no") -> None:
+        self.refusing = NotStored("effects", 10077, cause)
+        waiting, self._told = self._told, []
+        for _, told in waiting:
+            told(self.refusing)
+
+
+class FakeStarts:
+    """The marks of one bucket, in a dict; `is_down` refuses to write or to look."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.is_down = False
+        self.tries = 0
+
+    async def marks(self, message: Message) -> int:
+        self._try()
+        return self.counts.get(message.sequence, 0)
+
+    async def mark(self, message: Message, count: int) -> None:
+        self._try()
+        self.counts[message.sequence] = count
+
+    def take_back(self, connection: object, message: Message) -> None:
+        self.counts[message.sequence] = max(0, message.starts - 2)
+
+    def forget(self, connection: object, message: Message) -> None:
+        self.counts.pop(message.sequence, None)
+
+    def _try(self) -> None:
+        self.tries += 1
+        if self.is_down:
+            raise BrokerUnavailable("down")
+
+
+class Watcher:
+    """An observer that writes everything down."""
+
+    def __init__(self) -> None:
+        self.settles: list[tuple[int, bool]] = []
+        self.timeouts: list[int] = []
+        self.refused: list[str] = []
+        self.flow: list[str | None] = []
+        self.alarms: list[BaseException] = []
+
+    def settled(self, message: Message, outcome: object, is_final: bool) -> None:
+        self.settles.append((message.sequence, is_final))
+
+    def timed_out(self, message: Message) -> None:
+        self.timeouts.append(message.sequence)
+
+    def letter_refused(self, message: Message, cause: str) -> None:
+        self.refused.append(cause)
+
+    def flow_changed(self, cause: str | None) -> None:
+        self.flow.append(cause)
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        self.alarms.append(exc)
+
+
+def a_lane(handle: Handler = lambda _: Done(), **facts: object) -> Lane:
+    """A lane whose letters go to `letters` and say why; Pace's fields may be given beside the lane's own."""
+    pace = Pace(**{name: facts.pop(name) for name in list(facts) if name in Pace.__struct_fields__})  # type: ignore[arg-type]
+    given = {"stream": "S", "durable": "C", "letter": a_letter, "apology": lambda *_: Reply(SORRY), **facts}
+    return Lane(pace=pace, handle=handle, **given)  # type: ignore[arg-type]
+
+
+def a_letter(message: Message, reason: str, fault: Fault) -> Effect:
+    return Effect("letters", f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_letter=True)
+
+
+def a_delivery(sequence: int = 1, *, deliveries: int = 1, starts: int = 1, data: bytes = b"") -> Message:
+    """A message as it comes from the durable `C` of the stream `S`."""
+    return Message("work", data, {}, "S", "C", sequence, STORED_NS, deliveries, token_of(sequence, deliveries), starts)
+
+
+def token_of(sequence: int, deliveries: int = 1) -> str:
+    return f"$JS.ACK.S.C.{deliveries}.{sequence}.{sequence}.{STORED_NS}.0"
+
+
+def receipts_for(effects: Sequence[Effect]) -> Receipts:
+    return tuple(Receipt(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
+
+
+class Bench(SimpleNamespace):
+    """A desk and what stands around it."""
+
+    desk: Desk
+    connection: FakeConnection
+    evidence: FakeEvidence
+    starts: FakeStarts
+    watcher: Watcher
+    gate: Gate
+    replies: list[bytes]
+
+    def take(self, sequence: int = 1, deliveries: int = 1, data: bytes = b"") -> bool:
+        return self.desk.take("work", token_of(sequence, deliveries), data, None)
+
+    def stamps(self, sequence: int = 1, deliveries: int = 1) -> list[bytes]:
+        return self.connection.posted(token_of(sequence, deliveries))
+
+
+@asynccontextmanager
+async def a_desk(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
+    """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
+    watcher, connection, replies = Watcher(), FakeConnection(), []
+    bench = Bench(watcher=watcher, connection=connection, replies=replies, evidence=FakeEvidence(), starts=FakeStarts())
+    bench.gate = Gate(lambda cause: bench.desk.begin_waiting() if cause is None else None)
+    async with asyncio.TaskGroup() as tasks:
+        bench.desk = Desk(
+            a_lane(handle, observer=watcher, **facts),
+            connection=connection,  # type: ignore[arg-type]
+            evidence=bench.evidence,  # type: ignore[arg-type]
+            starts=bench.starts,  # type: ignore[arg-type]
+            gate=bench.gate,
+            tasks=tasks,
+            answer=lambda _, reply: replies.append(reply.data),
+        )
+        yield bench
+        bench.desk.stop_taking()
+        await bench.desk.drain(0, 0)
+
+
+class Place:
+    """A stream `work`, a stream for effects and letters, and a bucket of starts, on a real server, under names of their own."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        name = f"{name}_{next(_PLACES)}"
+        self.connection = connection
+        self.jetstream = JetStream(connection)
+        self.work, self.effects, self.letters = f"{name}.work", f"{name}.effects", f"{name}.letters"
+        self.stream, self.out, self.bucket = f"{name}_WORK", f"{name}_OUT", f"{name}_STARTS"
+        self.durable = "worker"
+
+    def topology(self, *, with_out: bool = True, ack_wait: float = 0.4) -> Topology:
+        work = StreamSpec(name=self.stream, subjects=(self.work,))
+        out = StreamSpec(name=self.out, subjects=(self.effects, self.letters))
+        streams = (work, bucket(self.bucket, ttl=60), *((out,) if with_out else ()))
+        return Topology(streams, (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=ack_wait),))
+
+    async def create(self, *, with_out: bool = True) -> None:
+        assert await create(self.jetstream, self.topology(with_out=with_out)) == []
+
+    async def last_sequence(self, stream: str) -> int:
+        info = await self.jetstream.stream(stream)
+        return info["state"]["last_seq"] if info is not None else 0
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Connection]:
+    connection = await connect({"servers": [url]})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def a_place(url: str, name: str, *, with_out: bool = True) -> AsyncIterator[Place]:
+    async with connected(url) as connection:
+        place = Place(connection, name)
+        await place.create(with_out=with_out)
+        yield place
