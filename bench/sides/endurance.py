@@ -31,14 +31,12 @@ async def decide(ready: Ready, *, url: str, count: int) -> Measured:
 def _work(looks: list[Look]) -> dict[str, float]:
     # Two looks may be the same one when a slice is shorter than the time between looks (a smoke run).
     slices = [(b.cpu - a.cpu) / (b.done - a.done) * 1e6 for a, b in pairwise(looks) if b.done > a.done]
-    tenth = max(1, len(slices) // 10)
-    first, last = median(slices[:tenth]), median(slices[-tenth:])
+    tenths = [median(slices[len(slices) * n // 10 : len(slices) * (n + 1) // 10 or 1]) for n in range(10)]
     begin, end = looks[0], looks[-1]
     done = end.done - begin.done
     return {
-        "cpu_first_us": first,
-        "cpu_last_us": last,
-        "cpu_drift": last / first,
+        **{f"cpu_{10 * (n + 1)}_us": cost for n, cost in enumerate(tenths)},
+        "cpu_drift": tenths[-1] / tenths[0],
         "cpu_us": (end.cpu - begin.cpu) / done * 1e6,
         "rate": done / (end.wall - begin.wall),
     }

@@ -20,7 +20,7 @@ from router.outcome import Fault
 from router.policy import Policies, RateLimits, Sessions
 
 
-def decide_lane(settings: Settings, policies: Policies, metrics: Metrics, connection: Connection) -> Lane:
+def decide_lane(settings: Settings, policies: Policies, metrics: Metrics, connection: Connection, observer: LaneMetrics) -> Lane:
     """All the meaning that delivery is handed for decide requests."""
 
     def letter(message: Message, reason: str, fault: Fault) -> Effect | None:
@@ -34,7 +34,7 @@ def decide_lane(settings: Settings, policies: Policies, metrics: Metrics, connec
         letter=letter,
         apology=_apology,
         is_allowed=ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None,
-        observer=LaneMetrics(metrics, settings.decide.durable, settings),
+        observer=observer,
     )
 
 

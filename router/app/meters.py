@@ -64,9 +64,11 @@ class LaneMetrics:
         self._consumer = consumer
         self._letters = settings.dlq.enabled
         self._failures = Once(every_s=1.0)
+        self.newest_ns = 0  # stream time of what was settled last
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         metrics = self._metrics
+        self.newest_ns = message.stored_ns
         if is_final:
             metrics.acks[self._consumer,] += 1
             metrics.request_seconds.observe(time.time() - message.stored_ns / 1e9)

@@ -17,17 +17,17 @@ from msgspec import Struct
 from router.app.connect import connect_by
 from router.app.decide_lane import decide_answers, decide_lane
 from router.app.declared import declared
-from router.buckets.directory import Directory
+from router.app.meters import LaneMetrics
+from router.app.policies import PolicyDirectory
+from router.app.survey import Survey
 from router.config import Settings
-from router.delivery import topology
 from router.delivery.answers import Answers
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.listen import Listener
-from router.errors import BrokerRefused, Misconfigured
 from router.observability import Check, HttpServer, Metrics, events, logs
-from router.policy import Policy, Shelf, load_policy
+from router.policy import Shelf
 from router.supervision import Child, Intensity, Strategy, Supervisor, supervise
 
 log = logs.logger(__name__)
@@ -47,9 +47,11 @@ class RouterService:
         self.settings = settings
         self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
         self.shelf = Shelf()
-        self._policies = self._policy_source(policies_dir or settings.policies.dir)
-        self._topology = declared(settings)
-        self._drift: list[topology.Difference] = []
+        root = policies_dir or settings.policies.dir
+        self._policies = PolicyDirectory(root, self.shelf) if root is not None else None
+        self._observer = LaneMetrics(self.metrics, settings.decide.durable, settings)
+        self._survey: Survey | None = None
+        self._is_stopping = False
         self._http_port = 0
         self._connection: Connection | None = None
         self._consumer: Consumer | None = None
@@ -58,37 +60,49 @@ class RouterService:
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
-        self._load_policies()
+        if self._policies is not None:
+            self._policies.load()
+        if not self.shelf.all():
+            log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
         connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
         try:
             jetstream = JetStream(connection, self.settings.nats.js_domain)
-            await self._ensure(jetstream)
+            survey = self._surveying(jetstream)
+            await survey.ensure()
             announcing = asyncio.create_task(self._announce(on_ready))
             try:
-                await supervise(self._tree(jetstream))
+                await supervise(self._tree(survey))
             finally:
                 announcing.cancel()
         finally:
+            self._is_stopping = True
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.close()
             log.info(events.ROUTER_STOPPED)
 
     def tree(self) -> Supervisor:
         """The supervision tree, for who wants to look at it: nothing is started by it."""
-        return self._tree(JetStream(Connection()))
+        return self._tree(self._surveying(JetStream(Connection())))
 
     # -- the tree ------------------------------------------------------------------------------------------------
 
-    def _tree(self, jetstream: JetStream) -> Supervisor:
+    def _surveying(self, jetstream: JetStream) -> Survey:
+        mode = self.settings.topology
+        self._survey = Survey(jetstream, declared(self.settings), self.metrics, lambda _: self._observer.newest_ns, mode=mode)
+        return self._survey
+
+    def _tree(self, survey: Survey) -> Supervisor:
+        jetstream = survey.jetstream
         stop_s = self.settings.drain.hard_deadline_ms / 1000 + 2
         operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
-        decide = [Child("consumer", lambda: self._consume(jetstream), shutdown_s=stop_s)]
+        decide = [Child("consumer", lambda: self._consume(jetstream, survey), shutdown_s=stop_s)]
         if self._listens:
             decide.insert(0, Child("listener", lambda: self._listen(jetstream)))
         children: list[Child | Supervisor] = [Child("http", lambda: operators.run(self._bound))]
         if self._policies is not None:
             children.append(Child("policies", self._policies.run))
+        children.append(Child("survey", survey.run))
         children.append(Supervisor("decide", tuple(decide), Strategy.REST_FOR_ONE, Intensity(5, 30)))
         return Supervisor("router", tuple(children), Strategy.ONE_FOR_ONE, Intensity(5, 30))
 
@@ -99,14 +113,14 @@ class RouterService:
     async def _listen(self, jetstream: JetStream) -> None:
         await Listener(jetstream, self.settings.streams.decide.name, self.settings.decide.subject, self._answers_on(jetstream)).run()
 
-    async def _consume(self, jetstream: JetStream) -> None:
+    async def _consume(self, jetstream: JetStream, survey: Survey) -> None:
         config = self.settings.decide
         consumer = self._consumer = Consumer(
-            decide_lane(self.settings, self.shelf, self.metrics, jetstream.connection),
+            decide_lane(self.settings, self.shelf, self.metrics, jetstream.connection, self._observer),
             jetstream,
             starts_bucket=self.settings.buckets.starts.name,
             answer=self._answers_on(jetstream).answer,
-            restore=lambda: self._restore(jetstream, self.settings.streams.decide.name, config.durable),
+            restore=lambda: survey.restore(self.settings.streams.decide.name, config.durable),
             deadlines=Deadlines(self.settings.drain.soft_deadline_ms / 1000, self.settings.drain.hard_deadline_ms / 1000),
         )
         self._watch(consumer, config.durable)
@@ -118,61 +132,15 @@ class RouterService:
             self._answers = decide_answers(self.settings, jetstream.connection, self.metrics)
         return self._answers
 
-    # -- topology and policies -----------------------------------------------------------------------------------
-
-    async def _ensure(self, jetstream: JetStream) -> None:
-        mode = self.settings.topology
-        if mode == "off":
-            return
-        try:
-            if mode == "create":
-                self._drift = await topology.create(jetstream, self._topology)
-            else:
-                self._drift = await topology.compare(jetstream, self._topology)
-        except BrokerRefused as exc:
-            raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
-        for difference in self._drift:
-            log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend="router topology apply")
-
-    async def _restore(self, jetstream: JetStream, stream: str, durable: str) -> bool:
-        if await topology.is_there(jetstream, stream, durable):
-            if self._drift:  # somebody made again what was missing: is it as declared?
-                await self._ensure(jetstream)
-            return True
-        log.error(events.CONSUMER_GONE, stream=stream, consumer=durable, topology=self.settings.topology)
-        await self._ensure(jetstream)
-        return await topology.is_there(jetstream, stream, durable)
-
-    def _policy_source(self, root: Path | None) -> Directory[Policy] | None:
-        if root is None:
-            return None
-
-        def read(key: tuple[str, str], data: bytes) -> tuple[tuple[str, str], Policy]:
-            parsed = load_policy(data, *key)
-            for warning in parsed.warnings:
-                log.warning(events.POLICY_WARNING, tenant=key[0], policy=key[1], path=warning.path, warning=warning.message)
-            return key, parsed.policy
-
-        return Directory(root, read, on_change=self._policies_changed, on_error=_policy_broken)
-
-    def _load_policies(self) -> None:
-        if self._policies is not None:
-            self._policies.load()
-        if not self.shelf.all():
-            log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
-
-    def _policies_changed(self, policies: Mapping[tuple[str, str], Policy]) -> None:
-        self.shelf.replace(policies)
-        log.info(events.POLICY_LOADED, policies=len(policies))
-
     # -- state ---------------------------------------------------------------------------------------------------
 
     def readiness(self) -> Mapping[str, Check]:
         """The checks behind /readyz."""
         connected = self._connection is not None and self._connection.is_connected
+        drift = self._survey.drift if self._survey is not None else ()
         checks = {
             "broker": Check(connected, "connected" if connected else "not connected"),
-            "topology": Check(not self._drift, "; ".join(str(one) for one in self._drift) or "as declared"),
+            "topology": Check(not drift, "; ".join(str(one) for one in drift) or "as declared"),
         }
         if self._consumer is not None:
             health = self._consumer.health
@@ -198,13 +166,9 @@ class RouterService:
         metrics.lane_paused.watch(lambda: int(consumer.gate.cause is not None), durable)
 
     async def _lost(self) -> None:
-        log.warning(events.BROKER_LOST)
+        if not self._is_stopping:
+            log.warning(events.BROKER_LOST)
 
     async def _back(self) -> None:
         self.metrics.reconnects.value += 1
         log.info(events.BROKER_BACK)
-
-
-def _policy_broken(path: str, message: str) -> None:
-    log.error(events.POLICY_BROKEN, path=path, error=message, in_force="the last good version, if there was one")
-

@@ -89,9 +89,17 @@ class Consumer:
         return Health(self.puller is not None and self.puller.is_pulling and self._connection.is_connected, self._is_there, self.gate.cause)
 
     async def run(self) -> None:
-        """Until cancelled; then it drains and returns."""
+        """Until cancelled; then it drains. It may be run again."""
+        self.desk = self.puller = None
+        self.gate.reset()  # an earlier life may have ended while it was paused
         evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout)
         await evidence.open()
+        try:
+            await self._work(evidence)
+        finally:
+            await evidence.close()
+
+    async def _work(self, evidence: Evidence) -> None:
         starts = Starts(self._jetstream, evidence, self._starts_bucket)
         async with asyncio.TaskGroup() as tasks:
             desk = self.desk = Desk(
@@ -111,7 +119,6 @@ class Consumer:
             finally:
                 await self._drain(puller, desk)
                 ticking.cancel()
-        await evidence.close()
 
     def _make_puller(self, desk: Desk) -> Puller:
         lane = self.lane

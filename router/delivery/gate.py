@@ -33,6 +33,11 @@ class Gate:
             self._opened.set()
             self._changed(None)
 
+    def reset(self) -> None:
+        """Forget every cause: whoever closed it is gone."""
+        for by in list(self._causes):
+            self.open(by)
+
     async def wait(self) -> None:
         """Until it is open."""
         await self._opened.wait()

@@ -65,9 +65,7 @@ class Puller:
 
     async def open(self) -> None:
         self._sid = await self._connection.attend(f"{self._inbox}.*", self._heard)
-        self.state.heard_at = self._now()
         self.is_pulling = True
-        self.refill()
 
     def pause(self) -> None:
         """Ask for nothing more; what was asked for still arrives."""

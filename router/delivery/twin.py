@@ -22,6 +22,7 @@ from router.delivery.virtual import VirtualDurable
 from router.message import NO_HEADERS, Effect, Message
 from router.outcome import Dead, Outcome, Receipt, Retry
 
+
 class Step(Struct, frozen=True):
     """One thing that happened, and its value: a message's data, an effect's id, a reply, a stamp."""
 
@@ -44,11 +45,6 @@ class Twin:
         self._spent: dict[int, int] = {}  # sent away by us: starts spent; known to the process, so lost when it dies
         self._marks: dict[int, int] = {}
         self._stuck: Case | None = None
-
-    @property
-    def now(self) -> float:
-        """Virtual seconds since the twin was made."""
-        return self._durable.now
 
     @property
     def paused_for(self) -> str | None:
@@ -111,14 +107,15 @@ class Twin:
         """Effects stored, commit, reply, stamp; no further than to the first when nothing can be stored."""
         message, verdict = case.message, case.verdict
         if verdict.effects and not self._can_store(case):
-            return
+            return None
         receipts = [self._store(message, effect) for effect in verdict.effects]
         if verdict.commit is not None:
             try:
                 await verdict.commit(receipts)
             except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
                 outcome = outcome_of(exc)
-                return await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
+                await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
+                return
         if verdict.reply is not None:
             self._note("replied", message, verdict.reply.data)
         if verdict.stamp is not None:

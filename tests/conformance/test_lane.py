@@ -162,7 +162,7 @@ async def test_a_refused_effect_pauses_the_lane_and_nothing_is_acked_until_it_is
         await driver.finish()
         assert [at_work(driver, STAMPED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
         assert [len(times_of(driver, sequence)) for sequence in sequences] == [1, 1, 1]
-        assert (at_work(driver, REPLIED), len(await driver.stored_on(driver.effects))) == ([b"1", b"2", b"3"], 3)
+        assert (sorted(at_work(driver, REPLIED)), len(await driver.stored_on(driver.effects))) == ([b"1", b"2", b"3"], 3)
 
 
 async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run) -> None:

@@ -15,7 +15,19 @@ from tests.support.delivery import connected
 from tests.support.waiting import until
 
 GOOD = 20
-HEADS = [b"N", b"NA", b"NAT", b"NATS", b"NATS/", b"NATS/1", b"NATS/1.", b"NATS/1.0", b"\x00\x01\x02", b"NATS/1.0 \xff\xfe\r\n\r\n", b"\xff" * 40]
+HEADS = [
+    b"N",
+    b"NA",
+    b"NAT",
+    b"NATS",
+    b"NATS/",
+    b"NATS/1",
+    b"NATS/1.",
+    b"NATS/1.0",
+    b"\x00\x01\x02",
+    b"NATS/1.0 \xff\xfe\r\n\r\n",
+    b"\xff" * 40,
+]
 Heard = tuple[str, str, bytes, Headers | None]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.topology import create
-from router.message import Message
+from router.message import Effect, Message
 from router.outcome import Done, Handler, Outcome
 from tests.support.delivery import Place, Watcher, a_lane, a_place
 from tests.support.waiting import until
@@ -27,6 +27,7 @@ class Working:
         self.place = place
         self.begun: list[bytes] = []
         self.watcher = Watcher()
+        self.restores = True
         self._handle = handle or (lambda _: Done())
         lane = a_lane(
             self._begin,
@@ -48,7 +49,7 @@ class Working:
         )
 
     async def _restore(self) -> bool:
-        return await create(self.place.jetstream, self.place.topology()) == []
+        return not self.restores or await create(self.place.jetstream, self.place.topology()) == []
 
     def _begin(self, message: Message) -> object:
         self.begun.append(message.data)
@@ -118,6 +119,19 @@ async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscriptio
     async with at_work(Working(place)) as another:
         await until(another.is_acked)
         assert sorted(another.begun) == [b"64", b"65", b"66", b"67", b"68", b"69"]
+
+
+async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place: Place) -> None:
+    working = Working(place, lambda message: Done((Effect(place.effects, b"", message.data.decode()),)))
+    async with at_work(working):
+        await place.jetstream.ask(f"STREAM.DELETE.{place.out}")
+        working.restores = False
+        await working.publish(b"x")
+        await until(lambda: working.consumer.health.paused_for)
+    await place.create()
+    async with at_work(working):
+        assert working.consumer.health.is_ready
+        await until(working.is_acked)
 
 
 @pytest.mark.parametrize(

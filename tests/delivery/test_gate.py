@@ -36,6 +36,14 @@ def test_opening_what_was_never_closed_changes_nothing(gate: Gate, changes: list
     assert (gate.is_open, changes) == (False, ["full"])
 
 
+def test_a_reset_opens_it_whoever_had_closed_it(gate: Gate, changes: list[str | None]) -> None:
+    gate.close("evidence", "full")
+    gate.close("starts", "down")
+    gate.reset()
+    gate.reset()
+    assert (gate.is_open, changes) == (True, ["full", None])
+
+
 async def test_who_waits_goes_on_when_it_opens_and_not_before(gate: Gate) -> None:
     gate.close("evidence", "full")
     waiting = asyncio.create_task(gate.wait())

@@ -23,7 +23,13 @@ class Meeting:
         self.rendezvous.ask(Question(msg_id, tenant, data), inbox, at)
 
     def answer(
-        self, at: float, msg_id: str | None = "id", data: bytes = b"x", says: bytes = b"yes", may_wait: bool = True, tenant: str | None = "t"
+        self,
+        at: float,
+        msg_id: str | None = "id",
+        data: bytes = b"x",
+        says: bytes = b"yes",
+        may_wait: bool = True,
+        tenant: str | None = "t",
     ) -> None:
         self.rendezvous.answer(Question(msg_id, tenant, data), says, lambda: self.strays.append(says), may_wait=may_wait, now=at)
 

@@ -1,5 +1,7 @@
 """The parser of message frames: wherever a chunk is cut, the same messages are heard; whatever a header block holds, it does not raise."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,7 +54,7 @@ frames = st.tuples(st.integers(1, 2), tokens, replies, payloads, heads)
 async def test_wherever_a_chunk_is_cut_the_same_messages_are_heard(sent: list[Heard], cuts: list[int]) -> None:
     stream = b"PING\r\n".join(frame(*one) for one in sent) + b"PING\r\n"
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
-    listening = await heard(*(stream[start:end] for start, end in zip(places, places[1:], strict=False)))
+    listening = await heard(*(stream[start:end] for start, end in pairwise(places)))
     assert listening.heard == sent
     assert listening.pings == max(1, len(sent))
 

@@ -20,9 +20,7 @@ from tests.support.waiting import until
 
 STARTED, STORED, REPLIED, STAMPED = "started", "stored", "replied", "stamped"
 
-PACE = Pace(
-    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02
-)
+PACE = Pace(max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02)
 
 
 class Script(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What the stories share: requests, ears that keep every answer, and the broker's, the letters' and the operator's view of what happened."""
+"""What the stories share: requests, ears that keep every answer, and the broker's, the letters' and the operator's view of it."""
 
 import asyncio
 import json

@@ -1,0 +1,87 @@
+"""What is asked of the server: is everything there and as declared, and how far behind are we?
+
+    ensure    at the start: made, compared or trusted, as the setting `topology` says
+    restore   a lane lost its consumer: made again, or waited for
+    run       a child of the tree: now and then figures for the gauges, and a comparison for readiness
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.topology import Difference, Topology
+from router.errors import BrokerRefused, Misconfigured, RouterError
+from router.observability import Metrics, Once, events, logs
+
+log = logs.logger(__name__)
+
+EVERY_S = 5.0
+COMPARE_EVERY = 6  # surveys between two comparisons of the topology
+
+
+class Survey:
+    """Figures of the durables, and what has drifted. `newest`: stream time (ns) of the message a durable settled last."""
+
+    def __init__(self, jetstream: JetStream, declared: Topology, metrics: Metrics, newest: Callable[[str], int], *, mode: str) -> None:
+        self.jetstream = jetstream
+        self.drift: Sequence[Difference] = ()
+        self._declared = declared
+        self._metrics = metrics
+        self._newest = newest
+        self._mode = mode  # create | check | off
+        self._gone = Once(every_s=10.0)
+
+    async def ensure(self) -> None:
+        """Make or compare what is declared; Misconfigured when the server refuses it."""
+        if self._mode == "off":
+            return
+        look = topology.create if self._mode == "create" else topology.compare
+        try:
+            self._found(await look(self.jetstream, self._declared))
+        except BrokerRefused as exc:
+            raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
+
+    async def restore(self, stream: str, durable: str) -> bool:
+        """Whether the durable is there (again). What somebody made again is compared at once."""
+        if await topology.is_there(self.jetstream, stream, durable):
+            if self.drift:
+                await self.ensure()
+            return True
+        if self._gone.allows(durable):
+            log.error(events.CONSUMER_GONE, stream=stream, consumer=durable, topology=self._mode)
+        await self.ensure()
+        return await topology.is_there(self.jetstream, stream, durable)
+
+    def _found(self, drift: Sequence[Difference]) -> None:
+        """Remember what differs, and say so once."""
+        for difference in drift:
+            if difference not in self.drift:
+                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend="router topology apply")
+        self.drift = tuple(drift)
+
+    async def run(self) -> None:
+        count = 0
+        while True:
+            try:
+                for consumer in self._declared.consumers:
+                    await self._measure(consumer.stream, consumer.durable)
+                if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
+                    self._found(await topology.compare(self.jetstream, self._declared))
+            except RouterError:
+                pass  # the broker is away: its own check says so
+            count += 1
+            await asyncio.sleep(EVERY_S)
+
+    async def _measure(self, stream: str, durable: str) -> None:
+        info = await self.jetstream.consumer(stream, durable)
+        if info is None:
+            return
+        pending = info["num_pending"]
+        newest = self._newest(durable)
+        self._metrics.pending.set(pending, durable)
+        self._metrics.redelivered.set(info["num_redelivered"], durable)
+        self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, durable)

@@ -1,0 +1,14 @@
+"""The drawing of the house is the house."""
+
+from pathlib import Path
+
+from router.app import RouterService
+from router.config import Settings
+from router.supervision import draw
+
+ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
+
+
+def test_the_tree_in_the_architecture_is_the_tree_that_runs(tmp_path: Path) -> None:
+    drawing = draw(RouterService(Settings(), policies_dir=tmp_path).tree())
+    assert drawing in ARCHITECTURE.read_text()
