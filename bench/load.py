@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -28,8 +30,8 @@ async def answered(load: Load, side: str, function: str, *, url: str, asked_on: 
     """Start a side, ask it: what both measured, latencies as the asker saw them. Broken: a wrong answer, or none."""
     async with a_child(f"bench.sides.{side}", function, url=url, first=load.warm, last=load.all, **told) as server:
         await server.ready()
-        asked = await figures_of("bench.sides.asker", "ask", url=url, subject=asked_on, **asdict(load))
-        served = await server.figures()
+        asking = figures_of("bench.sides.asker", "ask", url=url, subject=asked_on, **asdict(load))
+        asked, served = await asyncio.gather(asking, server.figures())
     if asked["wrong"]:
         raise Broken(f"{asked['wrong']:.0f} of {load.count} answers of {side} were wrong")
     return {**served, **asked}

@@ -23,16 +23,13 @@ async def decide(ready: Ready, *, url: str, first: int, last: int) -> Measured:
 
 @contextlib.asynccontextmanager
 async def a_router(url: str, on_ready: Callable[[Address], None]) -> AsyncIterator[RouterService]:
-    """A running router; drained afterwards, so that the broker has every acknowledgement."""
+    """A running router; drained afterwards, so that the broker has every acknowledgement. If it ends by itself, so do we."""
     configure("warning")
     service = RouterService(settings(url), policies_dir=POLICIES)
-    serving = asyncio.create_task(service.run(on_ready))
-    try:
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(service.run(on_ready))
         yield service
-    finally:
         serving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
 
 
 def settled(service: RouterService) -> Callable[[], int]:

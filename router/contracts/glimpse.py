@@ -10,9 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from router import ids
+from router.contracts import ack, result
 from router.contracts import headers as contract
 from router.contracts.flow import read_body
 from router.contracts.malformed import Malformed
+from router.contracts.worker import Kind
+from router.contracts.worker import read_body as read_worker_body
 from router.message import Message
 
 _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
@@ -24,12 +27,18 @@ _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("assignment_id", ids.is_opaque),
     ("run_id", ids.is_opaque),
 )
+# Bytes do not tell which protobuf they are; the subject does. `caf.exec.dlq.v1` holds results that workers gave up.
+_KINDS: dict[str, Kind] = {result.SUBJECT: result.RESULT, "caf.exec.dlq.v1": result.RESULT, ack.SUBJECT: ack.ACK}
 
 
-def glimpse(message: Message) -> dict[str, str]:
-    """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id."""
+def glimpse(message: Message, kind: Kind | None = None) -> dict[str, str]:
+    """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id.
+
+    `kind` is what a lane takes; without it the subject's standard name says, and any other subject carries decide requests.
+    """
+    kind = kind or _KINDS.get(message.subject)
     try:
-        body = read_body(message.data, message.headers)
+        body = read_body(message.data, message.headers) if kind is None else read_worker_body(message.data, kind)
     except Malformed:
         body = {}
     return ids_in(message.headers, body)

@@ -1,7 +1,20 @@
-"""Decide requests: five forms read as one, replayed or decided by policy, answered. Meaning only; delivery does the rest."""
+"""Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Meaning only; delivery does the rest."""
 
 from router.decide.handler import DecideHandler, DecideMeter, DecideRules
+from router.decide.push import AssignmentBook, Push, PushRules
 from router.decide.read import Limits, Reading, read
 from router.decide.replays import Recall, Replays
 
-__all__ = ["DecideHandler", "DecideMeter", "DecideRules", "Limits", "Reading", "Recall", "Replays", "read"]
+__all__ = [
+    "AssignmentBook",
+    "DecideHandler",
+    "DecideMeter",
+    "DecideRules",
+    "Limits",
+    "Push",
+    "PushRules",
+    "Reading",
+    "Recall",
+    "Replays",
+    "read",
+]

@@ -3,18 +3,19 @@
     not readable, wrong tenant       -> Dead: an error reply, and a dead letter
     a routing answer that says no    -> Done: it was answered
     a decision                       -> Done, and remembered for whoever asks the same again
+    a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
 
 A policy without extensions stays on this synchronous path: no task, future, lock, log line or metadata object.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from router.clock import Clock, steady, wall
-from router.contracts.answer import failure, success, success_protobuf
 from router.contracts.decision import (
     DEADLINE_EXCEEDED,
     INVALID_REQUEST,
@@ -27,18 +28,17 @@ from router.contracts.decision import (
 from router.contracts.headers import Violation
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
-from router.decide.read import Limits, Reading, read
+from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
+from router.decide.read import Limits, read
 from router.decide.replays import Recall, Replays
-from router.message import Message, Reply
-from router.outcome import Dead, Done, Fault, Outcome
+from router.decide.replies import refused, reply_to
+from router.errors import Transient
+from router.message import Message
+from router.outcome import Done, Fault, Outcome, Receipt, Retry
 from router.policy import Policies, Policy, RateLimits, Sessions, Sticky, evaluate, session_of
 
-CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
 TOO_OLD = Refusal(DEADLINE_EXCEEDED, "The request waited longer than decide.max_age_ms")
 FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
-NO_PUSH = Refusal(
-    INVALID_REQUEST, "push_assignment is not served by this router", {"field": "push_assignment", "reason": "assignment_disabled"}
-)
 
 
 class DecideMeter(Protocol):
@@ -73,6 +73,7 @@ class DecideHandler:
         replays: Replays | None = None,
         sessions: Sessions | None = None,
         rates: RateLimits | None = None,
+        push: Push | None = None,
         now: Clock = steady,
         today: Clock = wall,
     ) -> None:
@@ -82,42 +83,70 @@ class DecideHandler:
         self._replays = replays if replays is not None else Replays(clock=now)
         self._sessions = sessions if sessions is not None else Sessions(clock=now)
         self._rates = rates if rates is not None else RateLimits()
+        self._push = push
         self._now = now
         self._today = today
 
-    def __call__(self, message: Message) -> Outcome:
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
         reading = read(message, self._rules.limits)
         if reading.violations:
             self._meter.violated(message, reading.violations)
         request = reading.asked
         if isinstance(request, Fault):
-            return _dead(request, reading, INVALID_REQUEST)
+            return refused(request, reading, INVALID_REQUEST)
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
-            return _dead(
-                Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT), reading, UNAUTHORIZED
-            )
-        answer = self._answer_to(request, message, started)
-        self._meter.decided(request, answer, self._now() - started)
-        return Done(reply=_reply(request, answer))
-
-    def _answer_to(self, request: RouteRequest, message: Message, now: float) -> Decision | Refusal:
+            return refused(FOREIGN_TENANT, reading, UNAUTHORIZED)
         known = self._replays.recall(request, message.data)
-        if known is Recall.CONFLICT:
+        if known is not Recall.NEW:
+            return self._answered(request, self._again(known), started)
+        if request.push_assignment:
+            return self._assigned(request, message, started)
+        answer = self._decide(request, message, started)
+        if isinstance(answer, Decision):
+            self._replays.remember(request, message.data, answer)
+        return self._answered(request, answer, started)
+
+    def _answered(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
+        self._meter.decided(request, answer, self._now() - started)
+        return Done(reply=reply_to(request, answer))
+
+    def _again(self, known: Decision | Recall) -> Decision | Refusal:
+        if isinstance(known, Recall):
             return CONFLICT
-        if isinstance(known, Decision):
+        self._meter.replayed()
+        return known
+
+    def _assigned(self, request: RouteRequest, message: Message, started: float) -> Outcome | Awaitable[Outcome]:
+        if self._push is None:
+            return self._answered(request, SWITCHED_OFF, started)
+        refusal = self._push.refusal(request)
+        if refusal is not None:
+            return self._answered(request, refusal, started)
+        return self._pushed(self._push, request, message, started)
+
+    async def _pushed(self, push: Push, request: RouteRequest, message: Message, started: float) -> Outcome:
+        """The stored assignment is the decision: it is created first, then published as the evidence of this message."""
+        try:
+            pushed = await push(request, message, lambda: self._decide(request, message, started))
+        except Transient as exc:
+            # Nothing can be stored: not the message's fault, and nobody is told of a decision that may not stand.
+            return Retry(Fault(exc.code, "The assignment cannot be stored now"), spends=False)
+        if not isinstance(pushed, Pushed):
+            return self._answered(request, pushed, started)
+        if pushed.is_again:
             self._meter.replayed()
-            return known
+
+        async def remember(_: Sequence[Receipt]) -> None:
+            # Not before its assignment is stored: whoever asks again is answered from here, without an effect.
+            self._replays.remember(request, message.data, pushed.decision)
+
+        self._meter.decided(request, pushed.decision, self._now() - started)
+        return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
+
+    def _decide(self, request: RouteRequest, message: Message, now: float) -> Decision | Refusal:
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
-        if request.push_assignment:
-            return NO_PUSH
-        decision = self._decide(request, now)
-        if isinstance(decision, Decision):
-            self._replays.remember(request, message.data, decision)
-        return decision
-
-    def _decide(self, request: RouteRequest, now: float) -> Decision | Refusal:
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
@@ -138,24 +167,3 @@ class DecideHandler:
             self._meter.session("miss" if remembered is None else "moved")
             self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, sticky.ttl_s)
         return decision
-
-
-def _reply(request: RouteRequest, answer: Decision | Refusal) -> Reply:
-    if isinstance(answer, Decision):
-        data = success_protobuf(answer) if request.wants_protobuf else success(answer, request.answer_id, request.trace_id)
-    else:
-        data = failure(answer.code, answer.message, answer.details, request.answer_id, request.trace_id)
-    if request.trace_id is None:
-        return Reply(data, {"tenant_id": request.tenant_id, "version": "1"})
-    return Reply(data, {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"})
-
-
-def _dead(fault: Fault, reading: Reading, code: str) -> Dead:
-    """An error reply and a letter: these bytes can never be decided here (CONTRACTS §5)."""
-    details = {"field": fault.field} if fault.field is not None else None
-    headers = {"version": "1"}
-    if reading.trace_id is not None:
-        headers["trace_id"] = reading.trace_id
-    if reading.tenant_id is not None:
-        headers["tenant_id"] = reading.tenant_id
-    return Dead(fault, reply=Reply(failure(code, fault.message, details, reading.answer_id, reading.trace_id), headers))

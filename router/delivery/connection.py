@@ -39,6 +39,11 @@ class Connection(Client):
         self._flushed: asyncio.Future[None] | None = None
         self.on_fault: Callable[[BaseException], None] = lambda _: None
 
+    @property
+    def lives(self) -> int:
+        """How often it came back. A server that restarts in milliseconds is missed by who only looks at `is_connected`."""
+        return self.stats["reconnects"]
+
     async def attend(self, subject: str, hear: Hear, queue: str = "") -> int:
         """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id."""
         subscription = await self.subscribe(subject, queue=queue, cb=_unheard)

@@ -77,7 +77,7 @@ class Consumer:
         self._deadlines = deadlines
         self._is_there = False
         self._is_troubled = False
-        self._was_connected = True
+        self._life = self._connection.lives  # the connection's, when the open pull requests were made
         self._checked_at = 0.0
         self.gate = Gate(self._gate_changed)
         self.desk: Desk | None = None
@@ -143,7 +143,6 @@ class Consumer:
         while True:
             if self._connection.is_connected:
                 await self._look(puller)
-            self._was_connected = self._connection.is_connected
             await asyncio.sleep(TICK_S)
 
     async def _look(self, puller: Puller) -> None:
@@ -152,13 +151,14 @@ class Consumer:
         if silence > 4.5 * self.lane.pace.heartbeat:
             puller.state.heard_at = now
             await self._connection.force_reconnect()
-        elif not self._was_connected or not self._is_there or self._is_troubled or silence > 2.5 * self.lane.pace.heartbeat:
+        elif self._life != self._connection.lives or not self._is_there or self._is_troubled or silence > 2.5 * self.lane.pace.heartbeat:
             await self._ask_anew(puller, now)
         else:
             puller.refill()
 
     async def _ask_anew(self, puller: Puller, now: float) -> None:
-        if self._was_connected and now - self._checked_at < 2 * TICK_S:
+        life = self._connection.lives
+        if life == self._life and now - self._checked_at < 2 * TICK_S:
             return  # not more often: the server has enough to do
         self._checked_at = now
         try:
@@ -168,6 +168,7 @@ class Consumer:
             return
         if self._is_there:
             self._is_troubled = False
+            self._life = life
             puller.reset()
 
     def _in_trouble(self) -> None:

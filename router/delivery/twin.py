@@ -69,11 +69,10 @@ class Twin:
 
     async def _deliver(self, message: Message) -> None:
         starts = self._write_down(message)
+        message = replace(message, starts=min(starts, self.lane.pace.max_attempts))
         if starts > self.lane.pace.max_attempts:
-            killed = replace(message, starts=starts - 1)
-            await self._settle(Case(killed, Dead(KILLED), give_up(self.lane, killed, KILLED)))
+            await self._settle(Case(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
             return
-        message = replace(message, starts=starts)
         self._note("started", message, message.data)
         if self._dies_on(message):
             self._spent.clear()
@@ -107,7 +106,7 @@ class Twin:
         """Effects stored, commit, reply, stamp; no further than to the first when nothing can be stored."""
         message, verdict = case.message, case.verdict
         if verdict.effects and not self._can_store(case):
-            return None
+            return
         receipts = [self._store(message, effect) for effect in verdict.effects]
         if verdict.commit is not None:
             try:

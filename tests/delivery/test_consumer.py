@@ -59,10 +59,6 @@ class Working:
         for one in data:
             await self.place.connection.request(self.place.work, one)
 
-    async def is_acked(self) -> bool:
-        info = await self.place.jetstream.consumer(self.place.stream, self.place.durable)
-        return info is not None and info["num_pending"] == info["num_ack_pending"] == 0
-
 
 @asynccontextmanager
 async def at_work(working: Working) -> AsyncIterator[Working]:
@@ -80,7 +76,7 @@ async def test_a_lane_is_ready_when_it_pulls_from_what_is_there(place: Place) ->
     async with at_work(Working(place)) as working:
         assert working.consumer.health == Health(True, True, None)
         await working.publish(*[b"x"] * 100)
-        await until(working.is_acked)
+        await until(place.is_settled)
         assert len(working.begun) == 100
 
 
@@ -94,7 +90,7 @@ async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_f
 async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(place: Place) -> None:
     async with at_work(Working(place)) as working:
         await working.publish(b"before")
-        await until(working.is_acked)
+        await until(place.is_settled)
         await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
         await until(lambda: place.jetstream.stream(place.stream))
         await working.publish(b"after")
@@ -117,7 +113,7 @@ async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscriptio
     assert working.consumer.was_clean
     assert set(place.connection._subs) == before
     async with at_work(Working(place)) as another:
-        await until(another.is_acked)
+        await until(place.is_settled)
         assert sorted(another.begun) == [b"64", b"65", b"66", b"67", b"68", b"69"]
 
 
@@ -131,7 +127,7 @@ async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place:
     await place.create()
     async with at_work(working):
         assert working.consumer.health.is_ready
-        await until(working.is_acked)
+        await until(place.is_settled)
 
 
 @pytest.mark.parametrize(

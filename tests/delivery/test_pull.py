@@ -46,9 +46,18 @@ class Pulling:
 
 @pytest.fixture
 async def pulling() -> Pulling:
+    """A puller that has asked for its first message."""
     pulling = Pulling()
     await pulling.puller.open()
+    pulling.puller.refill()
     return pulling
+
+
+async def test_it_asks_for_nothing_before_it_is_told_to() -> None:
+    pulling = Pulling()
+    pulling.puller.refill()
+    await pulling.puller.open()
+    assert (pulling.batches, pulling.puller.is_pulling) == ([], True)
 
 
 async def test_it_asks_for_one_with_an_end_and_a_heartbeat(pulling: Pulling) -> None:

@@ -26,6 +26,7 @@ class Meeting:
         self,
         at: float,
         msg_id: str | None = "id",
+        *,
         data: bytes = b"x",
         says: bytes = b"yes",
         may_wait: bool = True,
@@ -201,6 +202,13 @@ def test_a_key_answered_in_the_last_two_seconds_has_no_stray(meeting: Meeting, m
     meeting.answer(1.2, None, may_wait=may_wait)
     meeting.tick(1.5, 3.0)
     assert (sorted(meeting.told), meeting.strays) == ([("a", b"yes"), ("b", b"yes")], [])
+
+
+def test_a_key_whose_answer_had_to_wait_is_as_silent(meeting: Meeting) -> None:
+    meeting.answer(1.0, None)
+    meeting.ask("a", 1.1, None)
+    meeting.answer(1.2, None, may_wait=False)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
 
 
 def test_after_two_seconds_an_answer_is_nobodys_again(meeting: Meeting) -> None:

@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from router.delivery import topology
+from router.delivery.api import CONSUMER_EXISTS
 from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, is_there
 from router.errors import BrokerRefused
 from tests.support.delivery import Place, connected
@@ -25,12 +27,12 @@ def with_consumer(place: Place, **facts: Any) -> Topology:
 
 
 async def test_what_is_missing_is_named_and_made(place: Place) -> None:
-    topology = place.topology()
-    assert [(one.kind, one.state) for one in await compare(place.jetstream, topology)] == [("stream", "missing")] * 3 + [
+    declared = place.topology()
+    assert [(one.kind, one.state) for one in await compare(place.jetstream, declared)] == [("stream", "missing")] * 3 + [
         ("consumer", "missing")
     ]
-    assert await create(place.jetstream, topology) == []
-    assert await compare(place.jetstream, topology) == []
+    assert await create(place.jetstream, declared) == []
+    assert await compare(place.jetstream, declared) == []
     assert await is_there(place.jetstream, place.stream, place.durable)
 
 
@@ -74,6 +76,14 @@ async def test_a_drifted_consumer_is_named_and_never_overwritten_in_silence(plac
     info = await place.jetstream.consumer(place.stream, place.durable)
     assert info is not None
     assert info["config"]["ack_wait"] == 30_000_000_000
+
+
+async def test_a_consumer_that_somebody_else_makes_in_between_is_not_overwritten_either(place: Place) -> None:
+    await create(place.jetstream, with_consumer(place, ack_wait=30.0))
+    seen_missing = Difference("consumer", f"{place.stream}/{place.durable}", "missing")
+    with pytest.raises(BrokerRefused) as refused:
+        await topology._make(place.jetstream, with_consumer(place, ack_wait=5.0), seen_missing, "CREATE")
+    assert refused.value.err_code == CONSUMER_EXISTS
 
 
 async def test_apply_brings_back_what_has_drifted_and_says_what_it_did(place: Place) -> None:

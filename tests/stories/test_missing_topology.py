@@ -12,13 +12,15 @@ from tests.support.stories import Inboxes, a_request, ask, is_ready, make_topolo
 from tests.support.waiting import until
 
 REQUESTS = 50
+# A pull request that meets the deletion halfway is lost without a word: only missed heartbeats tell.
+HEARTBEAT_MS = 500
 DELETED = ["consumer", "stream"]
 
 
 @pytest.mark.parametrize("what", DELETED)
 async def test_in_create_mode_it_comes_back_by_itself(nc: Client, nats_url: str, prefix: str, what: str) -> None:
     """Story 12, `topology = create`: made again within seconds, and every request after that is answered."""
-    settings = settings_for(nats_url, prefix)
+    settings = settings_for(nats_url, prefix, decide__heartbeat_ms=HEARTBEAT_MS)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("before")))["ok"] is True
         await _delete(nc, settings, what)
@@ -29,7 +31,7 @@ async def test_in_create_mode_it_comes_back_by_itself(nc: Client, nats_url: str,
 @pytest.mark.parametrize("what", DELETED)
 async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, prefix: str, what: str) -> None:
     """Story 12, `topology = check`: 503 with the cause, nothing is made; once somebody makes it, it goes on."""
-    settings = settings_for(nats_url, prefix, topology="check")
+    settings = settings_for(nats_url, prefix, topology="check", decide__heartbeat_ms=HEARTBEAT_MS)
     await make_topology(settings)
     async with a_router(settings) as router:
         await _delete(nc, settings, what)
@@ -45,7 +47,7 @@ async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, pre
 @pytest.mark.parametrize("what", DELETED)
 async def test_a_quick_exchange_is_noticed(nc: Client, nats_url: str, prefix: str, what: str, mode: str) -> None:
     """Story 12: deleted and made again by somebody before the router looks; its old pull request will never be served."""
-    settings = settings_for(nats_url, prefix, topology=mode)
+    settings = settings_for(nats_url, prefix, topology=mode, decide__heartbeat_ms=HEARTBEAT_MS)
     await make_topology(settings)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("before")))["ok"] is True

@@ -202,11 +202,7 @@ class ServerDriver:
         return int(orjson.loads(receipt.data)["seq"])
 
     async def finish(self) -> None:
-        await until(self._is_finished, what="every message settled")
-
-    async def _is_finished(self) -> bool:
-        info = await self._place.jetstream.consumer(self._place.stream, self._place.durable)
-        return info is not None and info["num_pending"] == info["num_ack_pending"] == 0
+        await until(self._place.is_settled, what="every message settled")
 
     async def until_paused(self) -> None:
         await until(lambda: self._consumer is not None and self._consumer.health.paused_for, what="the lane paused")

@@ -226,6 +226,13 @@ class Place:
     async def create(self, *, with_out: bool = True) -> None:
         assert await create(self.jetstream, self.topology(with_out=with_out)) == []
 
+    async def is_settled(self) -> bool:
+        """Whether everything that was stored is delivered and stamped for good."""
+        info = await self.jetstream.consumer(self.stream, self.durable)
+        if info is None or info["num_ack_pending"]:
+            return False
+        return info["delivered"]["stream_seq"] >= await self.last_sequence(self.stream)  # num_pending may lag behind a publish
+
     async def last_sequence(self, stream: str) -> int:
         info = await self.jetstream.stream(stream)
         return info["state"]["last_seq"] if info is not None else 0

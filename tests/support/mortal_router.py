@@ -8,6 +8,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 
 from router.app import RouterService, decide_lane
@@ -41,7 +42,7 @@ class MortalRouter(RouterProcess):
 def deadly(settings: Settings, policies: Policies, metrics: Metrics) -> Handler:
     handle = real_handler(settings, policies, metrics)
 
-    def handle_or_die(message: Message) -> Outcome:
+    def handle_or_die(message: Message) -> Outcome | Awaitable[Outcome]:
         if b'"%b"' % FATAL.encode() in message.data:
             os._exit(KILLED)
         return handle(message)

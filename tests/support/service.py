@@ -78,7 +78,7 @@ async def a_router(settings: Settings, policies: Path = POLICIES) -> AsyncIterat
 class RouterProcess:
     """`router serve` as a child process. Settings are given as environment variables: `ROUTER_DECIDE__ACK_WAIT_MS`."""
 
-    command = ("-m", "router", "serve")
+    command: tuple[str, ...] = ("-m", "router", "serve")
 
     def __init__(self, settings: Mapping[str, object], policies: Path = POLICIES) -> None:
         self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}

@@ -34,7 +34,8 @@ def a_request(name: object, **fields: Any) -> bytes:
 async def ask(nc: Client, settings: Settings, body: bytes, headers: Mapping[str, str] | None = None, *, timeout_s: float = 5.0) -> Json:
     """A plain NATS request: its first answer, whatever that is."""
     answer = await nc.request(settings.decide.subject, body, timeout=timeout_s, headers=dict(headers) if headers else None)
-    return json.loads(answer.data)
+    decoded: Json = json.loads(answer.data)
+    return decoded
 
 
 class Ears:
@@ -120,7 +121,7 @@ async def stored(nc: Client, settings: Settings) -> int:
 async def is_settled(nc: Client, settings: Settings) -> bool:
     """Whether nothing is left to do for the decide consumer."""
     info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
-    return info.num_pending == 0 and info.num_ack_pending == 0
+    return (info.num_pending, info.num_ack_pending) == (0, 0)
 
 
 async def marks(nc: Client, settings: Settings) -> list[str]:

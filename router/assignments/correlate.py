@@ -1,0 +1,52 @@
+"""What a worker says, held against the assignment that it names (CONTRACTS §6): contradicted is forged, unknown is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from router.assignments.known import KnownAssignments, Standing
+from router.contracts.assignment import Assignment
+from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT, TENANT_FORBIDDEN
+from router.errors import Transient
+from router.outcome import Fault, Outcome, Retry
+
+OTHER_TENANT = Fault(TENANT_FORBIDDEN, "The assignment is another tenant's", "tenant_id", STAGE_TENANT)
+OTHER_REQUEST = Fault(CORRELATION_FIELDS_INVALID, "The assignment is another request's", "request_id", STAGE_CORRELATION)
+OTHER_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment has another id", "assignment_id", STAGE_CORRELATION)
+
+
+def contradiction(known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None) -> Fault | None:
+    """Why this cannot have been said of the known assignment; what one side leaves out is not compared."""
+    if tenant_id is not None and tenant_id != known.tenant_id:
+        return OTHER_TENANT
+    if assignment_id is not None and assignment_id != known.assignment_id:
+        return OTHER_ASSIGNMENT
+    if request_id is not None and request_id != known.request_id:
+        return OTHER_REQUEST
+    return None
+
+
+def correlated(
+    assignments: KnownAssignments, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome], *, is_complete: bool = True
+) -> Outcome | Awaitable[Outcome]:
+    """What `conclude` says of the assignment of this id, or of none: at once where it is at hand, else an awaitable.
+
+    `is_complete` False: the message needs its assignment, so ABSENT, which may lag behind, is asked about again.
+    """
+    if assignment_id is None:
+        return conclude(None)
+    standing = assignments.recall(assignment_id)
+    if isinstance(standing, Assignment):
+        return conclude(standing)
+    if standing is Standing.ABSENT and is_complete:
+        return conclude(None)
+    return _looked_up(assignments, assignment_id, conclude)
+
+
+async def _looked_up(assignments: KnownAssignments, assignment_id: str, conclude: Callable[[Assignment | None], Outcome]) -> Outcome:
+    try:
+        known = await assignments.lookup(assignment_id)
+    except Transient as exc:
+        # The bucket is away: that is not the message's fault, and its attempts are its own.
+        return Retry(Fault(exc.code, "The known assignments cannot be asked"), spends=False)
+    return conclude(known)

@@ -1,0 +1,74 @@
+"""Whether a worker takes an assignment: ExecAssignmentAck (S3 "caf.exec.assign.v1.ack", S4 "ExecAssignmentAck Contract").
+
+Required: `assignment_id`, and `status` in accepted, rejected, error (CONTRACTS §2 "Acks").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from router.contracts import given
+from router.contracts.given import Object
+from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed
+from router.contracts.pb.beamline.worker.v1 import ack_pb2
+from router.contracts.worker import DEFAULT_LIMITS, Kind, Limits, Reading, read
+from router.message import Message
+
+SUBJECT = "caf.exec.assign.v1.ack"
+ACCEPTED = "accepted"
+REJECTED = "rejected"
+ERROR = "error"
+STATUSES = frozenset({ACCEPTED, REJECTED, ERROR})
+
+
+class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
+    """A valid acknowledgement, whatever form it came in."""
+
+    assignment_id: str
+    status: str  # one of STATUSES
+    acknowledged_at: int  # milliseconds since the epoch; the message's stream time where none was given
+    message: str | None = None
+    request_id: str | None = None
+    tenant_id: str | None = None
+    trace_id: str | None = None
+    msg_id: str | None = None
+
+
+def read_ack(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading[ExecAssignmentAck]:
+    """One stored message as an acknowledgement, or as the Fault that its letter will tell."""
+    return read(message, ACK, _ack, limits)
+
+
+def _ack(message: Message, body: Object) -> ExecAssignmentAck:
+    headers = message.headers
+    assignment_id = given.opaque(body, "assignment_id")
+    if assignment_id is None:
+        raise Malformed(CORRELATION_FIELDS_INVALID, "Missing required field: assignment_id", STAGE_CORRELATION, "assignment_id")
+    return ExecAssignmentAck(
+        assignment_id=assignment_id,
+        status=given.one_of(body, "status", STATUSES),
+        acknowledged_at=given.whole(body, "acknowledged_at") or message.stored_ms,  # 0 is how protobuf says absent
+        message=given.text(body, "message"),
+        request_id=given.opaque(body, "request_id"),
+        tenant_id=given.tenant(headers, body),
+        trace_id=given.trace(headers, body),
+        msg_id=given.message_id(headers, body),
+    )
+
+
+def _from_protobuf(data: bytes) -> dict[str, Any]:
+    sent = ack_pb2.ExecAssignmentAck.FromString(data)
+    return {
+        "assignment_id": sent.assignment_id,
+        "status": sent.status,
+        "message": sent.message,
+        "request_id": sent.request_id,
+        "trace_id": sent.trace_id,
+        "tenant_id": sent.tenant_id,
+        "acknowledged_at": sent.acknowledged_at,
+    }
+
+
+ACK = Kind("exec_assignment_ack", ("assignment_id",), _from_protobuf)

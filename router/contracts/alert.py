@@ -1,0 +1,48 @@
+"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (S3 "Alerts", CONTRACTS §6).
+
+Who raises one names its `cause`; how often one cause may be heard is for whoever publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.request import NOTHING
+
+CRITICAL = "critical"
+WARNING = "warning"
+INFO = "info"
+SUBJECT = "beamline.alert.v1.{severity}"
+
+
+class Alert(Struct, frozen=True, kw_only=True):
+    """`cause` is a stable word by which repetitions are held back; it is not on the wire unless `metadata` holds it too."""
+
+    severity: str  # critical | warning | info
+    component: str
+    cause: str
+    message: str
+    metadata: Mapping[str, object] = NOTHING  # ids and figures; never a payload or a secret
+
+
+def alert_subject(alert: Alert) -> str:
+    return SUBJECT.replace("{severity}", alert.severity)
+
+
+def alert_bytes(alert: Alert, alert_id: str, at_ms: int) -> bytes:
+    """The alert as it is published; `alert_id` is a UUID, `at_ms` when it was raised, milliseconds since the epoch."""
+    raised = datetime.fromtimestamp(at_ms // 1000, UTC).replace(microsecond=at_ms % 1000 * 1000)
+    return orjson.dumps(
+        {
+            "alert_id": alert_id,
+            "severity": alert.severity,
+            "component": alert.component,
+            "message": alert.message,
+            "timestamp": raised.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "metadata": dict(alert.metadata),
+        }
+    )

@@ -1,0 +1,138 @@
+"""Work for a worker: ExecAssignment (S3 "caf.exec.assign.v1", CONTRACTS §6), written, and read back.
+
+    {version, assignment_id, request_id, tenant_id, trace_id?, run_id? flow_id? step_id?, executor{provider_id, channel},
+     job{type, payload, payload_ref?}, options{priority, deadline_ms, retry}, correlation{trace_id?}, decision{…}, metadata}
+
+How it stands in the bucket of known assignments is `assignment_record`'s to say.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.contracts.answer import decision_fields
+from router.contracts.codec import BASE64, text_of
+from router.contracts.decision import Decision
+from router.contracts.request import RouteRequest
+from router.errors import Poison
+
+SUBJECT = "caf.exec.assign.v1"
+RETRY = {"max_attempts": 2, "backoff_ms": 200}
+_WORKFLOW = ("run_id", "flow_id", "step_id")
+
+
+class Assignment(Struct, frozen=True, kw_only=True):
+    """A known assignment: what its acknowledgements and results are compared with and filled from."""
+
+    assignment_id: str
+    request_id: str
+    tenant_id: str
+    provider_id: str
+    job_type: str
+    deadline_ms: int
+    decision: Decision
+    trace_id: str | None = None
+
+
+def assignment_id_of(tenant_id: str, request_key: str) -> str:
+    """A valid UUID derived from the request identity (CONTRACTS §2): the same request has the same one on every instance."""
+    return ids.derived_uuid("assignment", tenant_id, request_key)
+
+
+def deadline_ms(expected_latency_ms: float) -> int:
+    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (CONTRACTS §6)."""
+    return math.floor(min(60_000.0, max(5_000.0, 5 * expected_latency_ms)) + 0.5)
+
+
+def assignment_bytes(assignment_id: str, request: RouteRequest, decision: Decision) -> bytes:
+    """The assignment of one decision; what is absent is left out, but for `job.payload`."""
+    trace = {"trace_id": request.trace_id} if request.trace_id is not None else {}
+    workflow = {name: value for name in _WORKFLOW if (value := getattr(request, name)) is not None}
+    return orjson.dumps(
+        {
+            "version": "1",
+            "assignment_id": assignment_id,
+            "request_id": request.answer_id,
+            "tenant_id": request.tenant_id,
+            **trace,
+            **workflow,
+            "executor": {"provider_id": decision.provider_id, "channel": "nats"},
+            "job": _job(request),
+            "options": {"priority": decision.priority, "deadline_ms": deadline_ms(decision.expected_latency_ms), "retry": RETRY},
+            "correlation": trace,
+            "decision": decision_fields(decision),
+            "metadata": dict(request.metadata),
+        }
+    )
+
+
+def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[str, str]:
+    """`version`, `tenant_id`, `trace_id`, `traceparent`; the Nats-Msg-Id is the assignment's id, and its effect's."""
+    headers = {"version": "1", "tenant_id": request.tenant_id}
+    if request.trace_id is not None:
+        headers["trace_id"] = request.trace_id
+    if traceparent is not None:
+        headers["traceparent"] = traceparent
+    return headers
+
+
+def read_assignment(data: bytes) -> Assignment:
+    """An assignment that a router wrote. Raises Poison when these bytes are none."""
+    try:
+        wire = _decode(data)
+    except msgspec.MsgspecError as exc:
+        raise Poison("not an assignment") from exc
+    return Assignment(
+        assignment_id=wire.assignment_id,
+        request_id=wire.request_id,
+        tenant_id=wire.tenant_id,
+        provider_id=wire.executor.provider_id,
+        job_type=wire.job.type,
+        deadline_ms=wire.options.deadline_ms,
+        decision=wire.decision,
+        trace_id=wire.trace_id,
+    )
+
+
+def _job(request: RouteRequest) -> dict[str, object]:
+    job: dict[str, object] = {"type": request.message_type, "payload": request.payload}
+    if isinstance(request.payload, bytes):
+        job["payload"], encoding = text_of(request.payload)
+        if encoding is not None:
+            job["payload_encoding"] = BASE64
+    if request.payload_ref is not None:
+        job["payload_ref"] = request.payload_ref
+    return job
+
+
+class _Executor(Struct):
+    provider_id: str
+
+
+class _Job(Struct):
+    type: str
+
+
+class _Options(Struct):
+    deadline_ms: int
+
+
+class _Wire(Struct):
+    """What is read back of an assignment; the rest is the worker's."""
+
+    assignment_id: str
+    request_id: str
+    tenant_id: str
+    executor: _Executor
+    job: _Job
+    options: _Options
+    decision: Decision
+    trace_id: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Wire).decode

@@ -1,0 +1,67 @@
+"""An assignment as it stands in `ROUTER_ASSIGNMENTS_KNOWN`: what was decided, for whom, and every byte of what is published.
+
+    {version, subject, headers, content?, assignment}
+
+The bucket's key is `ids.key(assignment_id)`, and nothing else. The assignment id is derived from the request identity,
+so the request finds it by being itself, and a result or an acknowledgement finds it by naming it: one key, both ways.
+`content` is the digest of the request's bytes: the same identity with other bytes is found out (CONTRACTS §4).
+"""
+
+from __future__ import annotations
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, read_assignment
+from router.contracts.decision import Decision
+from router.contracts.request import RouteRequest
+from router.errors import Poison
+
+VERSION = "1"
+
+
+class AssignmentRecord(Struct, frozen=True):
+    """One stored record. `assignment` is kept as the bytes that it was, so that it is published again as it was."""
+
+    version: str
+    subject: str
+    headers: dict[str, str]
+    assignment: msgspec.Raw
+    content: str | None = None  # None: an idempotency key stands for the request, whatever its bytes
+
+    def known(self) -> Assignment:
+        """The assignment in it. Raises Poison when there is none."""
+        return read_assignment(bytes(self.assignment))
+
+
+def record_bytes(
+    assignment_id: str, request: RouteRequest, decision: Decision, *, subject: str, traceparent: str | None, content: str | None
+) -> bytes:
+    """The record of a decision just made."""
+    record: dict[str, object] = {
+        "version": VERSION,
+        "subject": subject,
+        "headers": assignment_headers(request, traceparent),
+        "assignment": orjson.Fragment(assignment_bytes(assignment_id, request, decision)),
+    }
+    if content is not None:
+        record["content"] = content
+    return orjson.dumps(record)
+
+
+def read_record(data: bytes) -> AssignmentRecord:
+    """A record that a router stored. Raises Poison when these bytes are none."""
+    try:
+        return _decode(data)
+    except msgspec.MsgspecError as exc:
+        raise Poison("not a record of an assignment") from exc
+
+
+def content_of(request: RouteRequest, data: bytes) -> str | None:
+    """The digest by which two requests of one identity are compared; None where they are not (an `idempotency_key` was given)."""
+    return ids.sha256_hex(data) if request.idempotency_key is None else None
+
+
+_decode = msgspec.json.Decoder(AssignmentRecord).decode

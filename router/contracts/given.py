@@ -1,0 +1,103 @@
+"""The fields of a worker's message, one reader each: a value of the right kind, None where it is absent, or Malformed.
+
+null is absent, and so is an empty string (CONTRACTS §2: missing for ids and types; protobuf cannot tell it from absent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+from router import ids
+from router.contracts.malformed import Malformed, invalid, missing, uncorrelated
+from router.ids import is_opaque
+
+Object = Mapping[str, Any]
+
+OPAQUE = "1..128 printable ASCII characters without spaces"
+SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
+MAX_INT64 = 2**63 - 1
+
+is_scoped = lru_cache(maxsize=4096)(ids.is_scoped)  # tenants are few and come back
+
+
+def opaque(body: Object, name: str) -> str | None:
+    """An id by which messages are tied together."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if type(value) is str and is_opaque(value):
+        return value
+    if value == "":
+        return None
+    raise uncorrelated(name, name, OPAQUE)
+
+
+def tenant(headers: Mapping[str, str], body: Object) -> str | None:
+    """The header's tenant if it is a tenant id, else the payload's."""
+    value = headers.get("tenant_id")
+    if value and is_scoped(value):
+        return value
+    value = body.get("tenant_id")
+    if value is None or value == "":
+        return None
+    if type(value) is not str or not is_scoped(value):
+        raise invalid("tenant_id", "tenant_id", SCOPED)
+    return value
+
+
+def trace(headers: Mapping[str, str], body: Object) -> str | None:
+    """The header's trace id if it is one, else the payload's."""
+    value = headers.get("trace_id")
+    return value if value and is_opaque(value) else opaque(body, "trace_id")
+
+
+def message_id(headers: Mapping[str, str], body: Object) -> str | None:
+    """The header's message id if it is one, else the payload's `msg_id`."""
+    value = headers.get("Nats-Msg-Id")
+    return value if value and is_opaque(value) else opaque(body, "msg_id")
+
+
+def text(body: Object, name: str, place: str | None = None) -> str | None:
+    value = body.get(name)
+    if type(value) is not str and value is not None:
+        raise invalid(name, place or name, "text")
+    return value or None
+
+
+def one_of(body: Object, name: str, legal: Collection[str]) -> str:
+    """Required: one of these words."""
+    value = body.get(name)
+    if type(value) is str and value in legal:
+        return value
+    if value is None or value == "":
+        raise missing(name, name)
+    raise invalid(name, name, "one of " + ", ".join(sorted(legal)))
+
+
+def whole(body: Object, name: str) -> int | None:
+    """A number of 0 or more that fits in int64, rounded half up."""
+    value = body.get(name)
+    if type(value) is int and 0 <= value <= MAX_INT64:
+        return value
+    if value is None:
+        return None
+    if type(value) is not float or not 0 <= value < MAX_INT64:  # NaN compares with nothing
+        raise _not_a_number(name)
+    floor = int(value)
+    return floor + (value - floor >= 0.5)  # floor(value + 0.5) would round 0.49999999999999994 up
+
+
+def amount(body: Object, name: str) -> float | None:
+    """A finite number of 0 or more; never -0.0."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if type(value) not in (float, int) or not 0 <= value < float("inf"):
+        raise _not_a_number(name)
+    return float(value) + 0.0
+
+
+def _not_a_number(name: str) -> Malformed:
+    return invalid(name, name, "a finite number, 0 or more")

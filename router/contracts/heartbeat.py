@@ -1,0 +1,90 @@
+"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1` (S3, CONTRACTS §2 "Heartbeats").
+
+    {worker_id, timestamp, status, load?, capacity?, interval_ms?, tenant_id?}, bare or in a worker's envelope of any kind
+
+Heard on a core subscription: nothing is stored, so what cannot be read is counted and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from router.contracts import given
+from router.contracts.codec import read_object
+from router.contracts.given import Object
+from router.contracts.malformed import Malformed, invalid, missing
+from router.contracts.worker import unwrapped
+from router.message import NO_HEADERS
+from router.outcome import Fault
+
+SUBJECTS = ("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1")
+STOPPED = "stopped"
+STATUSES = frozenset({"idle", "busy", "draining", STOPPED})
+MAX_BYTES = 16 * 1024
+MAX_INTERVAL_MS = 3_600_000  # an hour: a worker must not be able to promise that it is never silent
+
+
+class Heartbeat(Struct, frozen=True, kw_only=True):
+    """One valid heartbeat."""
+
+    worker_id: str
+    status: str  # one of STATUSES
+    timestamp: int  # the worker's clock, milliseconds since the epoch; ours where it told none
+    load: float | None = None  # 0..1
+    capacity: int | None = None
+    interval_ms: int | None = None
+    tenant_id: str | None = None
+
+
+def read_heartbeat(data: bytes, received_ms: int, headers: Mapping[str, str] = NO_HEADERS) -> Heartbeat | Fault:
+    """One heartbeat, heard at `received_ms`; a Fault says why it is none."""
+    try:
+        body = read_object(data, MAX_BYTES)
+        kind = body.get("kind")
+        return _heartbeat(unwrapped(body, kind) if type(kind) is str and "data" in body else body, headers, received_ms)
+    except Malformed as refused:
+        return refused.as_fault()
+
+
+def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> Heartbeat:
+    worker_id = given.opaque(body, "worker_id")
+    if worker_id is None:
+        raise missing("worker_id", "worker_id")
+    return Heartbeat(
+        worker_id=worker_id,
+        status=given.one_of(body, "status", STATUSES),
+        timestamp=_timestamp(body, received_ms),
+        load=_load(body),
+        capacity=given.whole(body, "capacity"),
+        interval_ms=_interval(body),
+        tenant_id=given.tenant(headers, body),
+    )
+
+
+def _timestamp(body: Object, received_ms: int) -> int:
+    """Milliseconds or ISO 8601, UTC where it names no zone. Liveness goes by when it was heard, so it may be absent."""
+    value = body.get("timestamp")
+    if type(value) is not str:
+        return given.whole(body, "timestamp") or received_ms
+    try:
+        told = datetime.fromisoformat(value)
+        return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError) as exc:
+        raise invalid("timestamp", "timestamp", "milliseconds or ISO 8601") from exc
+
+
+def _load(body: Object) -> float | None:
+    load = given.amount(body, "load")
+    if load is not None and load > 1:
+        raise invalid("load", "load", "a number from 0 to 1")
+    return load
+
+
+def _interval(body: Object) -> int | None:
+    interval = given.whole(body, "interval_ms")
+    if interval is not None and not 1 <= interval <= MAX_INTERVAL_MS:
+        raise invalid("interval_ms", "interval_ms", f"1..{MAX_INTERVAL_MS}")
+    return interval

@@ -1,0 +1,114 @@
+"""What a worker says when an assignment is over: ExecResult (S3 "caf.exec.result.v1", S4 "ExecResult Contract", CONTRACTS §2 "Results").
+
+Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`, `job.type` and
+`tenant_id` are left None where the known assignment may fill them. S4 calls both ids and a UUID form required;
+S3 asks for one of them, and CONTRACTS holds to that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from router.contracts.given import Object, amount, message_id, one_of, opaque, tenant, text, trace, whole
+from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid, missing
+from router.contracts.pb.beamline.worker.v1 import result_pb2
+from router.contracts.worker import DEFAULT_LIMITS, Kind, Limits, Reading, read
+from router.message import Message
+
+SUBJECT = "caf.exec.result.v1"
+STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
+
+
+class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
+    """A valid outcome of one assignment, whatever form it came in."""
+
+    assignment_id: str | None
+    request_id: str | None
+    status: str  # one of STATUSES
+    latency_ms: int  # rounded half up
+    cost: float  # in the policy's currency
+    timestamp: int  # milliseconds since the epoch; the message's stream time where none was given
+    tenant_id: str | None = None
+    provider_id: str | None = None
+    job_type: str | None = None
+    trace_id: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    msg_id: str | None = None
+
+
+def read_result(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading[ExecResult]:
+    """One stored message as a result, or as the Fault that its letter will tell."""
+    return read(message, RESULT, _result, limits)
+
+
+def _result(message: Message, body: Object) -> ExecResult:
+    headers = message.headers
+    assignment_id, request_id = opaque(body, "assignment_id"), opaque(body, "request_id")
+    if assignment_id is None and request_id is None:
+        problem = "Missing required field: assignment_id or request_id"
+        raise Malformed(CORRELATION_FIELDS_INVALID, problem, STAGE_CORRELATION, "assignment_id")
+    latency_ms, cost = whole(body, "latency_ms"), amount(body, "cost")
+    if latency_ms is None or cost is None:
+        name = "latency_ms" if latency_ms is None else "cost"
+        raise missing(name, name)
+    return ExecResult(
+        assignment_id=assignment_id,
+        request_id=request_id,
+        status=one_of(body, "status", STATUSES),
+        latency_ms=latency_ms,
+        cost=cost,
+        timestamp=whole(body, "timestamp") or message.stored_ms,  # 0 is how protobuf says absent
+        tenant_id=tenant(headers, body),
+        provider_id=text(body, "provider_id"),
+        job_type=_job_type(body),
+        trace_id=trace(headers, body),
+        error_code=_error_code(body),
+        error_message=text(body, "error_message"),
+        msg_id=message_id(headers, body),
+    )
+
+
+def _job_type(body: Object) -> str | None:
+    """`job.type`, else a flat `job_type`."""
+    job = body.get("job")
+    if type(job) is dict:
+        return text(job, "type", "job.type") or text(body, "job_type", "job.type")
+    if job is not None:
+        raise invalid("job", "job", "an object")
+    return text(body, "job_type", "job.type")
+
+
+def _error_code(body: Object) -> str | None:
+    """Text; a number reads as its text (CAF's codes are 1xxx..5xxx)."""
+    value = body.get("error_code")
+    if value is None or value == "":
+        return None
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) not in (str, int, float):
+        raise invalid("error_code", "error_code", "text or a number")
+    return str(value)
+
+
+def _from_protobuf(data: bytes) -> dict[str, Any]:
+    sent = result_pb2.ExecResult.FromString(data)
+    return {
+        "assignment_id": sent.assignment_id,
+        "request_id": sent.request_id,
+        "status": sent.status,
+        "provider_id": sent.provider_id,
+        "job_type": sent.job.type,
+        "latency_ms": sent.latency_ms,
+        "cost": sent.cost,
+        "trace_id": sent.trace_id,
+        "tenant_id": sent.tenant_id,
+        "timestamp": sent.timestamp,
+        "error_code": sent.error_code,
+        "error_message": sent.error_message,
+    }
+
+
+RESULT = Kind("exec_result", ("assignment_id", "request_id"), _from_protobuf)

@@ -1,0 +1,134 @@
+"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (CONTRACTS §2, "Encodings", "Results", "Acks").
+
+    {…}                                   bare
+    {version, kind, data{…}}              enveloped: `data`, and beside it what stands at the top, which wins
+    protobuf                              turned into the object that the same message would be in JSON
+
+Which fields it must have is said beside each message's shape (`result`, `ack`); this is the door they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import DecodeError
+from msgspec import Struct
+
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object, too_large
+from router.contracts.headers import SUPPORTED_VERSIONS, Violation, is_supported_version, violations
+from router.contracts.malformed import (
+    HEADER_CONTRACT_VIOLATION,
+    STAGE_HEADERS,
+    STAGE_VERSION,
+    VERSION_UNSUPPORTED,
+    Malformed,
+    invalid,
+)
+from router.contracts.request import NOTHING
+from router.message import Message
+from router.outcome import Fault
+
+Object = Mapping[str, Any]
+T = TypeVar("T")
+
+_SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside its data
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What a worker's message may be. `strict`: any violation of the header contract refuses it."""
+
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    max_depth: int = MAX_DEPTH
+    strict: bool = False
+
+
+class Kind(Struct, frozen=True):
+    """One message of workers. `envelope`: its name as an envelope's `kind`; `ids`: one of them makes protobuf believable."""
+
+    envelope: str
+    ids: tuple[str, ...]
+    decode: Callable[[bytes], dict[str, Any]]  # raises DecodeError; proto3 does not tell empty from absent
+
+
+class Reading(Struct, Generic[T], frozen=True, gc=False):
+    """What was sent, or why it cannot be taken; and the rules of the header contract that it broke either way."""
+
+    found: T | Fault
+    violations: tuple[Violation, ...] = ()
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def read(message: Message, kind: Kind, take: Callable[[Message, Object], T], limits: Limits = DEFAULT_LIMITS) -> Reading[T]:
+    """One stored message. A Fault's `code` is a letter's validation code, its `field` the place in the payload."""
+    headers = message.headers
+    body: Object = NOTHING
+    try:
+        body = read_body(message.data, kind, limits.max_payload_bytes, limits.max_depth)
+        broken = violations(headers, body.get("tenant_id"))
+        version = headers.get("version")
+        if version not in SUPPORTED_VERSIONS:
+            _check_version(version, body)
+        if broken and limits.strict:
+            raise _contract_broken(broken)
+        return Reading(take(message, body), broken)
+    except Malformed as refused:
+        return Reading(refused.as_fault(), violations(headers, body.get("tenant_id")))
+
+
+def read_body(data: bytes, kind: Kind, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """The message as an object. Raises Malformed when it is neither a JSON object nor this kind's protobuf, or beyond the limits."""
+    if data[:1] == b"{":
+        body = read_object(data, max_bytes, max_depth)
+        return unwrapped(body, kind.envelope) if "kind" in body else body
+    if len(data) > max_bytes:
+        raise too_large(len(data), max_bytes)
+    decoded = _decode(data, kind)
+    if decoded is not None and any(decoded[name] for name in kind.ids):
+        return decoded
+    try:
+        # Not before: 0x0A is white space to JSON and the tag of field 1 to protobuf.
+        return unwrapped(read_object(data, max_bytes, max_depth), kind.envelope)
+    except Malformed:
+        if decoded is None:
+            raise
+        return decoded
+
+
+def unwrapped(body: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A worker's envelope opened; anything else as it is."""
+    if body.get("kind") != kind:
+        return body
+    data = body.get("data")
+    if type(data) is not dict:
+        raise invalid("data", "data", "an object")
+    shared = {name: body[name] for name in _SHARED if body.get(name) not in (None, "")}
+    version = _version_of(body)
+    return {**data, **shared, "version": _version_of(data) if version is None else version}
+
+
+def _decode(data: bytes, kind: Kind) -> dict[str, Any] | None:
+    try:
+        decoded = kind.decode(data)
+    except DecodeError:
+        return None
+    return decoded if any(decoded.values()) else None  # unknown fields only: bytes of something else
+
+
+def _check_version(header: str | None, body: Object) -> None:
+    """Header, payload, then the subject's own `.v1`; `schema_version` reads as `version`."""
+    version = header or _version_of(body)
+    if version is not None and not is_supported_version(version):
+        raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
+
+
+def _version_of(body: Object) -> object:
+    version = body.get("version")
+    return body.get("schema_version") if version is None else version
+
+
+def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
+    names = ", ".join(f"{header} ({rule})" for header, rule in broken)
+    return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])

@@ -1,0 +1,107 @@
+"""A decision that is pushed: the stored assignment is the decision, whoever stored it (CONTRACTS §6).
+
+    create in the bucket   ours       -> publish it, answer with our decision
+                           an earlier -> publish that again (a crash may lie between), answer with the decision inside
+    no decision now        an earlier -> the same: the policy may have changed, the worker has its work
+                           none       -> the refusal
+
+Switched off, or not for this tenant, is refused before anything is decided. A decision without its assignment would
+look like work under way, and would be remembered as the answer; a refusal leaves the requester with the work
+and the same request free to be sent again. It is a routing answer, so no dead letter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from router import ids
+from router.contracts.assignment import SUBJECT
+from router.contracts.assignment_record import read_record
+from router.contracts.decision import INVALID_REQUEST, UNAUTHORIZED, Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.decide.assign import assignment_id, is_same_request, published, record_of
+from router.message import Effect, Message
+
+CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
+SWITCHED_OFF = Refusal(
+    INVALID_REQUEST, "push_assignment is not served by this router", {"field": "push_assignment", "reason": "assignment_disabled"}
+)
+FOREIGN_TENANT = Refusal(
+    UNAUTHORIZED, "This tenant may not push assignments", {"field": "push_assignment", "reason": "assignment_tenant_forbidden"}
+)
+
+Decide = Callable[[], Decision | Refusal]
+
+
+class AssignmentBook(Protocol):
+    """The bucket of known assignments. Both raise Transient when it cannot be asked, Poison for what it can never take."""
+
+    async def find(self, key: str) -> bytes | None: ...
+
+    async def create(self, key: str, record: bytes) -> bytes:
+        """What stands under the key once this returns: the record, or the one that was there before."""
+
+
+class PushRules(Struct, frozen=True, kw_only=True):
+    """Settings (CONTRACTS §6, §7)."""
+
+    enabled: bool = True
+    tenants_allowed: frozenset[str] = frozenset()  # empty = all
+    subject: str = SUBJECT  # for requests that name none
+
+
+class Pushed(Struct, frozen=True):
+    """A decision with its assignment. `is_again`: the request was decided before."""
+
+    decision: Decision
+    effect: Effect
+    is_again: bool
+
+
+class Push:
+    """Decides and assigns. Concurrent duplicates of one request wait for the first of them."""
+
+    def __init__(self, book: AssignmentBook, rules: PushRules = PushRules()) -> None:  # noqa: B008 - frozen
+        self._book = book
+        self._rules = rules
+        self._turns: dict[str, asyncio.Future[bytes | None]] = {}
+
+    def refusal(self, request: RouteRequest) -> Refusal | None:
+        """Why this request may not be pushed, if it may not."""
+        if not self._rules.enabled:
+            return SWITCHED_OFF
+        if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
+            return FOREIGN_TENANT
+        return None
+
+    async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> Pushed | Refusal:
+        key = ids.key(assignment_id(request))
+        while (turn := self._turns.get(key)) is not None:
+            stored = await asyncio.shield(turn)  # a waiter that is cancelled must not take the first one's future along
+            if stored is not None:
+                return _pushed(stored, request, message)
+        turn = self._turns[key] = asyncio.get_running_loop().create_future()
+        stored = None
+        try:
+            decided = decide()
+            if isinstance(decided, Refusal):
+                stored = await self._book.find(key)
+                return decided if stored is None else _pushed(stored, request, message)
+            ours = record_of(request, message, decided, self._rules.subject)
+            stored = await self._book.create(key, ours)
+            return _pushed(stored, request, message, decided if stored == ours else None)
+        finally:
+            del self._turns[key]
+            turn.set_result(stored)
+
+
+def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> Pushed | Refusal:
+    """What a record says; `ours` is the decision in it, where this very request made it."""
+    record = read_record(stored)
+    if not is_same_request(record, request, message):
+        return CONFLICT
+    return Pushed(ours or record.known().decision, published(record, assignment_id(request)), ours is None)

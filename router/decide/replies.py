@@ -1,0 +1,32 @@
+"""What a requester hears: a decision, a routing answer that says no, or why the request cannot be taken (CONTRACTS §4)."""
+
+from __future__ import annotations
+
+from router.contracts.answer import failure, success, success_protobuf
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.decide.read import Reading
+from router.message import Reply
+from router.outcome import Dead, Fault
+
+
+def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
+    """The answer to a request that could be read; protobuf where it was asked for and there is a decision."""
+    if isinstance(answer, Decision):
+        data = success_protobuf(answer) if request.wants_protobuf else success(answer, request.answer_id, request.trace_id)
+    else:
+        data = failure(answer.code, answer.message, answer.details, request.answer_id, request.trace_id)
+    if request.trace_id is None:
+        return Reply(data, {"tenant_id": request.tenant_id, "version": "1"})
+    return Reply(data, {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"})
+
+
+def refused(fault: Fault, reading: Reading, code: str) -> Dead:
+    """An error reply and a letter: these bytes can never be decided here (CONTRACTS §5)."""
+    details = {"field": fault.field} if fault.field is not None else None
+    headers = {"version": "1"}
+    if reading.trace_id is not None:
+        headers["trace_id"] = reading.trace_id
+    if reading.tenant_id is not None:
+        headers["tenant_id"] = reading.tenant_id
+    return Dead(fault, reply=Reply(failure(code, fault.message, details, reading.answer_id, reading.trace_id), headers))

@@ -1,0 +1,149 @@
+"""A worker's result in, an outcome out: read, correlate, meter. Pure but for its own memory of what was told before.
+
+    not readable, incomplete, forged      -> Dead: a dead letter
+    a tenant that is not served here      -> Retry: it may be allowed soon; the last attempt leaves a letter
+    any outcome of any status             -> Done with its usage event, stored before the acknowledgement
+
+A result whose assignment is at hand stays on the synchronous path; a miss is awaited (`assignments.correlate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.assignments import KnownAssignments, contradiction, correlated
+from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.headers import Violation
+from router.contracts.malformed import STAGE_TENANT
+from router.contracts.result import ExecResult, read_result
+from router.contracts.usage import SUBJECT, UsageEvent, identity
+from router.contracts.worker import DEFAULT_LIMITS, Limits
+from router.message import Message
+from router.outcome import Dead, Done, Fault, Outcome, Retry
+from router.results.duplicates import Recent, Seen
+from router.usage import metered, usage_effect
+
+FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+NOTHING_TO_STORE = Done()
+
+
+class ResultsMeter(Protocol):
+    """What the app counts of results. Called on the loop, so it must be cheap."""
+
+    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+
+    def outcome(self, event: UsageEvent) -> None:
+        """An outcome that this instance had not heard of: `router_results_total{status, provider}`."""
+
+    def uncorrelated(self) -> None:
+        """Its assignment is unknown; it was taken all the same."""
+
+    def forged(self) -> None:
+        """It contradicts the assignment that it names."""
+
+    def duplicate(self, is_conflict: bool) -> None:
+        """Another message told this outcome before, with the same content or not."""
+
+
+class ProviderFigures(Protocol):
+    """The providers' moving averages, and later their breakers: fed once for each outcome."""
+
+    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None: ...
+
+
+class ResultRules(Struct, frozen=True, kw_only=True):
+    """Settings of the handler."""
+
+    limits: Limits = DEFAULT_LIMITS
+    tenants_allowed: frozenset[str] = frozenset()  # empty = all
+    usage_subject: str | None = SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
+
+
+class ResultsHandler:
+    """Meters what workers report. Called by delivery with one message at a time."""
+
+    def __init__(
+        self,
+        assignments: KnownAssignments,
+        meter: ResultsMeter,
+        figures: ProviderFigures,
+        *,
+        rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
+        recent: Recent | None = None,
+    ) -> None:
+        self._assignments = assignments
+        self._meter = meter
+        self._figures = figures
+        self._rules = rules
+        self._recent = recent if recent is not None else Recent()
+
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        reading = read_result(message, self._rules.limits)
+        if reading.violations:
+            self._meter.violated(message, reading.violations)
+        result = reading.found
+        if isinstance(result, Fault):
+            return Dead(result)
+        if result.tenant_id is not None and not self._serves(result.tenant_id):
+            return FOREIGN_TENANT
+        return correlated(
+            self._assignments,
+            _assignment_id(result),
+            lambda known: self._conclude(message, result, known),
+            is_complete=not (result.provider_id is None or result.job_type is None or result.tenant_id is None),
+        )
+
+    def _serves(self, tenant_id: str) -> bool:
+        return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
+
+    def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
+        if known is not None:
+            fault = contradiction(known, tenant_id=result.tenant_id, request_id=result.request_id, assignment_id=result.assignment_id)
+            if fault is not None and result.assignment_id is not None:
+                # A result that contradicts its own assignment is forged, not late.
+                self._meter.forged()
+                return Dead(fault)
+            known = known if fault is None else None  # we guessed the assignment from the request id, and wrongly
+        event = metered(result, known)
+        if isinstance(event, Fault):
+            return Dead(event)
+        if result.tenant_id is None and not self._serves(event.tenant_id):
+            return FOREIGN_TENANT
+        return self._take(message, result, event, is_known=known is not None)
+
+    def _take(self, message: Message, result: ExecResult, event: UsageEvent, *, is_known: bool) -> Outcome:
+        event_id = identity(event)
+        seen = self._recent.note(event_id, event, message)
+        if seen is Seen.FIRST:
+            self._count(event, result.error_code, is_known)
+        elif seen is not Seen.REDELIVERED:
+            self._meter.duplicate(seen is Seen.CONFLICT)
+        subject = self._rules.usage_subject
+        return Done((usage_effect(event, event_id, subject),)) if subject is not None else NOTHING_TO_STORE
+
+    def _count(self, event: UsageEvent, error_code: str | None, is_known: bool) -> None:
+        if not is_known:
+            self._meter.uncorrelated()
+        self._meter.outcome(event)
+        self._figures.observe(
+            event.tenant_id,
+            event.provider_id,
+            latency_ms=event.latency_ms,
+            cost=event.cost,
+            status=event.status,
+            error_code=error_code,
+        )
+
+
+def _assignment_id(result: ExecResult) -> str | None:
+    """The id that it names, else the one that its request would have.
+
+    That is a guess: the identity of a request may be an idempotency key, which workers do not know. A wrong one finds
+    nothing, or an assignment of another request, and the result is taken as one of an unknown assignment.
+    """
+    if result.assignment_id is not None or result.tenant_id is None or result.request_id is None:
+        return result.assignment_id
+    return assignment_id_of(result.tenant_id, result.request_id)

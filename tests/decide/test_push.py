@@ -1,0 +1,193 @@
+"""A pushed request: the stored assignment is the decision, whoever stored it."""
+
+import asyncio
+from collections.abc import Awaitable
+
+import orjson
+import pytest
+
+from router.decide import DecideHandler, DecideRules, Push, PushRules
+from router.errors import BrokerUnavailable
+from router.message import Message
+from router.outcome import Done, Outcome, Retry
+from router.policy import Shelf
+from tests.support.policy import a_policy, a_provider
+from tests.support.requests import TRACEPARENT, a_body, a_message
+from tests.support.workers import ASSIGNED
+
+
+class Book:
+    """The bucket of known assignments: it keeps what came first, and may be away or slow."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, bytes] = {}
+        self.created = 0
+        self.is_away = False
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def find(self, key: str) -> bytes | None:
+        return self.records.get(key)
+
+    async def create(self, key: str, record: bytes) -> bytes:
+        self.created += 1
+        await self.gate.wait()
+        if self.is_away:
+            raise BrokerUnavailable("away")
+        return self.records.setdefault(key, record)
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.replays = 0
+
+    def decided(self, *_: object) -> None: ...
+
+    def violated(self, *_: object) -> None: ...
+
+    def session(self, _: str) -> None: ...
+
+    def replayed(self) -> None:
+        self.replays += 1
+
+
+def a_handler(book: Book | None, provider: str = "openai", *, policy: bool = True, **rules: object) -> DecideHandler:
+    shelf = Shelf({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
+    push = Push(book, PushRules(**rules)) if book is not None else None
+    return DecideHandler(shelf, Meter(), rules=DecideRules(), push=push)
+
+
+def a_push(payload: str = "hello", sequence: int = 7, **top: object) -> Message:
+    body = {**a_body(payload=payload), "request_id": "r-1", "push_assignment": True, **top}
+    return a_message(body, {"traceparent": TRACEPARENT, "Nats-Msg-Id": "n-1"}, sequence=sequence)
+
+
+async def outcome_of(handler: DecideHandler, message: Message) -> Outcome:
+    outcome = handler(message)
+    return await outcome if isinstance(outcome, Awaitable) else outcome
+
+
+async def pushed(handler: DecideHandler, message: Message) -> Done:
+    outcome = await outcome_of(handler, message)
+    assert isinstance(outcome, Done), outcome
+    return outcome
+
+
+def answer(done: Done) -> dict[str, object]:
+    assert done.reply is not None
+    return orjson.loads(done.reply.data)
+
+
+async def test_a_pushed_decision_is_stored_then_published_and_answered() -> None:
+    book = Book()
+    done = await pushed(a_handler(book), a_push())
+    (effect,) = done.effects
+    assert (effect.subject, effect.id, effect.headers["traceparent"]) == ("caf.exec.assign.v1", ASSIGNED, TRACEPARENT)
+    assert orjson.loads(effect.data)["decision"] == answer(done)["decision"]
+    assert list(book.records) == [ASSIGNED]
+
+
+async def test_after_a_crash_what_was_stored_is_published_again_and_answered() -> None:
+    book = Book()
+    first = await pushed(a_handler(book, "openai"), a_push())
+    again = await pushed(a_handler(book, "another"), a_push(sequence=8))
+    assert first.effects == again.effects
+    assert first.reply == again.reply
+
+
+async def test_after_a_crash_the_stored_decision_outlives_its_policy() -> None:
+    book = Book()
+    first = await pushed(a_handler(book), a_push())
+    again = await pushed(a_handler(book, policy=False), a_push())
+    assert (first.effects, first.reply) == (again.effects, again.reply)
+
+
+async def test_no_decision_and_no_record_is_a_refusal_without_effect() -> None:
+    done = await pushed(a_handler(Book(), policy=False), a_push())
+    assert (done.effects, answer(done)["error"]["code"]) == ((), "policy_not_found")
+
+
+async def test_the_same_identity_with_other_bytes_is_found_out_by_the_record() -> None:
+    book = Book()
+    await pushed(a_handler(book), a_push())
+    done = await pushed(a_handler(book), a_push(payload="other"))
+    assert (done.effects, answer(done)["error"]["code"]) == ((), "invalid_request")
+
+
+async def test_an_idempotency_key_stands_for_the_request_whatever_its_bytes() -> None:
+    book = Book()
+    first = await pushed(a_handler(book), a_push(idempotency_key="k"))
+    other = await pushed(a_handler(book), a_push(payload="other", idempotency_key="k"))
+    assert first.effects == other.effects
+
+
+async def test_the_subject_that_a_request_names_is_used() -> None:
+    handler = a_handler(Book(), subject="caf.default")
+    assert (await pushed(handler, a_push())).effects[0].subject == "caf.default"
+    named = await pushed(a_handler(Book(), subject="caf.default"), a_push(assignment_subject="caf.exec.assign.v1"))
+    assert named.effects[0].subject == "caf.exec.assign.v1"
+
+
+async def test_concurrent_duplicates_wait_for_the_first() -> None:
+    book = Book()
+    book.gate.clear()
+    handler = a_handler(book)
+    asked = [asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(5)]
+    await asyncio.sleep(0)
+    book.gate.set()
+    outcomes = await asyncio.gather(*asked)
+    assert book.created == 1
+    assert len({(done.effects[0].data, done.effects[0].id, done.reply.data) for done in outcomes if done.reply}) == 1
+
+
+async def test_when_the_first_is_cancelled_the_next_takes_its_turn() -> None:
+    book = Book()
+    book.gate.clear()
+    handler = a_handler(book)
+    first, second, third = (asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(3))
+    await asyncio.sleep(0)
+    second.cancel()
+    first.cancel()
+    book.gate.set()
+    assert (await third).effects[0].id == ASSIGNED
+    assert first.cancelled() or second.cancelled()
+
+
+async def test_a_bucket_that_is_away_spends_no_attempt_and_answers_nobody() -> None:
+    book = Book()
+    book.is_away = True
+    outcome = await outcome_of(a_handler(book), a_push())
+    assert isinstance(outcome, Retry)
+    assert outcome.spends is False
+
+
+async def test_a_duplicate_is_answered_from_memory_only_once_its_assignment_is_stored() -> None:
+    handler = a_handler(Book())
+    first = await pushed(handler, a_push())
+    before = await pushed(handler, a_push(sequence=8))
+    assert before.effects == first.effects
+    assert first.commit is not None
+    await first.commit(())
+    after = handler(a_push(sequence=9))
+    assert isinstance(after, Done)
+    assert (after.effects, after.reply) == ((), first.reply)
+
+
+@pytest.mark.parametrize(
+    ("rules", "code"),
+    [({"enabled": False}, "invalid_request"), ({"tenants_allowed": frozenset({"other"})}, "unauthorized")],
+)
+def test_a_push_that_is_switched_off_or_not_allowed_is_refused_before_it_is_decided(rules: dict[str, object], code: str) -> None:
+    book = Book()
+    done = a_handler(book, **rules)(a_push())
+    assert isinstance(done, Done)
+    assert (answer(done)["error"]["code"], done.effects, book.created) == (code, (), 0)
+
+
+def test_without_a_book_a_push_is_not_served_and_the_rest_is_answered_at_once() -> None:
+    handler = a_handler(None)
+    refused, decided = handler(a_push()), handler(a_message(a_body()))
+    assert isinstance(refused, Done)
+    assert isinstance(decided, Done)
+    assert answer(refused)["error"]["details"]["reason"] == "assignment_disabled"
+    assert answer(decided)["ok"]

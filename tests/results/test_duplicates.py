@@ -1,0 +1,16 @@
+"""The memory of what was metered lately."""
+
+from router.contracts.usage import UsageEvent
+from router.results import Recent, Seen
+from tests.support.workers import a_result
+
+EVENT = UsageEvent(tenant_id="a", provider_id="p", event_type="chat", latency_ms=1, cost=1.0, status="success", timestamp=1)
+
+
+def test_memory_is_bounded_and_keeps_the_younger_half() -> None:
+    recent = Recent(limit=10)
+    for n in range(1000):
+        recent.note(f"usage:{n}", EVENT, a_result(sequence=n))
+    assert len(recent) <= 10
+    assert recent.note("usage:996", EVENT, a_result(sequence=5000)) is Seen.DUPLICATE
+    assert recent.note("usage:1", EVENT, a_result(sequence=5000)) is Seen.FIRST

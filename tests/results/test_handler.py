@@ -1,0 +1,155 @@
+"""What becomes of a worker's result."""
+
+from collections.abc import Awaitable
+
+import orjson
+import pytest
+
+from router.assignments import Standing
+from router.contracts.assignment import assignment_id_of
+from router.message import Message
+from router.outcome import Dead, Done, Outcome, Retry
+from router.results import ResultRules, ResultsHandler
+from tests.support.requests import a_message
+from tests.support.workers import Heard, KnownTwin, a_result, an_assignment
+
+
+def handled(message: Message, known: KnownTwin | None = None, heard: Heard | None = None, **rules: object) -> Outcome:
+    outcome = a_handler(known, heard, **rules)(message)
+    assert not isinstance(outcome, Awaitable)
+    return outcome
+
+
+def a_handler(known: KnownTwin | None = None, heard: Heard | None = None, **rules: object) -> ResultsHandler:
+    heard = heard or Heard()
+    return ResultsHandler(known or KnownTwin(an_assignment()), heard, heard, rules=ResultRules(**rules))
+
+
+def stored(outcome: Outcome) -> dict[str, object]:
+    assert isinstance(outcome, Done), outcome
+    (effect,) = outcome.effects
+    return orjson.loads(effect.data)
+
+
+def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
+    heard = Heard()
+    assert stored(handled(a_result(), heard=heard))["provider_id"] == "openai"
+    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001")]
+
+
+def test_an_unknown_assignment_is_accepted_and_counted() -> None:
+    heard = Heard()
+    assert stored(handled(a_result(), KnownTwin(), heard))
+    assert heard.words() == ["uncorrelated", "outcome", "figures"]
+
+
+async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:
+    outcome = a_handler(KnownTwin(in_bucket=an_assignment()))(a_result(provider_id=None))
+    assert isinstance(outcome, Awaitable)
+    assert stored(await outcome)["provider_id"] == "openai"
+
+
+async def test_an_incomplete_result_asks_the_bucket_although_a_mirror_says_absent() -> None:
+    known = KnownTwin(in_bucket=an_assignment(), unseen=Standing.ABSENT)
+    outcome = a_handler(known)(a_result(job=None))
+    assert isinstance(outcome, Awaitable)
+    assert stored(await outcome)["event_type"] == "chat"
+    assert isinstance(a_handler(known)(a_result()), Done)
+
+
+async def test_a_bucket_that_is_away_spends_no_attempt() -> None:
+    outcome = a_handler(KnownTwin(is_away=True))(a_result())
+    assert isinstance(outcome, Awaitable)
+    retry = await outcome
+    assert isinstance(retry, Retry)
+    assert (retry.spends, retry.fault.code) == (False, "broker_unavailable")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"tenant_id": "evil"}, "TENANT_FORBIDDEN"), ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID")],
+)
+def test_a_result_that_contradicts_its_assignment_is_forged(fields: dict[str, object], code: str) -> None:
+    heard = Heard()
+    outcome = handled(a_result(**fields), heard=heard)
+    assert isinstance(outcome, Dead)
+    assert (outcome.fault.code, outcome.reason, heard.words()) == (code, "validation_failed", ["forged"])
+
+
+def test_the_headers_tenant_is_compared_not_the_payloads() -> None:
+    headers = {"tenant_id": "evil", "Nats-Msg-Id": "n"}
+    assert isinstance(handled(a_result(headers)), Dead)
+
+
+def test_what_one_side_leaves_out_is_no_contradiction() -> None:
+    assert stored(handled(a_result(request_id=None, tenant_id=None)))["tenant_id"] == "acme"
+
+
+def test_a_result_with_only_a_request_id_finds_the_assignment_of_that_request() -> None:
+    assert stored(handled(a_result(assignment_id=None, provider_id=None)))["provider_id"] == "openai"
+
+
+def test_a_wrong_guess_is_an_unknown_assignment_and_no_forgery() -> None:
+    heard = Heard()
+    other = an_assignment(assignment_id=assignment_id_of("acme", "key"), request_id="r-9")
+    assert stored(handled(a_result(assignment_id=None, request_id="key"), KnownTwin(other), heard))
+    assert heard.words()[0] == "uncorrelated"
+
+
+async def test_what_no_side_says_is_dead() -> None:
+    outcome = a_handler(KnownTwin(in_bucket=an_assignment()))(a_result(assignment_id="elsewhere", provider_id=None))
+    assert isinstance(outcome, Awaitable)
+    dead = await outcome
+    assert isinstance(dead, Dead)
+    assert (dead.fault.field, dead.reason) == ("provider_id", "validation_failed")
+
+
+@pytest.mark.parametrize("data", [b"junk", b"{}", b"\x0a\xff"])
+def test_what_cannot_be_read_is_dead(data: bytes) -> None:
+    assert isinstance(handled(a_message(data)), Dead)
+
+
+def test_a_tenant_that_is_not_served_is_sent_away_and_may_come_again() -> None:
+    for tenant in ("acme", None):  # its own word, or its assignment's
+        outcome = handled(a_result(tenant_id=tenant), tenants_allowed=frozenset({"other"}))
+        assert isinstance(outcome, Retry)
+        assert (outcome.fault.code, outcome.spends, outcome.delay) == ("tenant_forbidden", True, None)
+    assert stored(handled(a_result(), tenants_allowed=frozenset({"acme"})))
+
+
+def test_violations_are_counted_and_the_result_is_metered() -> None:
+    heard = Heard()
+    assert stored(handled(a_result({"trace_id": ""}), heard=heard))
+    assert heard.told[0] == ("violated", ("trace_id", "empty"), ("Nats-Msg-Id", "missing"))
+
+
+def test_usage_that_is_switched_off_stores_nothing_but_feeds_the_figures() -> None:
+    heard = Heard()
+    assert handled(a_result(), heard=heard, usage_subject=None) == Done()
+    assert "figures" in heard.words()
+
+
+def test_a_duplicate_is_counted_and_stored_under_the_same_identity() -> None:
+    heard = Heard()
+    handler = a_handler(heard=heard)
+    first, again = handler(a_result()), handler(a_result(sequence=8, timestamp=1_700_000_000_999))
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert first.effects[0].id == again.effects[0].id
+    assert heard.words() == ["outcome", "figures", "duplicate"]
+
+
+def test_other_content_under_the_same_identity_is_a_conflict() -> None:
+    heard = Heard()
+    handler = a_handler(heard=heard)
+    for sequence, cost in ((7, 1.0), (8, 2.0), (9, 1.0)):
+        handler(a_result(sequence=sequence, cost=cost))
+    assert heard.words() == ["outcome", "figures", "conflict", "duplicate"]
+
+
+def test_the_same_message_delivered_again_is_nothing_new() -> None:
+    heard = Heard()
+    handler = a_handler(heard=heard)
+    handler(a_result())
+    assert stored(handler(a_result()))
+    assert heard.words() == ["outcome", "figures"]

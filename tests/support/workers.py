@@ -1,0 +1,125 @@
+"""Builders of what workers send, in every form, and of the assignment that it is about; twins of the ports that hear of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router.assignments import Standing
+from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.decision import Decision
+from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.errors import BrokerUnavailable
+from router.message import Message
+from tests.support.requests import a_message
+
+RESULTS = "caf.exec.result.v1"
+ACKS = "caf.exec.assign.v1.ack"
+ASSIGNED = assignment_id_of("acme", "r-1")
+GIVEN: dict[str, Any] = {
+    "assignment_id": ASSIGNED,
+    "request_id": "r-1",
+    "status": "success",
+    "provider_id": "openai",
+    "latency_ms": 812,
+    "cost": 0.0123,
+    "trace_id": "t-1",
+    "tenant_id": "acme",
+    "timestamp": 1_700_000_000_500,
+    "error_code": "1001",
+    "error_message": "none",
+}
+DECISION = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
+
+
+def a_body(**fields: Any) -> dict[str, Any]:
+    """A whole result; a field set to None is left out."""
+    whole = {**GIVEN, "job": {"type": "chat"}, **fields}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def a_result(headers: Mapping[str, str] | None = None, *, sequence: int = 7, **fields: Any) -> Message:
+    return a_message(a_body(**fields), headers, subject=RESULTS, sequence=sequence)
+
+
+def in_every_form(**fields: Any) -> dict[str, Message]:
+    body = a_body(**fields)
+    flat = {name: value for name, value in body.items() if name != "job"}
+    data = {
+        "json": orjson.dumps(body),
+        "protobuf": result_pb2.ExecResult(**flat, job=result_pb2.Job(type=body["job"]["type"])).SerializeToString(),
+        "envelope": orjson.dumps({"version": "1", "kind": "exec_result", "data": {**flat, "job_type": body["job"]["type"]}}),
+    }
+    return {form: a_message(sent, subject=RESULTS) for form, sent in data.items()}
+
+
+def an_ack(headers: Mapping[str, str] | None = None, **fields: Any) -> Message:
+    return a_message({"assignment_id": ASSIGNED, "status": "accepted", **fields}, headers, subject=ACKS)
+
+
+def a_protobuf_ack(**fields: Any) -> Message:
+    sent = ack_pb2.ExecAssignmentAck(**{"assignment_id": ASSIGNED, "status": "accepted", **fields})
+    return a_message(sent.SerializeToString(), subject=ACKS)
+
+
+def an_assignment(**fields: Any) -> Assignment:
+    known = {"assignment_id": ASSIGNED, "request_id": "r-1", "tenant_id": "acme", "provider_id": "openai", "job_type": "chat"}
+    return Assignment(**{**known, "deadline_ms": 5000, "decision": DECISION, "trace_id": "t-1", **fields})
+
+
+class KnownTwin:
+    """Known assignments: some at hand, some only in the bucket, which may be away."""
+
+    def __init__(self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False, unseen: Standing | None = None):
+        self.at_hand = {known.assignment_id: known for known in at_hand}
+        self.in_bucket = in_bucket
+        self.is_away = is_away
+        waits = in_bucket is not None or is_away
+        self.unseen = unseen or (Standing.UNKNOWN_YET if waits else Standing.ABSENT)
+
+    def recall(self, assignment_id: str) -> Assignment | Standing:
+        return self.at_hand.get(assignment_id, self.unseen)
+
+    async def lookup(self, assignment_id: str) -> Assignment | None:
+        if self.is_away:
+            raise BrokerUnavailable("away")
+        found = self.in_bucket
+        return found if found is not None and found.assignment_id == assignment_id else None
+
+
+class Heard:
+    """Every port that hears of results and acknowledgements: it writes down what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+
+    def violated(self, message: Message, violations: tuple[tuple[str, str], ...]) -> None:
+        self.told.append(("violated", *violations))
+
+    def outcome(self, event: Any) -> None:
+        self.told.append(("outcome", event.status))
+
+    def uncorrelated(self) -> None:
+        self.told.append(("uncorrelated",))
+
+    def forged(self) -> None:
+        self.told.append(("forged",))
+
+    def duplicate(self, is_conflict: bool) -> None:
+        self.told.append(("conflict" if is_conflict else "duplicate",))
+
+    def observe(self, tenant_id: str, provider_id: str, **figures: Any) -> None:
+        self.told.append(("figures", tenant_id, provider_id, *figures.values()))
+
+    def raised(self, alert: Any) -> None:
+        self.told.append(("alert", alert.severity, alert.cause, dict(alert.metadata)))
+
+    def words(self) -> list[str]:
+        return [told[0] for told in self.told]
+
+
+class AcksHeard(Heard):
+    """The same for acknowledgements, where both the meter and the states hear `acknowledged`."""
+
+    def acknowledged(self, what: Any, known: Assignment | None = None) -> None:
+        self.told.append(("counted", what) if isinstance(what, str) else ("state", what.status, known is not None))
