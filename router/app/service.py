@@ -1,8 +1,8 @@
 """The whole router: rooms joined, one supervision tree, a start and an end.
 
-    start   connect, topology, policies; then the tree, first child first
-    ready   connected, streams and consumers as declared, pulling, no lane paused
-    end     the tree, last child first: the lane drains, the listener leaves, HTTP closes; then the connection
+start   connect, topology, policies; then the tree, first child first
+ready   connected, streams and consumers as declared, pulling, no lane paused
+end     the tree, last child first: the lane drains, the listener leaves, HTTP closes; then the connection
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is asked of the server: is everything there and as declared, and how far behind are we?
 
-    ensure    at the start: made, compared or trusted, as the setting `topology` says
-    restore   a lane lost its consumer: made again, or waited for
-    run       a child of the tree: now and then figures for the gauges, and a comparison for readiness
+ensure    at the start: made, compared or trusted, as the setting `topology` says
+restore   a lane lost its consumer: made again, or waited for
+run       a child of the tree: now and then figures for the gauges, and a comparison for readiness
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ class Survey:
         except BrokerRefused as exc:
             raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
 
-    async def restore(self, stream: str, durable: str) -> bool:
-        """Whether the durable is there (again). What somebody made again is compared at once."""
-        if await topology.is_there(self.jetstream, stream, durable):
+    async def restore(self, stream: str, durable: str) -> str | None:
+        """The durable's identity, once it is there (again). What somebody made again is compared at once."""
+        if (identity := await topology.identity(self.jetstream, stream, durable)) is not None:
             if self.drift:
                 await self.ensure()
-            return True
+            return identity
         if self._gone.allows(durable):
             log.error(events.CONSUMER_GONE, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()
-        return await topology.is_there(self.jetstream, stream, durable)
+        return await topology.identity(self.jetstream, stream, durable)
 
     def _found(self, drift: Sequence[Difference]) -> None:
         """Remember what differs, and say so once."""

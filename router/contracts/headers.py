@@ -32,6 +32,23 @@ SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
 
+# JetStream control headers. With one of them a `no_ack` stream may refuse a request and say nothing, or do
+# something to itself; none of them is a requester's business (CONTRACTS §4).
+CONTROL_HEADERS = frozenset(
+    {"Nats-TTL", "Nats-Rollup", "Nats-Incr", "Nats-Schedule", "Nats-Schedule-TTL", "Nats-Schedule-Target", "Nats-Schedule-Source"}
+    | {"Nats-Schedule-Time-Zone", "Nats-Schedule-Rollup", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"}
+    | {"Nats-Expected-Stream", "Nats-Expected-Last-Msg-Id", "Nats-Expected-Last-Sequence"}
+    | {"Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"}
+)
+
+
+def control_header_in(headers: Mapping[str, str]) -> str | None:
+    """The first control header among these, None when there is none."""
+    if CONTROL_HEADERS.isdisjoint(headers):
+        return None
+    return next(name for name in headers if name in CONTROL_HEADERS)
+
+
 Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total
 
 

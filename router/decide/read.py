@@ -20,8 +20,8 @@ from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.flow import read_body
 from router.contracts.glimpse import ids_in
-from router.contracts.headers import SUPPORTED_VERSIONS, Violation, message_id_in, violations
-from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed
+from router.contracts.headers import SUPPORTED_VERSIONS, Violation, control_header_in, message_id_in, violations
+from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid
 from router.contracts.request import NOTHING, RouteRequest
 from router.decide import fields
 from router.decide.fields import RARE, Object, opaque
@@ -67,6 +67,8 @@ def read(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading:
             fields.check_version(version, body, inner)
         if broken and limits.strict:
             raise _contract_broken(broken)
+        if (control := control_header_in(headers)) is not None:  # the stream took it; the listener has refused it
+            raise invalid(control, control, "absent: JetStream's control headers are not a requester's")
         request = _request(message, body, inner, task, limits)
     except Malformed as refused:
         return _refused(message, body, refused)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from router.contracts.headers import control_header_in
 from router.delivery.connection import Connection, head_of
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
@@ -20,9 +21,6 @@ from router.message import Message, Reply
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 REPLY_TO = "Reply-To"
-
-# With one of these a `no_ack` stream refuses a message and says nothing: the listener says it instead.
-_CONTROL = ("Nats-TTL", "Nats-Rollup", "Nats-Expected-", "Nats-Batch-", "Nats-Schedule", "Nats-Incr")
 
 
 class ReplyRules(Struct, frozen=True):
@@ -105,10 +103,9 @@ class Answers:
         if not self._may_reach(inbox):
             self._refuse()
             return
-        for name in headers:
-            if name.startswith(_CONTROL):
-                self._connection.post(inbox, self._refusal(name, data))
-                return
+        if (control := control_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
+            self._connection.post(inbox, self._refusal(control, data))
+            return
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
             return  # never dropped by the stream: its own copy answers it by name

@@ -26,6 +26,7 @@ from router.delivery.starts import Starts
 from router.errors import RouterError
 
 TICK_S = 0.25
+QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet lane asks whether its durable is the same
 
 
 class Health(Struct, frozen=True):
@@ -65,7 +66,7 @@ class Consumer:
         *,
         starts_bucket: str,
         answer: Answer,
-        restore: Callable[[], Awaitable[bool]],
+        restore: Callable[[], Awaitable[str | None]],
         deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
     ) -> None:
         self.lane = lane
@@ -73,9 +74,9 @@ class Consumer:
         self._connection = jetstream.connection
         self._starts_bucket = starts_bucket
         self._answer = answer
-        self._restore = restore  # True when stream and consumer are there (again)
+        self._restore = restore  # the durable's identity; None: it is not there, and cannot be made
         self._deadlines = deadlines
-        self._is_there = False
+        self._identity: str | None = None
         self._is_troubled = False
         self._life = self._connection.lives  # the connection's, when the open pull requests were made
         self._checked_at = 0.0
@@ -86,7 +87,8 @@ class Consumer:
 
     @property
     def health(self) -> Health:
-        return Health(self.puller is not None and self.puller.is_pulling and self._connection.is_connected, self._is_there, self.gate.cause)
+        is_pulling = self.puller is not None and self.puller.is_pulling and self._connection.is_connected
+        return Health(is_pulling, self._identity is not None, self.gate.cause)
 
     async def run(self) -> None:
         """Until cancelled; then it drains. It may be run again."""
@@ -112,6 +114,7 @@ class Consumer:
                 answer=self._answer,
             )
             puller = self.puller = self._make_puller(desk)
+            desk.freed = puller.refill
             ticking = tasks.create_task(self._tick(desk, evidence))
             try:
                 await puller.open()
@@ -151,25 +154,33 @@ class Consumer:
         if silence > 4.5 * self.lane.pace.heartbeat:
             puller.state.heard_at = now
             await self._connection.force_reconnect()
-        elif self._life != self._connection.lives or not self._is_there or self._is_troubled or silence > 2.5 * self.lane.pace.heartbeat:
+        elif self._is_doubtful or silence > 2.5 * self.lane.pace.heartbeat:
             await self._ask_anew(puller, now)
+        elif silence > QUIET_S and now - self._checked_at > QUIET_S:
+            await self._ask_anew(puller, now, only_if_changed=True)
         else:
             puller.refill()
 
-    async def _ask_anew(self, puller: Puller, now: float) -> None:
+    @property
+    def _is_doubtful(self) -> bool:
+        return self._is_troubled or self._identity is None or self._life != self._connection.lives
+
+    async def _ask_anew(self, puller: Puller, now: float, *, only_if_changed: bool = False) -> None:
         life = self._connection.lives
         if life == self._life and now - self._checked_at < 2 * TICK_S:
             return  # not more often: the server has enough to do
         self._checked_at = now
+        before = self._identity
         try:
-            self._is_there = await self._restore()
+            self._identity = await self._restore()
         except RouterError:
-            self._is_there = False
+            self._identity = None
             return
-        if self._is_there:
-            self._is_troubled = False
-            self._life = life
-            puller.reset()
+        if self._identity is None or (only_if_changed and self._identity == before):
+            return
+        self._is_troubled = False
+        self._life = life
+        puller.reset()
 
     def _in_trouble(self) -> None:
         self._is_troubled = True

@@ -20,14 +20,14 @@ from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
-from router.delivery.judge import give_up, judge, nak, outcome_of
+from router.delivery.judge import Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.settle import Answer, Case, Settler
 from router.delivery.starts import Starts
 from router.delivery.wire import Headers
 from router.errors import RouterError
 from router.message import NO_HEADERS, Message
-from router.outcome import Dead, Done, Fault, Outcome, Retry
+from router.outcome import Done, Fault, Outcome, Retry
 
 KILLED = Fault("internal", "started as often as allowed, and never settled: the process died on it")
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
@@ -77,6 +77,7 @@ class Desk:
         self._chores: set[asyncio.Task[None]] = set()
         self._is_draining = False
         self._is_catching_up = False
+        self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
         self._now = asyncio.get_running_loop().time
 
     # -- in: once a message --------------------------------------------------------------------------------------
@@ -183,8 +184,7 @@ class Desk:
                 self._send_back(message)
                 raise
             if starts > self.lane.pace.max_attempts:
-                killed = replace(message, starts=starts - 1)
-                self.settler.settle(Case(killed, Dead(KILLED), give_up(self.lane, killed, KILLED)))
+                self._conclude(replace(message, starts=starts - 1), Retry(KILLED))  # its last is spent: judge writes the letter
                 continue
             self._begin(replace(message, starts=starts))
             if (held := self.hands.find(message)) is not None and held.task is not None:
@@ -236,7 +236,12 @@ class Desk:
         return outcome
 
     def _conclude(self, message: Message, outcome: Outcome) -> None:
-        self.settler.settle(Case(message, outcome, judge(self.lane, message, outcome)))
+        try:
+            verdict = judge(self.lane, message, outcome)
+        except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
+            self.lane.observer.alarmed(message, exc)
+            verdict = Verdict((), None, None, nak(self.lane.pace.backoff[-1]), False)
+        self.settler.settle(Case(message, outcome, verdict))
 
     def _finished(self, case: Case) -> None:
         message = case.message
@@ -251,6 +256,7 @@ class Desk:
                     self._starts.take_back(self._connection, message)  # another instance may get it next
             self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self.lane.pace.ack_wait)
         self.begin_waiting()
+        self.freed()
 
     def begin_waiting(self) -> None:
         """Begin what waits, while there are slots and the gate is open."""
@@ -276,6 +282,8 @@ class Desk:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
         if not self._gate.is_open:
+            for message in self.settler.abandon():
+                self._send_back(message)
             self._end_chores()  # else who is being examined is begun: its start is written down already, or about to be
         for message in (*self._waiting, *self._suspects):
             self._send_back(message)
@@ -286,7 +294,7 @@ class Desk:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._until_empty(soft_s)
         is_clean = not len(self.hands)
-        self.settler.stop()
+        self.settler.abandon()
         self._end_chores()
         for task in [held.task for held in self.hands if held.task is not None]:
             task.cancel()

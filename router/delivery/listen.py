@@ -9,6 +9,7 @@ from router.delivery.api import JetStream
 from router.errors import RouterError
 
 TICK_S = 0.05
+LEARN_TICKS = 100  # ticks between two looks at whether the stream is still the same one
 NOTHING_YET = 2**63  # no sequence is above it: nobody's inbox can be expected
 
 
@@ -20,31 +21,34 @@ class Listener:
         self._stream = stream
         self._subject = subject
         self._answers = answers
+        self._created = ""  # which stream it is; empty: not known
 
     async def run(self) -> None:
         connection = self._jetstream.connection
         self._answers.listens_from(NOTHING_YET)
         sid = await connection.attend(self._subject, self._answers.hear)
-        knows = False
+        ticks = 0
         try:
             while True:
                 if not connection.is_connected:
                     self._answers.listens_from(NOTHING_YET)
-                    knows = False
-                elif not knows:
-                    knows = await self._learn()
+                    self._created = ""
+                elif not self._created or ticks % LEARN_TICKS == 0:
+                    await self._learn()
                 self._answers.tick()
+                ticks += 1
                 await asyncio.sleep(TICK_S)
         finally:
             await connection.leave(sid)
 
-    async def _learn(self) -> bool:
+    async def _learn(self) -> None:
         try:
             await self._jetstream.connection.flush()  # the server knows our subscription when it answers this
             info = await self._jetstream.stream(self._stream)
         except (RouterError, OSError):
-            return False
-        if info is None:
-            return False
-        self._answers.listens_from(info["state"]["last_seq"])
-        return True
+            return
+        if info is None or info["created"] == self._created:
+            return
+        # A stream that was made again while we listened counts from 1, and we heard all of it.
+        self._answers.listens_from(0 if self._created else info["state"]["last_seq"])
+        self._created = info["created"]

@@ -61,6 +61,7 @@ class Puller:
         self.window = 1
         self.outstanding = 0  # asked for, not yet delivered
         self._low = 0  # ask again when outstanding is at or below this
+        self._is_growing = False  # a first delivery came since the last request
         self.is_pulling = False
 
     async def open(self) -> None:
@@ -86,19 +87,21 @@ class Puller:
         self.state.resets += 1
         self.state.heard_at = self._now()
         self.outstanding = 0
-        self.window = 1
+        self.window, self._low, self._is_growing = 1, 0, False
         self.refill()
 
     def refill(self) -> None:
         """Ask for what there is room for, once half of the window has come."""
         if self.outstanding > self._low or not self.is_pulling or not self._connection.is_connected:
             return
+        if self._is_growing:
+            self._is_growing = False
+            self.window = min(self.window * 2, self._prefetch)
         batch = min(self.window, self._room()) - self.outstanding
         if batch <= 0:
             return
         self.outstanding += batch
         self._low = self.window // 2
-        self.window = min(self.window * 2, self._prefetch)
         self.state.requests += 1
         request = orjson.dumps({"batch": batch, "expires": self._expires_ns, "idle_heartbeat": self._heartbeat_ns})
         self._connection.post(self._next_subject, request, f"{self._inbox}.{self._generation}")
@@ -112,8 +115,10 @@ class Puller:
             return
         if self.outstanding:
             self.outstanding -= 1
-        if not self._deliver(subject, reply, data, headers):
-            self.window, self._low = 1, 0
+        if self._deliver(subject, reply, data, headers):
+            self._is_growing = True
+        else:
+            self.window, self._low, self._is_growing = 1, 0, False
         if self.outstanding <= self._low:
             self.refill()
 

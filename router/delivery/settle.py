@@ -131,7 +131,11 @@ class Settler:
         for case in others:
             self.settle(case)
 
-    def stop(self) -> None:
-        """The end: what is stuck is left to whoever pulls it next."""
+    def abandon(self) -> list[Message]:
+        """The end: what is stuck here is for whoever pulls it next."""
         if self._mender is not None:
             self._mender.cancel()
+            self._mender = None
+        stuck = [case.message for case in self._stuck]
+        self._stuck.clear()
+        return stuck

@@ -147,8 +147,10 @@ async def apply(jetstream: JetStream, topology: Topology) -> list[Difference]:
     return done
 
 
-async def is_there(jetstream: JetStream, stream: str, durable: str) -> bool:
-    return await jetstream.consumer(stream, durable) is not None
+async def identity(jetstream: JetStream, stream: str, durable: str) -> str | None:
+    """When the durable was created: another time, another consumer. None: it is not there."""
+    info = await jetstream.consumer(stream, durable)
+    return None if info is None else str(info["created"])
 
 
 async def _make(jetstream: JetStream, topology: Topology, difference: Difference, verb: str) -> None:

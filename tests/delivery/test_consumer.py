@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from router.delivery.consumer import Consumer, Deadlines, Health
-from router.delivery.topology import create
+from router.delivery.topology import create, identity
 from router.message import Effect, Message
 from router.outcome import Done, Handler, Outcome
 from tests.support.delivery import Place, Watcher, a_lane, a_place
@@ -48,8 +48,10 @@ class Working:
             deadlines=Deadlines(soft=0.5, hard=1.0),
         )
 
-    async def _restore(self) -> bool:
-        return not self.restores or await create(self.place.jetstream, self.place.topology()) == []
+    async def _restore(self) -> str | None:
+        if self.restores:
+            await create(self.place.jetstream, self.place.topology())
+        return await identity(self.place.jetstream, self.place.stream, self.place.durable) if self.restores else "a consumer"
 
     def _begin(self, message: Message) -> object:
         self.begun.append(message.data)

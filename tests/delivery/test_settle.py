@@ -69,7 +69,7 @@ async def settling() -> AsyncIterator[Settling]:
     async with asyncio.TaskGroup() as tasks:
         settling = Settling(tasks)
         yield settling
-        settling.settler.stop()
+        settling.settler.abandon()
 
 
 async def test_the_order_is_effects_commit_reply_stamp(settling: Settling) -> None:
@@ -165,7 +165,7 @@ async def test_the_newest_token_is_stamped(settling: Settling) -> None:
 async def test_once_stopped_it_tries_no_more(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
     settling.evidence.refuse()
-    settling.settler.stop()
+    settling.settler.abandon()
     settling.evidence.refusing = None
     await asyncio.wait([asyncio.create_task(settling.gate.wait())], timeout=0.05)
     assert settling.finished == []

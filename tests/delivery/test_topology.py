@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from router.delivery import topology
 from router.delivery.api import CONSUMER_EXISTS
-from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, is_there
+from router.delivery.topology import ConsumerSpec, Difference, StreamSpec, Topology, apply, bucket, compare, create, identity
 from router.errors import BrokerRefused
 from tests.support.delivery import Place, connected
 
@@ -33,7 +33,7 @@ async def test_what_is_missing_is_named_and_made(place: Place) -> None:
     ]
     assert await create(place.jetstream, declared) == []
     assert await compare(place.jetstream, declared) == []
-    assert await is_there(place.jetstream, place.stream, place.durable)
+    assert await identity(place.jetstream, place.stream, place.durable) is not None
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ async def test_a_bucket_is_one_that_any_client_can_open(place: Place) -> None:
 async def test_a_consumer_of_a_stream_that_is_gone_is_not_there(place: Place) -> None:
     await create(place.jetstream, with_consumer(place))
     await place.jetstream.ask(f"STREAM.DELETE.{place.stream}")
-    assert not await is_there(place.jetstream, place.stream, place.durable)
+    assert await identity(place.jetstream, place.stream, place.durable) is None

@@ -180,8 +180,8 @@ class ServerDriver:
         )
         return self._consumer
 
-    async def _restore(self) -> bool:
-        return True
+    async def _restore(self) -> str:
+        return "always the same"
 
     def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
         assert self._connection is not None
