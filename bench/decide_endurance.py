@@ -5,25 +5,21 @@ Every request is new and there are more sessions than are remembered, so each bo
 
 from __future__ import annotations
 
-import asyncio
-
 from bench.broker import a_broker, nothing_is_left
-from bench.process import a_child
+from bench.process import figures_of
 from bench.question import Figure, Measured, Question, Side, at_most, sized
 
 REQUESTS = 1_000_000
-BACKLOG = 20_000  # stored ahead of the router, so that neither the stream nor the feeder is what grows
 USERS = 200_000
 PATIENCE_S = 1800.0
 
 
 async def router(scale: float) -> Measured:
     count = sized(REQUESTS, scale)
-    feeding = {"count": count, "backlog": BACKLOG, "users": USERS}
-    async with a_broker() as url, a_child("bench.sides.store", "feed", url=url, **feeding) as feeder:
-        await feeder.ready()  # a router that waits for requests pays more for each of them
-        async with a_child("bench.sides.endurance", "decide", url=url, count=count) as server:
-            figures, _ = await asyncio.gather(server.figures(PATIENCE_S), feeder.figures(PATIENCE_S))
+    async with a_broker() as url:
+        # All of it beforehand: a feeder beside it on two cores would be what is measured.
+        await figures_of("bench.sides.store", "fill", PATIENCE_S, url=url, count=count, users=USERS)
+        figures = await figures_of("bench.sides.endurance", "decide", PATIENCE_S, url=url, count=count)
         await nothing_is_left(url, count)
     return figures
 

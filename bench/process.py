@@ -93,7 +93,7 @@ async def a_child(module: str, function: str, **arguments: object) -> AsyncItera
             await child.end()
 
 
-async def figures_of(module: str, function: str, **arguments: object) -> Measured:
+async def figures_of(module: str, function: str, patience_s: float = PATIENCE_S, **arguments: object) -> Measured:
     """A child that needs nobody's help: its figures."""
     async with a_child(module, function, **arguments) as child:
-        return await child.figures()
+        return await child.figures(patience_s)

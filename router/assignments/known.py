@@ -9,10 +9,11 @@ A hit costs a dictionary look; only a miss is awaited. Both go by the assignment
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Protocol
+
+from cachetools import LRUCache
 
 from router import ids
 from router.contracts.assignment import Assignment
@@ -45,15 +46,10 @@ class KnownMemory:
 
     def __init__(self, fetch: Callable[[str], Awaitable[bytes | None]], limit: int = 20_000) -> None:
         self._fetch = fetch
-        self._limit = limit
-        self._known: OrderedDict[str, Assignment] = OrderedDict()
+        self._known: LRUCache[str, Assignment] = LRUCache(limit)
 
     def recall(self, assignment_id: str) -> Assignment | Standing:
-        known = self._known.get(assignment_id)
-        if known is None:
-            return Standing.UNKNOWN_YET
-        self._known.move_to_end(assignment_id)
-        return known
+        return self._known.get(assignment_id, Standing.UNKNOWN_YET)
 
     async def lookup(self, assignment_id: str) -> Assignment | None:
         record = await self._fetch(ids.key(assignment_id))
@@ -69,9 +65,6 @@ class KnownMemory:
     def keep(self, known: Assignment) -> None:
         """Remember one: found in the bucket, or just created by this instance."""
         self._known[known.assignment_id] = known
-        self._known.move_to_end(known.assignment_id)
-        if len(self._known) > self._limit:
-            self._known.popitem(last=False)
 
     def __len__(self) -> int:
         return len(self._known)

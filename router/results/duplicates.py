@@ -9,8 +9,10 @@ PubAck's own `duplicate` mark tells delivery's observer.
 from __future__ import annotations
 
 from enum import Enum
+from math import inf
 
 from router.contracts.usage import UsageEvent
+from router.memory import Memory
 from router.message import Message
 
 
@@ -24,30 +26,23 @@ class Seen(Enum):
 
 
 class Recent:
-    """Identities with a digest of what was said, in two generations: at most `limit`, never below half of it once full."""
+    """Identities with a digest of what was said; at most `limit`, the one longest unheard of goes first."""
 
     def __init__(self, limit: int = 100_000) -> None:
-        self._half = max(1, limit // 2)
-        self._young: dict[str, tuple[int, int]] = {}
-        self._old: dict[str, tuple[int, int]] = {}
+        self._told: Memory[str, tuple[int, int]] = Memory(limit)
 
     def note(self, event_id: str, event: UsageEvent, message: Message) -> Seen:
         """Compare with what is remembered of this identity; the first content stays the one that counts."""
         # When and under which trace it was said is left out: a worker that repeats itself does so later.
         content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
         place = hash((message.sequence, message.stored_ns))
-        first = self._young.get(event_id) or self._old.get(event_id)
+        first = self._told.recall(event_id, 0.0)
         if first is None:
-            self._remember(event_id, (content, place))
+            self._told.keep(event_id, (content, place), inf)
             return Seen.FIRST
         if first[1] == place:
             return Seen.REDELIVERED
         return Seen.DUPLICATE if first[0] == content else Seen.CONFLICT
 
-    def _remember(self, event_id: str, told: tuple[int, int]) -> None:
-        if len(self._young) >= self._half:
-            self._old, self._young = self._young, {}
-        self._young[event_id] = told
-
     def __len__(self) -> int:
-        return len(self._young) + len(self._old)
+        return len(self._told)
