@@ -47,8 +47,8 @@ bench-smoke: $(VENV)/.bench  ## one short round of the bench
 
 ci: lint test  ## what CI runs
 
-clean:  ## remove what the other targets made
-	rm -rf $(VENV) .router .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean:  ## remove what the other targets made (not .router, the store of `make run`)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Each stamp is one set of extras, installed at the versions of constraints.txt.
 $(VENV)/bin/python:

@@ -1,6 +1,6 @@
 """Router: a durable message router on NATS JetStream.
 
-    from router import Client
+    from router import Client, Worker
 
 Importing this package alone imports nothing else: what it offers is loaded when it is first asked for.
 """
@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.sdk import Answer, Client
+    from router.sdk import Answer, Client, ExecAssignment, StepResult, Worker
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "Client", "__version__"]
+__all__ = ["Answer", "Client", "ExecAssignment", "StepResult", "Worker", "__version__"]
 
-_OFFERED = frozenset({"Answer", "Client"})
+_OFFERED = frozenset({"Answer", "Client", "ExecAssignment", "StepResult", "Worker"})
 
 
 def __getattr__(name: str) -> object:

@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import DEVNULL
 
@@ -67,7 +67,13 @@ class EmbeddedServer:
             config = Path(scratch) / "nats.conf"
             config.write_text(self._configuration(Path(scratch)))
             self._process = await asyncio.create_subprocess_exec(
-                server_binary(), "-c", str(config), stdout=DEVNULL, stderr=DEVNULL, start_new_session=True, preexec_fn=_die_with_parent
+                server_binary(),
+                "-c",
+                str(config),
+                stdout=DEVNULL,
+                stderr=DEVNULL,
+                start_new_session=True,
+                preexec_fn=_die_with(os.getpid()),
             )
             self._port = await self._port_of(Path(scratch), timeout_s)
         return self.url
@@ -137,9 +143,13 @@ def _port_in(scratch: Path) -> int | None:
     return None
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> Callable[[], None]:
     """On Linux the kernel ends the server when we are killed, so a crashed router leaves no server behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() == 1:
-            os.kill(os.getpid(), signal.SIGTERM)
+
+    def ask_the_kernel() -> None:  # in the child, before the server's image: no signal may be sent from here
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != parent:
+                os._exit(1)  # we were gone before the kernel was asked
+
+    return ask_the_kernel

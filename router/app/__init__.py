@@ -2,8 +2,12 @@
 
 declared   settings -> streams, consumers, buckets
 connect    settings -> a connection
-meters     what rooms tell -> metrics and logs
-service    the whole router, as one supervision tree
+ground     what every lane of one process stands on
+*_lane     a lane's meaning, put together: handler, letters, pace
+station    a lane as a child of the tree
+house      the supervision tree
+service    the whole router: its start, its state, its end
+meters, lane_metrics, violations, alerts    what rooms tell -> metrics, logs, alerts
 """
 
 from router.app.connect import connect_by

@@ -3,62 +3,76 @@
 from __future__ import annotations
 
 from router import ids
-from router.app.meters import DecideMetrics, LaneMetrics
-from router.clock import now_ms
-from router.config import ConsumerConfig, Settings
+from router.app.ground import Ground
+from router.app.lane_metrics import LaneMetrics
+from router.app.letters import letter_writer
+from router.app.meters import DecideMetrics
+from router.app.pace import allow_list, pace_of
+from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.decision import INTERNAL, INVALID_REQUEST
 from router.contracts.glimpse import glimpse
-from router.contracts.letter import build_letter
-from router.decide import DecideHandler, DecideRules, Limits, Replays
+from router.contracts.headers import message_id_in
+from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules, Replays
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
-from router.delivery.lane import Lane, Pace
-from router.message import Effect, Message, Reply
+from router.delivery.lane import Lane
+from router.message import Message, Reply
 from router.observability import Metrics
 from router.outcome import Fault
-from router.policy import Policies, RateLimits, Sessions
+from router.policy import RateLimits, Sessions
 
 
-def decide_lane(settings: Settings, policies: Policies, metrics: Metrics, connection: Connection, observer: LaneMetrics) -> Lane:
+def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
     """All the meaning that delivery is handed for decide requests."""
-
-    def letter(message: Message, reason: str, fault: Fault) -> Effect | None:
-        return _letter(message, reason, fault, settings, connection.max_payload)
-
+    settings = ground.settings
     return Lane(
         stream=settings.streams.decide.name,
         durable=settings.decide.durable,
         pace=pace_of(settings.decide, settings),
-        handle=decide_handler(settings, policies, metrics),
-        letter=letter,
+        handle=decide_handler(ground),
+        letter=letter_writer(settings, ground.connection),
         apology=_apology,
-        is_allowed=ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None,
+        is_allowed=allow_list(settings),
         observer=observer,
     )
 
 
-def decide_handler(settings: Settings, policies: Policies, metrics: Metrics) -> DecideHandler:
+def decide_handler(ground: Ground) -> DecideHandler:
     """The handler with this instance's memories."""
+    settings = ground.settings
+    return DecideHandler(
+        ground.policies,
+        DecideMetrics(ground.metrics, ground.violations),
+        rules=decide_rules(settings),
+        replays=Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000),
+        sessions=Sessions(settings.policies.sessions_entries),
+        rates=RateLimits(),
+        push=Push(ground.book, push_rules(settings)),
+        states=ground.averages.states_of,
+    )
+
+
+def decide_rules(settings: Settings) -> DecideRules:
     limits = Limits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         assignment_subjects=settings.assignment.subjects,
         strict=settings.contract.mode == "strict",
+        refuses_control_headers=settings.reply.confirm == "decision",
     )
     max_age_ms = settings.decide.max_age_ms
-    return DecideHandler(
-        policies,
-        DecideMetrics(metrics),
-        rules=DecideRules(
-            limits=limits,
-            tenants_allowed=frozenset(settings.tenants_allowed),
-            max_age=max_age_ms / 1000 if max_age_ms is not None else None,
-        ),
-        replays=Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000),
-        sessions=Sessions(settings.policies.sessions_entries),
-        rates=RateLimits(),
+    return DecideRules(
+        limits=limits,
+        tenants_allowed=frozenset(settings.tenants_allowed),
+        max_age=max_age_ms / 1000 if max_age_ms is not None else None,
     )
+
+
+def push_rules(settings: Settings) -> PushRules:
+    """Whose assignments are pushed, and where to when a request does not say."""
+    assignment = settings.assignment
+    return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
 
 
 def decide_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
@@ -76,49 +90,21 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
     return Answers(connection, rules, conflict=_conflict, refusal=_control_header, on_refused=count_refused)
 
 
-def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
-    """How a durable is driven, in seconds."""
-    return Pace(
-        max_attempts=config.max_attempts,
-        backoff=tuple(wait / 1000 for wait in config.backoff_ms),
-        ack_wait=config.ack_wait_ms / 1000,
-        prefetch=config.prefetch,
-        max_delayed=config.max_ack_pending // 2,
-        slots=config.slots,
-        handler_timeout=config.handler_timeout_ms / 1000,
-        pull_expires=config.pull_expires_ms / 1000,
-        heartbeat=config.heartbeat_ms / 1000,
-        evidence_timeout=settings.evidence.timeout_ms / 1000,
-        store_retry=settings.evidence.retry_ms / 1000,
-    )
-
-
 def _apology(message: Message, fault: Fault) -> Reply:
     seen = glimpse(message)
-    answer_id = seen.get("request_id") or seen.get("message_id") or message.headers.get("Nats-Msg-Id")
+    answer_id = seen.get("request_id") or seen.get("message_id") or message_id_in(message.headers)
     data = failure(INTERNAL, "The request could not be handled", {"cause": fault.code}, answer_id, seen.get("trace_id"))
     return Reply(data, {"version": "1"})
 
 
 def _conflict(msg_id: str) -> bytes:
-    return failure(INVALID_REQUEST, "This message id was used for a different request", {"field": "Nats-Msg-Id"}, msg_id)
+    return failure(
+        INVALID_REQUEST,
+        "This message id was used for a different request",
+        {"field": "Nats-Msg-Id"},
+        msg_id if ids.is_opaque(msg_id) else None,
+    )
 
 
 def _control_header(name: str, _: bytes) -> bytes:
     return failure(INVALID_REQUEST, f"The header {name} is not accepted on this subject", {"field": name})
-
-
-def _letter(message: Message, reason: str, fault: Fault, settings: Settings, max_bytes: int) -> Effect | None:
-    if not settings.dlq.enabled:
-        return None
-    return build_letter(
-        message,
-        reason,
-        fault,
-        node_id=settings.node_id,
-        now_ms=now_ms(),
-        max_bytes=max_bytes,
-        include_message=settings.dlq.include_full_message,
-        subject_pattern=settings.dlq.subject_pattern,
-        seen=glimpse(message),
-    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
+from router.contracts import usage
 from router.contracts.letter import letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
@@ -11,16 +14,34 @@ WORKERS_LETTERS = "caf.exec.dlq.v1"
 
 def declared(settings: Settings) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
-    streams, decide = settings.streams, settings.decide
-    return Topology(
-        streams=(
-            # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
-            _stream(streams.decide, decide.subject, no_ack=settings.reply.confirm == "decision"),
-            _stream(streams.dlq, *_letter_subjects(settings), discard="new"),
-            _bucket(settings.buckets.starts),
-        ),
-        consumers=(_consumer(streams.decide.name, decide),),
-    )
+    buckets = (_bucket(settings.buckets.starts), _bucket(settings.buckets.assignments_known))
+    return Topology(streams=(*_asked(settings), *_evidence(settings), *buckets), consumers=tuple(_consumers(settings)))
+
+
+def _asked(settings: Settings) -> Iterator[StreamSpec]:
+    """What others send: when full, the oldest goes."""
+    streams = settings.streams
+    # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
+    yield _stream(streams.decide, settings.decide.subject, no_ack=settings.reply.confirm == "decision")
+    yield _stream(streams.results, settings.results.subject)
+    if settings.acks.enabled:
+        yield _stream(streams.acks, settings.acks.subject)
+
+
+def _evidence(settings: Settings) -> Iterator[StreamSpec]:
+    """What we store before we acknowledge: when full, nothing is dropped; the lane pauses."""
+    streams = settings.streams
+    yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
+    yield _stream(streams.usage, usage.SUBJECT, discard="new")
+    yield _stream(streams.dlq, *_letter_subjects(settings), discard="new")
+
+
+def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
+    streams = settings.streams
+    yield _consumer(streams.decide.name, settings.decide)
+    yield _consumer(streams.results.name, settings.results)
+    if settings.acks.enabled:
+        yield _consumer(streams.acks.name, settings.acks)
 
 
 def _letter_subjects(settings: Settings) -> tuple[str, ...]:

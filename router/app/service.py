@@ -2,7 +2,7 @@
 
 start   connect, topology, policies; then the tree, first child first
 ready   connected, streams and consumers as declared, pulling, no lane paused
-end     the tree, last child first: the lane drains, the listener leaves, HTTP closes; then the connection
+end     the tree, last child first: the lanes drain, the listener leaves, HTTP closes; then the connection
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from router.app.alerts import Alerts
 from router.app.connect import connect_by
-from router.app.decide_lane import decide_answers, decide_lane
 from router.app.declared import declared
-from router.app.meters import LaneMetrics
+from router.app.ground import Ground
+from router.app.house import House, Stations
 from router.app.policies import PolicyDirectory
 from router.app.survey import Survey
 from router.config import Settings
-from router.delivery.answers import Answers
+from router.contracts.alert import CRITICAL, INFO, Alert
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.listen import Listener
 from router.observability import Check, HttpServer, Metrics, events, logs
 from router.policy import Shelf
-from router.supervision import Child, Intensity, Strategy, Supervisor, supervise
+from router.supervision import Child, Supervisor, supervise
 
 log = logs.logger(__name__)
 
@@ -49,13 +48,12 @@ class RouterService:
         self.shelf = Shelf()
         root = policies_dir or settings.policies.dir
         self._policies = PolicyDirectory(root, self.shelf) if root is not None else None
-        self._observer = LaneMetrics(self.metrics, settings.decide.durable, settings)
+        self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
+        self._stations = Stations(settings, self.metrics, self._alerts)
         self._survey: Survey | None = None
+        self._connection: Connection | None = None
         self._is_stopping = False
         self._http_port = 0
-        self._connection: Connection | None = None
-        self._consumer: Consumer | None = None
-        self._answers: Answers | None = None
 
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
@@ -64,11 +62,9 @@ class RouterService:
             self._policies.load()
         if not self.shelf.all():
             log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
-        connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)
-        connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
+        connection = await self._connect()
         try:
-            jetstream = JetStream(connection, self.settings.nats.js_domain)
-            survey = self._surveying(jetstream)
+            survey = self._survey = self._surveying(JetStream(connection, self.settings.nats.js_domain))
             await survey.ensure()
             announcing = asyncio.create_task(self._announce(on_ready))
             try:
@@ -85,69 +81,25 @@ class RouterService:
         """The supervision tree, for who wants to look at it: nothing is started by it."""
         return self._tree(self._surveying(JetStream(Connection())))
 
-    # -- the tree ------------------------------------------------------------------------------------------------
-
     def _surveying(self, jetstream: JetStream) -> Survey:
-        mode = self.settings.topology
-        self._survey = Survey(jetstream, declared(self.settings), self.metrics, lambda _: self._observer.newest_ns, mode=mode)
-        return self._survey
+        return Survey(jetstream, declared(self.settings), self.metrics, self._stations.newest, mode=self.settings.topology)
 
     def _tree(self, survey: Survey) -> Supervisor:
-        jetstream = survey.jetstream
-        stop_s = self.settings.drain.hard_deadline_ms / 1000 + 2
+        ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream)
         operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
-        decide = [Child("consumer", lambda: self._consume(jetstream, survey), shutdown_s=stop_s)]
-        if self._listens:
-            decide.insert(0, Child("listener", lambda: self._listen(jetstream)))
-        children: list[Child | Supervisor] = [Child("http", lambda: operators.run(self._bound))]
-        if self._policies is not None:
-            children.append(Child("policies", self._policies.run))
-        children.append(Child("survey", survey.run))
-        children.append(Supervisor("decide", tuple(decide), Strategy.REST_FOR_ONE, Intensity(5, 30)))
-        return Supervisor("router", tuple(children), Strategy.ONE_FOR_ONE, Intensity(5, 30))
-
-    @property
-    def _listens(self) -> bool:
-        return self.settings.reply.listener and self.settings.reply.confirm == "decision"
-
-    async def _listen(self, jetstream: JetStream) -> None:
-        await Listener(jetstream, self.settings.streams.decide.name, self.settings.decide.subject, self._answers_on(jetstream)).run()
-
-    async def _consume(self, jetstream: JetStream, survey: Survey) -> None:
-        config = self.settings.decide
-        consumer = self._consumer = Consumer(
-            decide_lane(self.settings, self.shelf, self.metrics, jetstream.connection, self._observer),
-            jetstream,
-            starts_bucket=self.settings.buckets.starts.name,
-            answer=self._answers_on(jetstream).answer,
-            restore=lambda: survey.restore(self.settings.streams.decide.name, config.durable),
-            deadlines=Deadlines(self.settings.drain.soft_deadline_ms / 1000, self.settings.drain.hard_deadline_ms / 1000),
-        )
-        self._watch(consumer, config.durable)
-        await consumer.run()
-
-    def _answers_on(self, jetstream: JetStream) -> Answers:
-        """One for the whole life of the process: a restarted child must not forget who asked."""
-        if self._answers is None:
-            self._answers = decide_answers(self.settings, jetstream.connection, self.metrics)
-        return self._answers
+        http = Child("http", lambda: operators.run(self._bound))
+        return House(ground, survey, self._stations).tree(http, self._policies)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def readiness(self) -> Mapping[str, Check]:
         """The checks behind /readyz."""
-        connected = self._connection is not None and self._connection.is_connected
         drift = self._survey.drift if self._survey is not None else ()
-        checks = {
-            "broker": Check(connected, "connected" if connected else "not connected"),
+        return {
+            "broker": Check(self._is_connected, "connected" if self._is_connected else "not connected"),
             "topology": Check(not drift, "; ".join(str(one) for one in drift) or "as declared"),
+            **{station.durable: station.check for station in self._stations.all()},
         }
-        if self._consumer is not None:
-            health = self._consumer.health
-            checks[self.settings.decide.durable] = Check(health.is_ready, health.detail)
-        else:
-            checks[self.settings.decide.durable] = Check(False, "not started")
-        return checks
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
         while not (self._http_port and all(check.ok for check in self.readiness().values())):  # noqa: ASYNC110 - many causes, once
@@ -159,16 +111,29 @@ class RouterService:
     def _bound(self, port: int) -> None:
         self._http_port = port
 
-    def _watch(self, consumer: Consumer, durable: str) -> None:
-        metrics = self.metrics
-        metrics.connected.watch(lambda: int(self._connection is not None and self._connection.is_connected))
-        metrics.in_flight.watch(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, durable)
-        metrics.lane_paused.watch(lambda: int(consumer.gate.cause is not None), durable)
+    # -- the broker ----------------------------------------------------------------------------------------------
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._connection is not None and self._connection.is_connected
+
+    async def _connect(self) -> Connection:
+        connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)
+        connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
+        self.metrics.connected.watch(lambda: int(self._is_connected))
+        self._alerts.attach(connection)
+        return connection
 
     async def _lost(self) -> None:
         if not self._is_stopping:
             log.warning(events.BROKER_LOST)
+            self._alert(CRITICAL, "broker_lost", "The connection to the broker is lost")
 
     async def _back(self) -> None:
         self.metrics.reconnects.value += 1
         log.info(events.BROKER_BACK)
+        self._alert(INFO, "broker_back", "The broker is back")
+        self._alerts.flush()
+
+    def _alert(self, severity: str, cause: str, message: str) -> None:
+        self._alerts.raised(Alert(severity=severity, component="router.connection", cause=cause, message=message))

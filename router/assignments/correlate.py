@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from router.assignments.known import KnownAssignments, Standing
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT, TENANT_FORBIDDEN
-from router.errors import Transient
-from router.outcome import Fault, Outcome, Retry
+from router.outcome import Fault, Outcome
 
 OTHER_TENANT = Fault(TENANT_FORBIDDEN, "The assignment is another tenant's", "tenant_id", STAGE_TENANT)
 OTHER_REQUEST = Fault(CORRELATION_FIELDS_INVALID, "The assignment is another request's", "request_id", STAGE_CORRELATION)
@@ -31,6 +30,7 @@ def correlated(
 ) -> Outcome | Awaitable[Outcome]:
     """What `conclude` says of the assignment of this id, or of none: at once where it is at hand, else an awaitable.
 
+    That raises BrokerUnavailable while the bucket is away: the lane waits, for the message's attempts are its own.
     `is_complete` False: the message needs its assignment, so ABSENT, which may lag behind, is asked about again.
     """
     if assignment_id is None:
@@ -44,9 +44,4 @@ def correlated(
 
 
 async def _looked_up(assignments: KnownAssignments, assignment_id: str, conclude: Callable[[Assignment | None], Outcome]) -> Outcome:
-    try:
-        known = await assignments.lookup(assignment_id)
-    except Transient as exc:
-        # The bucket is away: that is not the message's fault, and its attempts are its own.
-        return Retry(Fault(exc.code, "The known assignments cannot be asked"), spends=False)
-    return conclude(known)
+    return conclude(await assignments.lookup(assignment_id))

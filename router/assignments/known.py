@@ -34,13 +34,13 @@ class KnownAssignments(Protocol):
     def recall(self, assignment_id: str) -> Assignment | Standing: ...
 
     async def lookup(self, assignment_id: str) -> Assignment | None:
-        """Raises Transient when the bucket cannot be asked."""
+        """Raises BrokerUnavailable when the bucket cannot be asked."""
 
 
 class KnownMemory:
     """At most `limit` assignments in front of a bucket, the one unused for longest goes first.
 
-    `fetch` takes a key and gives the stored record or None; it raises Transient. What is absent is not remembered:
+    `fetch` takes a key and gives the stored record or None; it raises BrokerUnavailable. What is absent is not remembered:
     it may be created in the next moment, and a result must not be taken for unknown because an early one was.
     """
 

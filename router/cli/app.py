@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from router.cli.assignments import assignments
 from router.cli.config import config
 from router.cli.decide import decide
 from router.cli.demo import demo
@@ -14,6 +15,8 @@ from router.cli.serve import serve
 from router.cli.topology import topology
 from router.cli.tree import tree
 from router.cli.version import version
+from router.cli.worker import worker
+from router.cli.workers import workers
 
 HELP = """A durable message router on NATS JetStream.
 
@@ -30,8 +33,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (serve, decide, doctor, demo, tree, config, version):
+for command in (serve, worker, decide, workers, doctor, demo, tree, config, version):
     app.command()(command)
+app.add_typer(assignments, name="assignments")
 app.add_typer(dlq, name="dlq")
 app.add_typer(policy, name="policy")
 app.add_typer(topology, name="topology")

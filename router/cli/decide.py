@@ -97,12 +97,12 @@ async def _many(settings: Settings, lines: list[bytes], timeout_s: float) -> int
 
 
 async def _asked(client: Client, line: bytes, timeout_s: float) -> tuple[int, object]:
-    from router.errors import Unanswered
+    from router.errors import RouterError, Unanswered
 
     try:
         answer: Answer = await client.decide_raw(line, timeout=timeout_s)
-    except Unanswered as exc:
-        return ends.SILENT, {"ok": False, "error": {"code": exc.code, "message": str(exc)}}
+    except RouterError as exc:  # this line's own trouble: the others are asked all the same
+        return ends.SILENT if isinstance(exc, Unanswered) else ends.NO, {"ok": False, "error": {"code": exc.code, "message": str(exc)}}
     return ends.OK if answer.ok else ends.NO, orjson.loads(answer.raw)
 
 

@@ -1,4 +1,4 @@
-"""A dead letter as people and as programs see it."""
+"""A dead letter as people see it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rich.text import Text
 
 from router.cli.output import cell, console
 from router.cli.shown import shown
-from router.contracts.codec import text_of
 
 if TYPE_CHECKING:
     from router.deadletters import Letter
@@ -24,17 +23,6 @@ def row(letter: Letter) -> Sequence[object]:
     stored, subject = letter.stored_at[:19].replace("T", " "), letter.original_subject
     error = " at ".join(text for text in (letter.code, letter.field) if text)
     return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
-
-
-def as_fields(letter: Letter) -> dict[str, Any]:
-    """For programs: every field that is there; the payload as text, or base64 with `payload_encoding` beside it."""
-    from msgspec import to_builtins
-
-    names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
-    fields: dict[str, Any] = to_builtins({name: getattr(letter, name) for name in names})
-    if letter.payload is not None:
-        fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
-    return {name: value for name, value in fields.items() if value not in (None, {})}
 
 
 def print_letter(letter: Letter) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import orjson
 from rich import box
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +46,15 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for row in rows:
         made.add_row(*(cell(value) for value in row))
     return made
+
+
+@contextmanager
+def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error while a person looks at it; it is told (done, total)."""
+    bar = Progress(console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty())
+    with bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def cell(value: object) -> Text:

@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 from router.config.group import leaves
 from router.config.names import DEFAULTS
 from router.config.settings import Settings
+from router.masking import MASK
 
-MASK = "***"
 _LOGIN_IN_URL = re.compile(r"//[^\s,]*@")  # greedy on purpose: a password may hold an @
 
 

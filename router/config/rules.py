@@ -13,6 +13,7 @@ from router.config.storage import StreamConfig
 from router.errors import Misconfigured
 
 T = TypeVar("T")
+FIXED_SUBJECTS = ("beamline.usage.v1.metered", "caf.exec.dlq.v1", "beamline.router.v1.admin")
 
 
 def check(settings: Settings) -> None:
@@ -28,6 +29,7 @@ def check(settings: Settings) -> None:
         )
     _check_login(settings)
     _check_subjects(settings)
+    _check_replies(settings)
     _check_spans(settings)
 
 
@@ -64,6 +66,15 @@ def _check_subjects(settings: Settings) -> None:
     decide = settings.decide.subject
     _require(settings.reply.subject != decide, "reply.subject", f"must not be decide.subject={decide}: an answer would be a request")
     _require(decide not in settings.assignment.subjects, "assignment.subjects", f"must not hold decide.subject={decide}")
+
+
+def _check_replies(settings: Settings) -> None:
+    # An answer under one of our own subjects would be taken for a message of ours, by us.
+    ours = (settings.decide.subject, settings.results.subject, settings.acks.subject, *settings.assignment.subjects, *FIXED_SUBJECTS)
+    for prefix in settings.reply.prefixes:
+        leads_home = any(subject.startswith(prefix) for subject in ours)
+        _require(not leads_home, "reply.prefixes", f"{prefix} leads to subjects of the router itself")
+    _require(settings.reply.subject not in ours, "reply.subject", "must not be a subject that a stream of the router takes")
 
 
 def _check_spans(settings: Settings) -> None:

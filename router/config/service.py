@@ -55,6 +55,10 @@ class DeadLetterConfig(Group):
     include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
 
 
+class AlertsConfig(Group):
+    every_ms: Millis = Field(default=60_000, description="one cause is alerted at most this often, milliseconds")
+
+
 class EvidenceConfig(Group):
     timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the lane, milliseconds")
     retry_ms: Millis = Field(default=1_000, description="a paused lane tries to store again this often, milliseconds")

@@ -15,6 +15,7 @@ from router.config.connection import NatsConfig
 from router.config.consumers import RESULTS, AcksConfig, ConsumerConfig, DecideConfig
 from router.config.group import Count, Group, Texts
 from router.config.service import (
+    AlertsConfig,
     AssignmentConfig,
     ContractConfig,
     DeadLetterConfig,
@@ -59,6 +60,7 @@ class Settings(Group):
     assignment: AssignmentConfig = AssignmentConfig()
     usage: UsageConfig = UsageConfig()
     dlq: DeadLetterConfig = DeadLetterConfig()
+    alerts: AlertsConfig = AlertsConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     streams: StreamsConfig = StreamsConfig()
     buckets: BucketsConfig = BucketsConfig()

@@ -5,6 +5,10 @@
 The bucket's key is `ids.key(assignment_id)`, and nothing else. The assignment id is derived from the request identity,
 so the request finds it by being itself, and a result or an acknowledgement finds it by naming it: one key, both ways.
 `content` is the digest of the request's bytes: the same identity with other bytes is found out (CONTRACTS §4).
+
+How far it came stands beside it, in the same bucket: the newest acknowledgement under `ack_key(assignment_id)`, which is
+the record's own key and `.ack`, as {status, message?, at_ms}. It is written without asking what stood there before:
+an acknowledgement decides nothing, people look at it.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import orjson
 from msgspec import Struct
 
 from router import ids
+from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, read_assignment
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
@@ -64,4 +69,35 @@ def content_of(request: RouteRequest, data: bytes) -> str | None:
     return ids.sha256_hex(data) if request.idempotency_key is None else None
 
 
+class AckState(Struct, frozen=True, omit_defaults=True):
+    """What a worker last said of an assignment: `status` as in an ack, `at_ms` milliseconds since the epoch."""
+
+    status: str
+    at_ms: int
+    message: str | None = None
+
+
+ACK_MARK = ".ack"  # no record's key holds a dot: `ids.key` escapes it
+
+
+def ack_key(assignment_id: str) -> str:
+    """Where the newest acknowledgement of an assignment stands."""
+    return ids.key(assignment_id) + ACK_MARK
+
+
+def ack_bytes(ack: ExecAssignmentAck) -> bytes:
+    """The state that an acknowledgement leaves."""
+    return _encode(AckState(ack.status, ack.acknowledged_at, ack.message))
+
+
+def read_ack_state(data: bytes) -> AckState:
+    """The state that `ack_bytes` wrote. Raises Poison when these bytes are none."""
+    try:
+        return _decode_ack(data)
+    except msgspec.MsgspecError as exc:
+        raise Poison("not the state of an acknowledgement") from exc
+
+
 _decode = msgspec.json.Decoder(AssignmentRecord).decode
+_decode_ack = msgspec.json.Decoder(AckState).decode
+_encode = msgspec.json.Encoder().encode

@@ -16,17 +16,11 @@ from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
+from router.masking import MASK, is_masked
 from router.message import Effect, Message
 from router.outcome import VALIDATION_FAILED, Fault
 
 DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
-MASK = "***"
-# reference, "Masked in logs, dumps and traces by key, any case".
-MASKED_KEYS = frozenset(
-    {"password", "api_key", "secret", "token", "access_token", "refresh_token", "authorization", "credit_card", "ssn", "email"}
-    | {"phone", "bearer", "x-api-key", "x-auth-token", "x-authorization"}
-)
-
 _MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a letter repeats it four times
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _FRAME_BYTES = 64  # the header block's first line and the header of the letter's own id, beside the id
@@ -116,7 +110,7 @@ def _original(message: Message, msg_id: str) -> dict[str, Any]:
     original: dict[str, Any] = {
         "id": msg_id,
         "subject": _text(message.subject),
-        "headers": {_text(name): MASK if name.lower() in MASKED_KEYS else _text(value) for name, value in message.headers.items()},
+        "headers": {_text(name): MASK if is_masked(name) else _text(value) for name, value in message.headers.items()},
         "payload": payload,
     }
     if encoding is not None:

@@ -14,6 +14,9 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import bytes_of
+from router.contracts.malformed import Malformed
+from router.contracts.result import RESULT
+from router.contracts.worker import read_body
 from router.delivery.api import Stored
 from router.outcome import PROCESSING_ERROR
 
@@ -46,12 +49,15 @@ class Letter(Struct, frozen=True, kw_only=True):
     msg_id: str | None = None
     tenant_id: str | None = None
     request_id: str | None = None
+    assignment_id: str | None = None
     trace_id: str | None = None
     code: str | None = None
     message: str | None = None
     field: str | None = None
     stage: str | None = None
     source: Source = Source()
+    id: str | None = None  # the letter's own Nats-Msg-Id
+    payload_hash: str | None = None  # the original's, sha256
     headers: Mapping[str, str] = {}  # the original's
     payload: bytes | None = None  # the original's
     payload_note: str | None = None
@@ -66,7 +72,7 @@ def parse(stored: Stored) -> Letter:
     """Whatever is stored there, as a Letter."""
     body = _object(stored.data)
     if stored.subject == WORKERS_SUBJECT:
-        return _from_worker(stored, body or {})
+        return _from_worker(stored)
     if body is None or not _text(body, "reason"):
         return _unreadable(stored)
     error, original = _part(body, "validation_error") or _part(body, "last_error"), _part(body, "message")
@@ -80,12 +86,15 @@ def parse(stored: Stored) -> Letter:
         msg_id=_text(body, "msg_id"),
         tenant_id=_text(body, "tenant_id"),
         request_id=_text(body, "request_id"),
+        assignment_id=_text(body, "assignment_id"),
         trace_id=_text(body, "trace_id"),
         code=_text(error, "code"),
         message=_text(error, "message"),
         field=_text(error, "field"),
         stage=_text(_part(body, "context"), "validation_stage"),
         source=_source(_part(body, "source")),
+        id=stored.headers.get("Nats-Msg-Id"),
+        payload_hash=_text(body, "original_payload_hash"),
         headers={name: value for name, value in _part(original, "headers").items() if isinstance(value, str)},
         payload=payload,
         payload_note=note,
@@ -101,17 +110,23 @@ def instant(text: str) -> datetime | None:
         return None
 
 
-def _from_worker(stored: Stored, body: Mapping[str, Any]) -> Letter:
-    """A result that a worker gave up on: listed as `processing_error` (CONTRACTS §6)."""
+def _from_worker(stored: Stored) -> Letter:
+    """A result that a worker gave up on, in any of its forms: listed as `processing_error` (CONTRACTS §6)."""
+    try:
+        body: Mapping[str, Any] = read_body(stored.data, RESULT)
+    except Malformed:
+        body = {}
     return Letter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
         original_subject=WORKERS_SUBJECT,
         reason=PROCESSING_ERROR,
+        id=stored.headers.get("Nats-Msg-Id"),
         msg_id=stored.headers.get("Nats-Msg-Id"),
         tenant_id=_text(body, "tenant_id"),
         request_id=_text(body, "request_id"),
+        assignment_id=_text(body, "assignment_id"),
         trace_id=_text(body, "trace_id"),
         code=_text(body, "error_code"),
         message=_text(body, "error_message"),

@@ -10,7 +10,7 @@ A policy without extensions stays on this synchronous path: no task, future, loc
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -32,10 +32,9 @@ from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
 from router.decide.read import Limits, read
 from router.decide.replays import Recall, Replays
 from router.decide.replies import refused, reply_to
-from router.errors import Transient
 from router.message import Message
-from router.outcome import Done, Fault, Outcome, Receipt, Retry
-from router.policy import Policies, Policy, RateLimits, Sessions, Sticky, evaluate, session_of
+from router.outcome import Done, Fault, Outcome, Receipt
+from router.policy import NO_STATES, Policies, Policy, ProviderStates, RateLimits, Sessions, Sticky, evaluate, session_of
 
 TOO_OLD = Refusal(DEADLINE_EXCEEDED, "The request waited longer than decide.max_age_ms")
 FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
@@ -74,6 +73,7 @@ class DecideHandler:
         sessions: Sessions | None = None,
         rates: RateLimits | None = None,
         push: Push | None = None,
+        states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
         now: Clock = steady,
         today: Clock = wall,
     ) -> None:
@@ -84,6 +84,7 @@ class DecideHandler:
         self._sessions = sessions if sessions is not None else Sessions(clock=now)
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
+        self._states = states  # of a tenant's providers; NO_STATES costs nothing
         self._now = now
         self._today = today
 
@@ -126,12 +127,11 @@ class DecideHandler:
         return self._pushed(self._push, request, message, started)
 
     async def _pushed(self, push: Push, request: RouteRequest, message: Message, started: float) -> Outcome:
-        """The stored assignment is the decision: it is created first, then published as the evidence of this message."""
-        try:
-            pushed = await push(request, message, lambda: self._decide(request, message, started))
-        except Transient as exc:
-            # Nothing can be stored: not the message's fault, and nobody is told of a decision that may not stand.
-            return Retry(Fault(exc.code, "The assignment cannot be stored now"), spends=False)
+        """The stored assignment is the decision: it is created first, then published as the evidence of this message.
+
+        Raises BrokerUnavailable while it cannot be stored: the lane waits, and nobody hears of a decision that may not stand.
+        """
+        pushed = await push(request, message, lambda: self._decide(request, message, started))
         if not isinstance(pushed, Pushed):
             return self._answered(request, pushed, started)
         if pushed.is_again:
@@ -153,12 +153,12 @@ class DecideHandler:
         if policy.rate_limit is not None and (wait_ms := self._rates.allow(policy, request.tenant_id, now)) is not None:
             return Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
         if policy.sticky is None or (session := session_of(policy, request)) is None:
-            return evaluate(policy, request, now=now)
+            return evaluate(policy, request, states=self._states(request.tenant_id), now=now)
         return self._decide_session(policy, policy.sticky, request, session, now)
 
     def _decide_session(self, policy: Policy, sticky: Sticky, request: RouteRequest, session: str, now: float) -> Decision | Refusal:
         remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
-        decision = evaluate(policy, request, now=now, remembered=remembered)
+        decision = evaluate(policy, request, states=self._states(request.tenant_id), now=now, remembered=remembered)
         if isinstance(decision, Refusal):
             return decision
         if remembered == decision.provider_id:

@@ -38,7 +38,10 @@ Decide = Callable[[], Decision | Refusal]
 
 
 class AssignmentBook(Protocol):
-    """The bucket of known assignments. Both raise Transient when it cannot be asked, Poison for what it can never take."""
+    """The bucket of known assignments. While it cannot be asked both raise BrokerUnavailable, and the lane waits.
+
+    Poison: what it can never take.
+    """
 
     async def find(self, key: str) -> bytes | None: ...
 

@@ -39,6 +39,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_depth: int = MAX_DEPTH
     assignment_subjects: tuple[str, ...] = ("caf.exec.assign.v1",)
     strict: bool = False
+    refuses_control_headers: bool = True  # False where requests are published with a PubAck: there they are the publisher's right
 
 
 class Reading(Struct, frozen=True, gc=False):
@@ -67,7 +68,8 @@ def read(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading:
             fields.check_version(version, body, inner)
         if broken and limits.strict:
             raise _contract_broken(broken)
-        if (control := control_header_in(headers)) is not None:  # the stream took it; the listener has refused it
+        # A `no_ack` stream refuses most of these without a word, and the listener says so; here one was taken all the same.
+        if limits.refuses_control_headers and (control := control_header_in(headers)) is not None:
             raise invalid(control, control, "absent: JetStream's control headers are not a requester's")
         request = _request(message, body, inner, task, limits)
     except Malformed as refused:

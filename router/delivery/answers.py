@@ -21,6 +21,8 @@ from router.message import Message, Reply
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 REPLY_TO = "Reply-To"
+LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
+MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
 
 
 class ReplyRules(Struct, frozen=True):
@@ -102,6 +104,9 @@ class Answers:
             return
         if not self._may_reach(inbox):
             self._refuse()
+            return
+        if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
+            self._connection.post(inbox, self._refusal("headers", data))
             return
         if (control := control_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
             self._connection.post(inbox, self._refusal(control, data))

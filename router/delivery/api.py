@@ -7,6 +7,7 @@ Nobody decides by the text of an error.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any
 
 import nats.errors
@@ -45,20 +46,23 @@ class JetStream:
 
     async def ask(self, what: str, body: Json | None = None) -> Json:
         """The answer to one API request; raises BrokerRefused with the server's number, or BrokerUnavailable."""
-        data = await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
+        return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"")
+
+    async def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Json:
+        """Store one message and wait for its PubAck; raises as `ask` does. `Evidence` is for many at once."""
+        return await self._request(subject, data, headers)
+
+    async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None) -> Json:
         try:
-            answer = orjson.loads(data)
+            reply = await self.connection.request(subject, data, timeout=self._timeout_s, headers=dict(headers) if headers else None)
+            answer = orjson.loads(reply.data)
         except orjson.JSONDecodeError as exc:
-            raise BrokerUnavailable(f"{what}: the answer is not JSON") from exc
+            raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
+        except (nats.errors.Error, OSError) as exc:
+            raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
-
-    async def _request(self, subject: str, data: bytes) -> bytes:
-        try:
-            return (await self.connection.request(subject, data, timeout=self._timeout_s)).data
-        except (nats.errors.Error, OSError) as exc:
-            raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
 
     async def account(self) -> Json:
         return await self.ask("INFO")
@@ -85,9 +89,18 @@ class JetStream:
 
     async def _message(self, stream: str, query: Json) -> Stored | None:
         try:
+            return await self.get(stream, query)
+        except BrokerRefused as exc:
+            if exc.err_code == STREAM_NOT_FOUND:
+                return None
+            raise
+
+    async def get(self, stream: str, query: Json) -> Stored | None:
+        """What STREAM.MSG.GET finds. Unlike the others it tells a missing stream (BrokerRefused) from a missing message."""
+        try:
             found = (await self.ask(f"STREAM.MSG.GET.{stream}", query))["message"]
         except BrokerRefused as exc:
-            if exc.err_code in (MESSAGE_NOT_FOUND, STREAM_NOT_FOUND):
+            if exc.err_code == MESSAGE_NOT_FOUND:
                 return None
             raise
         headers = parse_head(base64.b64decode(found["hdrs"])) if found.get("hdrs") else None

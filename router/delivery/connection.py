@@ -12,6 +12,7 @@ tests/delivery/test_connection.py feeds the poisons on every run.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -20,12 +21,15 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
 
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 
+LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
+_LOGIN = re.compile(r"//[^/@]*@")
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
@@ -54,8 +58,9 @@ class Connection(Client):
         """End a subscription; what the server had sent before it understood is still heard."""
         subscription = self._subs.get(sid)
         if subscription is not None and self.is_connected:
-            await self._send_unsubscribe(sid)
-            await self.flush()
+            with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
+                await self._send_unsubscribe(sid)
+                await self.flush(timeout=LEAVE_S)
         self.hears.pop(sid, None)
         if subscription is not None:
             subscription._stop_processing()
@@ -93,6 +98,13 @@ class Connection(Client):
         return self._flushed
 
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
+
+    async def _process_err(self, err_msg: str) -> None:
+        # nats-py closes for good on nearly every -ERR, an expired login among them, and stays deaf for ever.
+        if self.is_connected and PERMISSIONS_ERR not in err_msg:
+            await self._process_op_err(nats.errors.Error(f"nats: {err_msg}"))
+        else:
+            await super()._process_err(err_msg)
 
     async def _process_headers(self, headers: bytes | None) -> Headers | None:
         return parse_head(headers) if headers else None
@@ -141,5 +153,11 @@ async def connect(
             await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_back)
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
-        raise BrokerUnavailable(f"no NATS server answers at {options.get('servers')}: {cause or type(cause).__name__}") from exc
+        raise BrokerUnavailable(f"no NATS server answers at {_shown(options)}: {cause or type(cause).__name__}") from exc
     return connection
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    """The servers' addresses without a login that may stand in them."""
+    servers = options.get("servers", ())
+    return ", ".join(_LOGIN.sub("//", server) for server in ([servers] if isinstance(servers, str) else servers))

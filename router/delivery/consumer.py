@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from router.delivery.lane import Lane
 from router.delivery.pull import Puller
 from router.delivery.settle import Answer
 from router.delivery.starts import Starts
-from router.errors import RouterError
+from router.errors import BrokerUnavailable, RouterError
 
 TICK_S = 0.25
 QUIET_S = 2.0  # a pull request that raced with a deletion is lost without a word: a quiet lane asks whether its durable is the same
@@ -49,8 +50,18 @@ class Health(Struct, frozen=True):
         return "pulling" if self.is_pulling else "not pulling"
 
 
+class Patience(Protocol):
+    """Seconds that a drain may take, asked when it begins: who drains several lanes lets them share the time."""
+
+    @property
+    def soft(self) -> float: ...
+
+    @property
+    def hard(self) -> float: ...
+
+
 class Deadlines(Struct, frozen=True):
-    """Seconds that a drain may take."""
+    """The same seconds for every drain."""
 
     soft: float = 10.0
     hard: float = 15.0
@@ -67,7 +78,7 @@ class Consumer:
         starts_bucket: str,
         answer: Answer,
         restore: Callable[[], Awaitable[str | None]],
-        deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
+        deadlines: Patience = Deadlines(),  # noqa: B008 - frozen
     ) -> None:
         self.lane = lane
         self._jetstream = jetstream
@@ -75,7 +86,7 @@ class Consumer:
         self._starts_bucket = starts_bucket
         self._answer = answer
         self._restore = restore  # the durable's identity; None: it is not there, and cannot be made
-        self._deadlines = deadlines
+        self._deadlines = deadlines  # asked when the drain begins
         self._identity: str | None = None
         self._is_troubled = False
         self._life = self._connection.lives  # the connection's, when the open pull requests were made
@@ -144,6 +155,8 @@ class Consumer:
 
     async def _watch(self, puller: Puller) -> None:
         while True:
+            if self._connection.is_closed:  # for good: a clear end is better than a deaf process
+                raise BrokerUnavailable("the connection is closed for good")
             if self._connection.is_connected:
                 await self._look(puller)
             await asyncio.sleep(TICK_S)
@@ -157,7 +170,7 @@ class Consumer:
         elif self._is_doubtful or silence > 2.5 * self.lane.pace.heartbeat:
             await self._ask_anew(puller, now)
         elif silence > QUIET_S and now - self._checked_at > QUIET_S:
-            await self._ask_anew(puller, now, only_if_changed=True)
+            await self._ask_anew(puller, now, only_if_lost=True)
         else:
             puller.refill()
 
@@ -165,7 +178,7 @@ class Consumer:
     def _is_doubtful(self) -> bool:
         return self._is_troubled or self._identity is None or self._life != self._connection.lives
 
-    async def _ask_anew(self, puller: Puller, now: float, *, only_if_changed: bool = False) -> None:
+    async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
         life = self._connection.lives
         if life == self._life and now - self._checked_at < 2 * TICK_S:
             return  # not more often: the server has enough to do
@@ -176,11 +189,19 @@ class Consumer:
         except RouterError:
             self._identity = None
             return
-        if self._identity is None or (only_if_changed and self._identity == before):
+        if self._identity is None or (only_if_lost and self._identity == before and await self._is_waited_for()):
             return
         self._is_troubled = False
         self._life = life
         puller.reset()
+
+    async def _is_waited_for(self) -> bool:
+        """Whether the server has any pull request open on the durable: with none, ours is lost."""
+        try:
+            info = await self._jetstream.consumer(self.lane.stream, self.lane.durable)
+        except RouterError:
+            return True  # no answer is no proof
+        return info is not None and info["num_waiting"] > 0
 
     def _in_trouble(self) -> None:
         self._is_troubled = True

@@ -4,7 +4,8 @@
          \\-> redelivery: its start is written down first -------^
          \\-> the lane is paused, or every slot is taken: it waits
 
-A handler that returns a value costs no task, future or lock; one that returns an awaitable takes a slot.
+A handler that returns a value costs no task, future or lock; one that returns an awaitable takes a slot; one that
+raises BrokerUnavailable pauses the lane until it can be begun with success (`stalled`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from router.delivery.hands import Hands
 from router.delivery.judge import Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.settle import Answer, Case, Settler
+from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
 from router.delivery.wire import Headers
-from router.errors import RouterError
+from router.errors import BrokerUnavailable, RouterError
 from router.message import NO_HEADERS, Message
 from router.outcome import Done, Fault, Outcome, Retry
 
@@ -69,12 +71,15 @@ class Desk:
         self._starts = starts
         self._gate = gate
         self._tasks = tasks
+        self._stalled = Stalled(gate, lane.pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=self._chore)
         self._waiting: deque[Message] = deque()  # held, not begun
         self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
         self._examiner: asyncio.Task[None] | None = None
         self._running = 0  # handlers that wait
         self._sent_away: OrderedDict[tuple[int, int], tuple[int, float]] = OrderedDict()  # NAKed by us: starts spent, when to forget it
         self._chores: set[asyncio.Task[None]] = set()
+        # A redelivery may never have been begun, and its mark is the only way to know: so even one attempt means two starts.
+        self._most_starts = max(2, lane.pace.max_attempts)
         self._is_draining = False
         self._is_catching_up = False
         self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
@@ -143,9 +148,10 @@ class Desk:
 
     def _begin(self, message: Message) -> None:
         try:
-            outcome = self.lane.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
-        except Exception as exc:  # whatever a handler raises is an outcome too
-            outcome = self._meaning_of(message, exc)
+            outcome = self._asked(message)
+        except BrokerUnavailable as exc:
+            self._stall(message, exc)
+            return
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.hands:
             self.settler.settle_plain(message, outcome)
         elif isinstance(outcome, Awaitable):
@@ -154,24 +160,60 @@ class Desk:
         else:
             self._conclude(message, outcome)
 
+    def _asked(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        """The handler's answer; raises BrokerUnavailable alone."""
+        try:
+            return self.lane.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
+        except BrokerUnavailable:
+            raise
+        except Exception as exc:  # whatever else a handler raises is an outcome too
+            return self._meaning_of(message, exc)
+
     def _is_allowed(self, message: Message) -> bool:
         return self.lane.is_allowed is None or self.lane.is_allowed(message.subject)
 
     async def _await_outcome(self, message: Message, awaited: Awaitable[Outcome]) -> None:
-        outcome: Outcome
         try:
-            async with asyncio.timeout(self.lane.pace.handler_timeout):
-                outcome = await awaited
-        except asyncio.CancelledError as exc:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                self._send_back(message)
-                raise
-            outcome = self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
-        except Exception as exc:  # as above
-            outcome = self._meaning_of(message, exc)
+            outcome = await self._awaited(message, awaited)
+        except BrokerUnavailable as exc:
+            self._stall(message, exc)
+            return
+        except asyncio.CancelledError:
+            self._send_back(message)
+            raise
         finally:
             self._running -= 1
         self._conclude(message, outcome)
+
+    async def _awaited(self, message: Message, awaited: Awaitable[Outcome]) -> Outcome:
+        """The same of an answer that takes its time; raises BrokerUnavailable, and CancelledError when this task is cancelled."""
+        try:
+            async with asyncio.timeout(self.lane.pace.handler_timeout):
+                return await awaited
+        except BrokerUnavailable:
+            raise
+        except asyncio.CancelledError as exc:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
+        except Exception as exc:  # as above
+            return self._meaning_of(message, exc)
+
+    # -- the broker is away for a handler ------------------------------------------------------------------------
+
+    def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
+        self.hands.hold(message).task = None
+        self._stalled.take(message, cause)
+
+    async def _begin_stalled(self, message: Message) -> Outcome:
+        outcome = self._asked(message)
+        return await self._awaited(message, outcome) if isinstance(outcome, Awaitable) else outcome
+
+    def _works_again(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
+        self._waiting.extendleft(reversed(others))
+        self._conclude(message, outcome)
+
+    # -- redeliveries --------------------------------------------------------------------------------------------
 
     async def _examine(self) -> None:
         """One suspect at a time, so that one that kills the process takes no neighbours along."""
@@ -183,7 +225,7 @@ class Desk:
             except asyncio.CancelledError:
                 self._send_back(message)
                 raise
-            if starts > self.lane.pace.max_attempts:
+            if starts > self._most_starts:
                 self._conclude(replace(message, starts=starts - 1), Retry(KILLED))  # its last is spent: judge writes the letter
                 continue
             self._begin(replace(message, starts=starts))
@@ -192,9 +234,9 @@ class Desk:
         self._examiner = None
 
     async def _write_down(self, message: Message) -> int:
-        """Which start this one is; attempts + 1, and nothing written, when there must be none."""
+        """Which start this one is; one more than allowed, and nothing written, when there must be none."""
         marks = await self._starts.marks(message)
-        if marks < self.lane.pace.max_attempts - 1:
+        if marks < self._most_starts - 1:
             await self._starts.mark(message, marks + 1)
         return marks + 2
 
@@ -252,11 +294,14 @@ class Desk:
             spent = message.starts
             if not case.outcome.spends:
                 spent -= 1
-                if message.deliveries > 1:
-                    self._starts.take_back(self._connection, message)  # another instance may get it next
+                self._spend_nothing(message)
             self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self.lane.pace.ack_wait)
         self.begin_waiting()
         self.freed()
+
+    def _spend_nothing(self, message: Message) -> None:
+        if message.deliveries > 1:
+            self._starts.take_back(self._connection, message)  # another instance may get it next
 
     def begin_waiting(self) -> None:
         """Begin what waits, while there are slots and the gate is open."""
@@ -283,6 +328,9 @@ class Desk:
         self._is_draining = True
         if not self._gate.is_open:
             for message in self.settler.abandon():
+                self._send_back(message)
+            for message in self._stalled.abandon():
+                self._spend_nothing(message)
                 self._send_back(message)
             self._end_chores()  # else who is being examined is begun: its start is written down already, or about to be
         for message in (*self._waiting, *self._suspects):

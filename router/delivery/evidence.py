@@ -140,13 +140,13 @@ class Evidence:
     async def _check_letter(self, claim: Claim, receipt: Receipt) -> None:
         try:
             found = await self._jetstream.message(receipt.stream, receipt.sequence)
-        except RouterError as exc:
-            self._refuse(claim, 0, exc.code)
+        except Exception as exc:  # whatever it was, the claim must not be lost with it
+            self._refuse(claim, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__)
             return
         if found is not None and found.headers.get("Nats-Msg-Id") == receipt.id:
             self._accept(claim, receipt)
         else:
-            again = replace(claim.effect, id=f"{claim.effect.id}:{receipt.sequence}", is_letter=False)
+            again = replace(claim.effect, id=f"{claim.effect.id}:{receipt.sequence}")
             self._publish(Claim(claim.bundle, claim.place, again, self._now() + self._timeout_s))
 
     def _accept(self, claim: Claim, receipt: Receipt) -> None:

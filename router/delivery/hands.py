@@ -57,6 +57,8 @@ class Hands:
 
     def signal(self) -> None:
         """Tell the server that we are still at it, for whatever is due: also for what waits in the prefetch."""
+        if not self._connection.is_connected:
+            return  # it would pile up in the write buffer and arrive when it says nothing any more
         now = self._now()
         for held in self._held.values():
             if held.signal_at <= now:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from router.message import Effect, Message, Reply
-from router.outcome import Fault, Handler, Outcome
+from router.outcome import Fault, Handler, Outcome, Receipt
 
 ACK = b"+ACK"
 IN_PROGRESS = b"+WPI"
@@ -31,7 +31,10 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 
 class Observer(Protocol):
-    """Who counts and logs what a lane does. Called on the loop, `settled` once a message: it must be quick and never raise."""
+    """Who counts and logs what a lane does. Called on the loop, `stored` and `settled` once a message: it must be quick and never raise."""
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+        """Its effects have their receipts; it is not stamped yet."""
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         """After the stamp. A Retry that is final was its last; a letter stands in its place."""
@@ -51,6 +54,8 @@ class Observer(Protocol):
 
 class Silent:
     """An observer that looks away."""
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
 

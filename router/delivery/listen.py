@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import nats.errors
+
 from router.delivery.answers import Answers
 from router.delivery.api import JetStream
 from router.errors import RouterError
@@ -45,7 +47,7 @@ class Listener:
         try:
             await self._jetstream.connection.flush()  # the server knows our subscription when it answers this
             info = await self._jetstream.stream(self._stream)
-        except (RouterError, OSError):
+        except (RouterError, nats.errors.Error, OSError):
             return
         if info is None or info["created"] == self._created:
             return

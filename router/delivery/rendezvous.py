@@ -21,7 +21,7 @@ from msgspec import Struct
 
 Send = Callable[[str, bytes], None]  # inbox, data
 Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
-Spot = str | int  # where the halves meet: the Nats-Msg-Id, or the hash when there is none
+Spot = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
 SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
 
@@ -75,7 +75,8 @@ class Rendezvous:
         self._old: dict[Spot, list[Asked]] = {}
         self._turned_at = 0.0
         self._waiting: dict[Spot, deque[Waiting]] = {}
-        self._answered: OrderedDict[str, Answered] = OrderedDict()  # by id, oldest first
+        self._answered: OrderedDict[Spot, Answered] = OrderedDict()  # with an id, oldest first
+        self._inboxes = 0  # in the young generation
         self._silent: OrderedDict[int, float] = OrderedDict()  # id-less keys -> when answered, oldest first
 
     @property
@@ -88,21 +89,22 @@ class Rendezvous:
     def ask(self, question: Question, inbox: str, now: float) -> None:
         """An inbox was heard with these bytes."""
         msg_id, key = question.msg_id, _key_of(question)
-        spot = key if msg_id is None else msg_id
+        spot = key if msg_id is None else hash(msg_id)
         if self._waiting and spot in self._waiting:
             self._claim(question, key, inbox, now)
             return
-        if msg_id is not None and (known := self._answered.get(msg_id)) is not None and now - known.at <= self._span:
+        if msg_id is not None and (known := self._answered.get(spot)) is not None and now - known.at <= self._span:
             if inbox != known.to:
                 self._send(inbox, known.data if known.key == key else self._conflict(msg_id))
             return
+        if self._inboxes >= self._capacity:
+            self._turn(now)
+        self._inboxes += 1
         asked = self._young.get(spot)
         if asked is not None:
             asked.append((inbox, key, now))
-            return
-        if len(self._young) >= self._capacity:
-            self._turn(now)
-        self._young[spot] = [(inbox, key, now)]
+        else:
+            self._young[spot] = [(inbox, key, now)]
 
     def answer(self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float) -> None:
         """Send an answer to the inboxes that asked for it; `unclaimed` is called when there is none.
@@ -110,10 +112,10 @@ class Rendezvous:
         `may_wait` False: none can be expected (a redelivery, or stored before this listener was there).
         """
         msg_id, key = question.msg_id, _key_of(question)
-        spot = key if msg_id is None else msg_id
+        spot = key if msg_id is None else hash(msg_id)
         if msg_id is not None:
-            self._answered.pop(msg_id, None)
-            self._answered[msg_id] = Answered(key, data, now)
+            self._answered.pop(spot, None)
+            self._answered[spot] = Answered(key, data, now)
         asked = self._heard_of(spot)
         if not asked:
             is_claimed = False
@@ -140,9 +142,10 @@ class Rendezvous:
         msg_id, key = question.msg_id, _key_of(question)
         if msg_id is None:
             return
-        self._answered.pop(msg_id, None)
-        self._answered[msg_id] = Answered(key, data, now, to)
-        others = [one for one in self._heard_of(msg_id) if one[0] != to]
+        spot = hash(msg_id)
+        self._answered.pop(spot, None)
+        self._answered[spot] = Answered(key, data, now, to)
+        others = [one for one in self._heard_of(spot) if one[0] != to]
         if others:
             self._share([*others, (to, key, now)], key, question, data, served=to)
 
@@ -163,6 +166,8 @@ class Rendezvous:
 
     def _heard_of(self, spot: Spot) -> list[Asked]:
         asked = self._young.pop(spot, None)
+        if asked is not None:
+            self._inboxes -= len(asked)
         if self._old and (older := self._old.pop(spot, None)) is not None:
             asked = older + asked if asked is not None else older
         return asked or []
@@ -185,10 +190,11 @@ class Rendezvous:
 
     def _keep(self, msg_id: str | None, asked: Iterable[Asked]) -> None:
         if msg_id is not None and (left := list(asked)):
-            self._young[msg_id] = left
+            self._young[hash(msg_id)] = left
+            self._inboxes += len(left)
 
     def _claim(self, question: Question, key: int, inbox: str, now: float) -> None:
-        spot = key if question.msg_id is None else question.msg_id
+        spot = key if question.msg_id is None else hash(question.msg_id)
         waiting = self._waiting[spot]
         if question.msg_id is not None and waiting[0].key != key:
             self._send(inbox, self._conflict(question.msg_id))
@@ -197,7 +203,7 @@ class Rendezvous:
         self._send(inbox, data)
         if question.msg_id is None:
             self._hush(key, now)
-        elif others := self._heard_of(question.msg_id):  # the same id with other bytes, heard before the first one's inbox
+        elif others := self._heard_of(spot):  # the same id with other bytes, heard before the first one's inbox
             self._share([*others, (inbox, key, now)], key, question, data, served=inbox)
         if not waiting:
             del self._waiting[spot]
@@ -217,7 +223,7 @@ class Rendezvous:
         self._silent[key] = now
 
     def _turn(self, now: float) -> None:
-        self._old, self._young, self._turned_at = self._young, {}, now
+        self._old, self._young, self._turned_at, self._inboxes = self._young, {}, now, 0
 
 
 def _key_of(question: Question) -> int:

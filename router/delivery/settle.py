@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from router.crashpoints import crashpoint, crashpoint_sent
 from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence, NotStored, Receipts
 from router.delivery.gate import Gate
@@ -73,7 +74,9 @@ class Settler:
     def settle(self, case: Case) -> None:
         if case.verdict.effects:
             self._hands.hold(case.message)
+            crashpoint("before_store")
             self._evidence.store(case.verdict.effects, lambda result: self._told(case, result))
+            crashpoint_sent("after_store")
         else:
             self._stored(case, ())
 
@@ -84,6 +87,8 @@ class Settler:
             self._stored(case, result)
 
     def _stored(self, case: Case, receipts: Receipts) -> None:
+        if receipts:
+            self._observer.stored(case.message, receipts)
         if case.verdict.commit is None:
             self._finish(case)
         else:
@@ -101,10 +106,12 @@ class Settler:
     def _finish(self, case: Case) -> None:
         message, verdict = case.message, case.verdict
         token = self._hands.let_go(message)
+        crashpoint("after_receipt")
         if verdict.reply is not None:
             self._answer(message, verdict.reply)
         if verdict.stamp is not None:
             self._connection.post(token, verdict.stamp)
+        crashpoint("after_stamp")
         self._finished(case)
         self._observer.settled(message, case.outcome, verdict.is_final)
 

@@ -19,6 +19,7 @@ from router.delivery.judge import give_up, judge, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.settle import Case
 from router.delivery.virtual import VirtualDurable
+from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS, Effect, Message
 from router.outcome import Dead, Outcome, Receipt, Retry
 
@@ -45,10 +46,12 @@ class Twin:
         self._spent: dict[int, int] = {}  # sent away by us: starts spent; known to the process, so lost when it dies
         self._marks: dict[int, int] = {}
         self._stuck: Case | None = None
+        self._stalled: Message | None = None  # its handler found the broker away
+        self._away: str | None = None
 
     @property
     def paused_for(self) -> str | None:
-        return self.refuses if self._stuck is not None else None
+        return self.refuses if self._stuck is not None else self._away
 
     def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> int:
         """Store a message on the lane's stream; returns its sequence."""
@@ -58,7 +61,9 @@ class Twin:
         """Deliver until nothing is left to do, or until the lane pauses; a later run then goes on where this one was."""
         if self._stuck is not None:
             await self._settle(self._stuck)
-        while self._stuck is None and (message := self._durable.deliver()) is not None:
+        elif self._stalled is not None:
+            await self._begin(self._stalled)
+        while self.paused_for is None and (message := self._durable.deliver()) is not None:
             await self._deliver(message)
 
     def stored_on(self, subject: str) -> list[Effect]:
@@ -73,13 +78,29 @@ class Twin:
         if starts > self.lane.pace.max_attempts:
             await self._settle(Case(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
             return
-        self._note("started", message, message.data)
         if self._dies_on(message):
+            self._note("started", message, message.data)
             self._spent.clear()
             self._durable.deliver_again(message, self.lane.pace.ack_wait)
         else:
+            await self._begin(message)
+
+    async def _begin(self, message: Message) -> None:
+        """One start, however often it is begun: while the broker is away for its handler, the message is held."""
+        self._note("started", message, message.data)
+        try:
             outcome = await self._outcome_of(message)
-            await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
+        except BrokerUnavailable as exc:
+            self._stall(message, str(exc))
+            return
+        self._stall(None, None)
+        await self._settle(Case(message, outcome, judge(self.lane, message, outcome)))
+
+    def _stall(self, message: Message | None, cause: str | None) -> None:
+        has_changed = (self._stalled is None) != (message is None)
+        self._stalled, self._away = message, cause
+        if has_changed:
+            self.lane.observer.flow_changed(cause)
 
     def _write_down(self, message: Message) -> int:
         """Which start this is, counted as `Desk` and `Starts` do: from the second delivery on by marks."""
@@ -99,7 +120,9 @@ class Twin:
         try:
             outcome = self.lane.handle(message)
             return await outcome if isinstance(outcome, Awaitable) else outcome
-        except Exception as exc:  # whatever a handler raises is an outcome too
+        except BrokerUnavailable:
+            raise
+        except Exception as exc:  # whatever else a handler raises is an outcome too
             return outcome_of(exc)
 
     async def _settle(self, case: Case) -> None:
@@ -108,6 +131,8 @@ class Twin:
         if verdict.effects and not self._can_store(case):
             return
         receipts = [self._store(message, effect) for effect in verdict.effects]
+        if receipts:
+            self.lane.observer.stored(message, receipts)
         if verdict.commit is not None:
             try:
                 await verdict.commit(receipts)

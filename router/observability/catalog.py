@@ -26,6 +26,7 @@ class Metrics:
         self.registry = Registry()
         self._declare_decisions()
         self._declare_delivery()
+        self._declare_workers()
         self._declare_process()
         for instrument in vars(self).values():
             if isinstance(instrument, Count | Tally | Spread | Gauge):
@@ -45,6 +46,7 @@ class Metrics:
         self.redeliveries = Tally("router_redelivery_total", "Messages sent back to be delivered again", "consumer", "reason")
         self.letters = Tally("router_dlq_total", "Dead letters stored", "subject", "reason")
         self.letter_failures = Count("router_dlq_publish_failures_total", "Dead letters that could not be stored at once")
+        self.letters_waiting = Gauge("router_dlq_depth", "Dead letters that stand there", "subject", "reason")
         self.letters_disabled = Count("router_dlq_disabled_total", "Messages given up without a letter, because dlq_enabled is off")
         self.subjects_refused = Count("router_subject_refused_total", "Messages on a subject outside the allow list")
         self.replies_refused = Count("router_reply_refused_total", "Reply addresses outside the reply prefixes")
@@ -53,6 +55,19 @@ class Metrics:
         self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
         self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+
+    def _declare_workers(self) -> None:
+        self.assignments_published = Count("router_assignments_published_total", "Assignments stored for workers")
+        self.assignment_acks = Tally("router_acks_total", "Workers' acknowledgements of assignments", "status")
+        self.acks_uncorrelated = Count("router_acks_uncorrelated_total", "Acknowledgements of an assignment that nobody knows")
+        self.results = Tally("router_results_total", "Outcomes that workers reported", "status", "provider")
+        self.results_duplicate = Count("router_results_duplicate_total", "Results that told a metered outcome again")
+        self.results_conflict = Count("router_results_conflict_total", "Results that told a metered outcome differently")
+        self.results_uncorrelated = Count("router_results_uncorrelated_total", "Results of an assignment that nobody knows")
+        self.results_forged = Count("router_results_forged_total", "Results that contradict the assignment they name")
+        self.usage_published = Count("router_usage_published_total", "Usage events stored")
+        self.workers_alive = Gauge("router_workers_alive", "Workers that are heard")
+        self.heartbeats_refused = Count("router_worker_heartbeats_refused_total", "Heartbeats that could not be read or found no room")
 
     def _declare_process(self) -> None:
         self.connected = Gauge("router_nats_connected", "1 while the broker is connected")

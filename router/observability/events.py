@@ -55,6 +55,12 @@ POLICY_LOADED: Final = "policy.loaded"
 POLICY_BROKEN: Final = "policy.broken"
 POLICY_WARNING: Final = "policy.warning"
 
-# The port for operators
+RESULT_FORGED: Final = "result.forged"
+RESULT_CONFLICT: Final = "result.conflict"
+WORKER_CHANGED: Final = "worker.changed"
+WORKERS_LETTER: Final = "worker.letter"
+
+# Operators
+ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"

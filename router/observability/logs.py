@@ -18,7 +18,7 @@ import orjson
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
-from router.observability.masking import masked
+from router.masking import masked
 
 LEVELS = {
     "debug": logging.DEBUG,

@@ -6,6 +6,7 @@
 Running extensions, measuring providers and storing documents belong to other rooms.
 """
 
+from router.policy.averages import Averages
 from router.policy.engine import evaluate, session_of
 from router.policy.fields import PolicyError
 from router.policy.lint import lint
@@ -20,6 +21,7 @@ from router.policy.states import NO_STATES, Previous, ProviderState, ProviderSta
 __all__ = [
     "NO_STATES",
     "SHARED",
+    "Averages",
     "Finding",
     "ParsedPolicy",
     "Policies",

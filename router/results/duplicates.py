@@ -2,8 +2,8 @@
 
 This memory counts; it does not decide. Whether a usage event is stored twice is for the stream (Nats-Msg-Id) and, for
 ever after, for the lake to say: an instance that forgot, or another one, must come to the same end. So a duplicate
-is stored again all the same, since nothing here knows whether the first one ever was. What a memory misses, the
-PubAck's own `duplicate` mark tells delivery's observer.
+is stored again all the same, since nothing here knows whether the first one ever was. How many duplicates there are, for
+all instances together, is told by the PubAck's own `duplicate` mark, which delivery's observer hears.
 """
 
 from __future__ import annotations

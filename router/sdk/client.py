@@ -21,15 +21,15 @@ import orjson
 
 from router import ids
 from router.contracts.codec import text_of
-from router.delivery.connection import Connection, connect, head_of
+from router.delivery.connection import Connection, head_of
 from router.errors import Misconfigured, RouterError, Unanswered
 from router.sdk.answer import Answer, read_answer
+from router.sdk.reach import DEFAULT_URL, connected
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
 
 SUBJECT = "beamline.router.v1.decide"
-DEFAULT_URL = "nats://localhost:4222"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -50,7 +50,7 @@ class Client:
 
     async def __aenter__(self) -> Self:
         """Raises BrokerUnavailable when no server answers."""
-        connection = self._connection = await _connected(self._nats)
+        connection = self._connection = await connected(self._nats, "router-client")
         self._inbox = connection.new_inbox()
         await connection.attend(f"{self._inbox}.*", self._hear)
         return self
@@ -141,14 +141,6 @@ class Client:
                 answer.set_result(heard)
         except RouterError as exc:
             answer.set_exception(exc)
-
-
-async def _connected(nats: str | NatsConfig) -> Connection:
-    if isinstance(nats, str):
-        return await connect({"servers": [nats], "name": "router-client", "connect_timeout": 2}, timeout_s=2.0)
-    from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
-
-    return await connect_by(nats)
 
 
 def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[str, object]) -> bytes:

@@ -4,11 +4,16 @@ from pathlib import Path
 
 from router.app import RouterService
 from router.config import Settings
+from router.config.consumers import AcksConfig
 from router.supervision import draw
 
 ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 
 
 def test_the_tree_in_the_architecture_is_the_tree_that_runs(tmp_path: Path) -> None:
-    drawing = draw(RouterService(Settings(), policies_dir=tmp_path).tree())
+    drawing = draw(RouterService(Settings(acks=AcksConfig(enabled=True)), policies_dir=tmp_path).tree())
     assert drawing in ARCHITECTURE.read_text()
+
+
+def test_without_acks_the_tree_has_no_branch_for_them(tmp_path: Path) -> None:
+    assert "acks" not in draw(RouterService(Settings(), policies_dir=tmp_path).tree())

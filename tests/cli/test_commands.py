@@ -78,7 +78,15 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
     await wire.attend("silent", lambda *_: heard.set())
     await wire.flush()
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, *ASK, "--payload", "x", "--nats-url", nats_url, env=surroundings({"ROUTER_DECIDE__SUBJECT": "silent"}), stderr=PIPE
+        *COMMAND,
+        *ASK,
+        "--payload",
+        "x",
+        "--nats-url",
+        nats_url,
+        env=surroundings({"ROUTER_DECIDE__SUBJECT": "silent"}),
+        stderr=PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # whoever started the tests may ignore it
     )
     await asyncio.wait_for(heard.wait(), 10)
     process.send_signal(signal.SIGINT)

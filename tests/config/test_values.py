@@ -44,6 +44,8 @@ def test_a_whole_number_is_taken_or_refused_by_its_bounds(port: int) -> None:
         ("ROUTER_NATS_JS_BACKOFF_SECONDS", "inf", ["ROUTER_NATS_JS_BACKOFF_SECONDS", "numbers of seconds"]),
         ("ROUTER_REPLY__PREFIXES", "$JS.", ["reply.prefixes", "'$JS.'", "never starting with $"]),
         ("ROUTER_REPLY__PREFIXES", "_INBOX", ["reply.prefixes", "end with a dot"]),
+        ("ROUTER_REPLY__PREFIXES", "beamline.", ["reply.prefixes", "subjects of the router itself"]),
+        ("ROUTER_REPLY__SUBJECT", "caf.exec.result.v1", ["reply.subject", "a stream of the router takes"]),
         ("ROUTER_DECIDE__SUBJECT", "a.>", ["decide.subject", "literal subject"]),
         ("ROUTER_DECIDE__DURABLE", "a.b", ["decide.durable", "'a.b'"]),
         ("ROUTER_STREAMS__DECIDE__DUPLICATE_WINDOW_MS", "99", ["streams.decide.duplicate_window_ms", "100"]),

@@ -3,12 +3,12 @@
 Times are lower bounds, strict but for the milliseconds between the server's clock and ours.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from router.errors import Poison
+from router.errors import BrokerUnavailable, Poison
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
@@ -174,6 +174,34 @@ async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run)
         await driver.allow_storing()
         await driver.finish()
         assert (len(times_of(driver, sequence)), await driver.stored_on(driver.letters)) == (1, [b"validation_failed:busy"])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun_again_until_it_works(run: Run, waits: bool) -> None:
+    is_away = True
+    starts: set[int] = set()
+
+    async def later(outcome: Outcome) -> Outcome:
+        return answer(outcome)
+
+    def answer(outcome: Outcome) -> Outcome:
+        if is_away:
+            raise BrokerUnavailable("the bucket is away")
+        return outcome
+
+    def handle(message: Message) -> Outcome | Awaitable[Outcome]:
+        starts.add(message.starts)
+        done = Done((an_effect(driver, message.data.decode()),), Reply(message.data))
+        return later(done) if waits else answer(done)
+
+    async with run(Script(handle=handle)) as driver:
+        sequences = [await driver.publish(data) for data in (b"1", b"2", b"3")]
+        await driver.until_paused()
+        assert (at_work(driver, STAMPED), at_work(driver, REPLIED)) == ([], [])
+        is_away = False
+        await driver.finish()
+        assert [at_work(driver, STAMPED, sequence) for sequence in sequences] == [[b"+ACK"]] * 3
+        assert (starts, len(await driver.stored_on(driver.effects)), await driver.stored_on(driver.letters)) == ({1}, 3, [])
 
 
 async def test_effects_with_one_id_are_stored_once(run: Run) -> None:

@@ -6,8 +6,10 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from router import ids
+from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, assignment_id_of, deadline_ms, read_assignment
-from router.contracts.assignment_record import read_record, record_bytes
+from router.contracts.assignment_record import AckState, ack_bytes, ack_key, read_ack_state, read_record, record_bytes
 from router.contracts.request import RouteRequest
 from router.errors import Poison
 from tests.support.requests import TRACEPARENT
@@ -86,3 +88,20 @@ def test_a_record_keeps_every_byte_of_its_assignment() -> None:
 def test_bytes_that_no_router_wrote_are_poison(data: bytes) -> None:
     with pytest.raises(Poison):
         read_record(data).known()
+
+
+@pytest.mark.parametrize("message", [None, "no model here"])
+def test_the_state_that_an_acknowledgement_leaves_is_read_back(message: str | None) -> None:
+    ack = ExecAssignmentAck(assignment_id="a-1", status="rejected", acknowledged_at=1_700_000_000_000, message=message)
+    assert read_ack_state(ack_bytes(ack)) == AckState("rejected", 1_700_000_000_000, message)
+
+
+def test_the_state_stands_beside_its_record_under_a_key_no_record_can_have() -> None:
+    assert ack_key("a-1") == "a-1.ack"
+    assert ack_key("a-1") != ids.key("a-1.ack")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"status":"accepted"}'])
+def test_bytes_that_are_no_state_are_poison(data: bytes) -> None:
+    with pytest.raises(Poison):
+        read_ack_state(data)

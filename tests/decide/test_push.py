@@ -9,7 +9,7 @@ import pytest
 from router.decide import DecideHandler, DecideRules, Push, PushRules
 from router.errors import BrokerUnavailable
 from router.message import Message
-from router.outcome import Done, Outcome, Retry
+from router.outcome import Done, Outcome
 from router.policy import Shelf
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
@@ -153,12 +153,11 @@ async def test_when_the_first_is_cancelled_the_next_takes_its_turn() -> None:
     assert first.cancelled() or second.cancelled()
 
 
-async def test_a_bucket_that_is_away_spends_no_attempt_and_answers_nobody() -> None:
+async def test_a_bucket_that_is_away_is_told_and_nobody_is_answered() -> None:
     book = Book()
     book.is_away = True
-    outcome = await outcome_of(a_handler(book), a_push())
-    assert isinstance(outcome, Retry)
-    assert outcome.spends is False
+    with pytest.raises(BrokerUnavailable):
+        await outcome_of(a_handler(book), a_push())
 
 
 async def test_a_duplicate_is_answered_from_memory_only_once_its_assignment_is_stored() -> None:

@@ -227,3 +227,26 @@ async def test_attending_survives_a_reconnect_and_so_does_what_was_posted_meanwh
 async def test_a_server_that_is_not_there_is_told_not_waited_for() -> None:
     with pytest.raises(BrokerUnavailable, match="no NATS server answers"):
         await connect({"servers": ["nats://127.0.0.1:1"]}, timeout_s=0.2)
+
+
+async def test_a_login_in_an_address_is_not_told() -> None:
+    with pytest.raises(BrokerUnavailable) as told:
+        await connect({"servers": ["nats://me:hunter2@127.0.0.1:1", "nats://127.0.0.1:2"]}, timeout_s=0.1)
+    assert "nats://127.0.0.1:1, nats://127.0.0.1:2" in str(told.value)
+    assert "hunter2" not in str(told.value)
+
+
+async def test_an_error_that_ends_the_connection_is_followed_by_a_new_one(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    life = connection.lives
+    await connection._process_err("'user authentication expired'")
+    await until(lambda: connection.is_connected and connection.lives > life)
+    connection.post(prefix, b"still here")
+    await until(lambda: ear.heard)
+
+
+async def test_a_permission_that_is_missing_costs_no_connection(connection: Connection) -> None:
+    life = connection.lives
+    await connection._process_err("'permissions violation for publish to \"x\"'")
+    assert (connection.is_connected, connection.lives) == (True, life)

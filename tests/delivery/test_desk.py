@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router.errors import Poison
+from router.errors import BrokerUnavailable, Poison
 from router.message import Effect, Message, Reply
 from router.outcome import Done, Fault, Hold, Outcome, Retry
 from tests.support.delivery import a_desk, token_of
@@ -50,6 +50,59 @@ class Slow(Begun):
             self.cancelled += 1
             raise
         return Done()
+
+
+# -- the broker is away for a handler ----------------------------------------------------------------------------------
+
+
+class Away(Begun):
+    """A handler whose bucket is away until it is back; while it waits it takes a turn of the loop."""
+
+    def __init__(self, *, waits: bool = True) -> None:
+        super().__init__(lambda message: self._later() if waits else self._answer())
+        self.is_away = True
+
+    async def _later(self) -> Outcome:
+        await asyncio.sleep(0)
+        return self._answer()
+
+    def _answer(self) -> Outcome:
+        if self.is_away:
+            raise BrokerUnavailable("the bucket is away")
+        return Done()
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_handler_that_finds_the_broker_away_closes_the_gate_and_holds_its_message(waits: bool) -> None:
+    async with a_desk(Away(waits=waits), store_retry=60) as bench:
+        for sequence in (1, 2):
+            bench.take(sequence)
+        await until(lambda: bench.gate.cause)
+        assert (bench.gate.cause, len(bench.desk.hands)) == ("the bucket is away", 2)
+        assert (bench.stamps(1), bench.watcher.alarms) == ([], [])
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_it_is_begun_again_until_it_works_and_then_the_others_are(waits: bool) -> None:
+    away = Away(waits=waits)
+    async with a_desk(away, store_retry=0.001) as bench:
+        for sequence in (1, 2, 3):
+            bench.take(sequence)
+        await until(lambda: away.sequences.count(1) > 2)
+        away.is_away = False
+        await until(lambda: bench.stamps(3))
+        assert [bench.stamps(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
+        assert (bench.gate.is_open, set(away.starts), len(bench.desk.hands)) == (True, {1}, 0)
+
+
+async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> None:
+    async with a_desk(Away(), store_retry=60) as bench:
+        bench.take(1, deliveries=2)
+        await until(lambda: bench.gate.cause)
+        assert bench.starts.counts == {1: 1}
+        bench.desk.stop_taking()
+        assert (bench.stamps(1, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 0})
+        assert await bench.desk.drain(0, 0)
 
 
 # -- begin -------------------------------------------------------------------------------------------------------------

@@ -165,3 +165,23 @@ async def test_a_receipt_that_cannot_be_read_is_no_evidence(silent: Silent, answ
     silent.store("a")
     silent.connection.say(silent.connection.posts[0].reply, answer)
     assert len(silent.causes) == 1
+
+
+async def test_a_check_that_fails_on_whatever_refuses_its_claim(place: Place, evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
+    letter = Effect(place.letters, b"1", LETTER, is_letter=True)
+    await stored(evidence, letter)
+
+    async def broken(*_: object) -> None:
+        raise ValueError("not even an error of ours")
+
+    monkeypatch.setattr(place.jetstream, "message", broken)
+    assert (await refused(evidence, letter)).cause == "ValueError"
+    assert evidence.pending == 0
+
+
+async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: Place, evidence: Evidence) -> None:
+    letter = Effect(place.letters, b"1", LETTER, is_letter=True)
+    for _ in range(3):
+        (receipt,) = await stored(evidence, letter)
+        assert not receipt.is_duplicate
+        await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": receipt.sequence})

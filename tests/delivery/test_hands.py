@@ -60,3 +60,14 @@ async def test_the_same_sequence_of_a_stream_made_anew_is_another_message(hands:
     hands.hold(a_delivery())
     assert replace(a_delivery(), stored_ns=1) not in hands
     assert a_delivery(deliveries=3) in hands
+
+
+async def test_nothing_is_signalled_while_the_broker_is_away(hands: Hands, connection: FakeConnection) -> None:
+    hands.hold(a_delivery())
+    connection.is_connected = False
+    At.now = 200.0
+    hands.signal()
+    assert connection.posts == []
+    connection.is_connected = True
+    hands.signal()
+    assert connection.posted(token_of(1)) == [b"+WPI"]

@@ -289,3 +289,11 @@ def test_what_was_answered_is_forgotten_after_the_span(meeting: Meeting) -> None
     meeting.tick(1.0 + SPAN + 0.01, 4.0)
     memory = meeting.rendezvous
     assert (len(memory._answered), len(memory._silent), len(memory._waiting)) == (0, 0, 0)
+
+
+def test_many_inboxes_of_one_question_are_bounded_too() -> None:
+    meeting = Meeting(capacity=10)
+    for number in range(100):
+        meeting.ask(f"{number}", 1.0, None)
+    meeting.answer(1.1, None)
+    assert 10 <= len(meeting.told) <= 20

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.masking import MASK, masked
 from router.observability import Once, events, logger
-from router.observability.masking import MASK, masked
 from tests.support.observability import captured
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from router.observability import OTHER, Allowed, Bounded, Count, Gauge, Metrics, Registry, Spread, Tally
 from tests.support.observability import captured, scraped
 
-# The reference's metrics that apply to the decide path, with their labels.
+# The reference's metrics of what is built, with their labels.
 REFERENCE = {
     "router_decisions_total": ("tenant", "policy", "provider", "reason", "outcome"),
     "router_jetstream_ack_total": ("consumer",),
@@ -33,6 +33,22 @@ REFERENCE = {
     "router_dlq_disabled_total": (),
     "router_subject_refused_total": (),
     "router_reply_refused_total": (),
+    "router_dlq_depth": ("subject", "reason"),
+    "router_assignments_published_total": (),
+    "router_acks_total": ("status",),
+    "router_results_total": ("status", "provider"),
+    "router_results_duplicate_total": (),
+    "router_results_uncorrelated_total": (),
+    "router_usage_published_total": (),
+    "router_workers_alive": (),
+}
+
+# What the reference does not name, and operators of the circle want.
+BESIDE = {
+    "router_acks_uncorrelated_total": (),
+    "router_results_conflict_total": (),
+    "router_results_forged_total": (),
+    "router_worker_heartbeats_refused_total": (),
 }
 
 
@@ -43,7 +59,7 @@ def with_only(instrument: Count | Tally | Spread | Gauge) -> Registry:
 
 
 def test_every_metric_of_the_reference_is_declared_with_its_labels() -> None:
-    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == REFERENCE
+    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {**REFERENCE, **BESIDE}
 
 
 def test_what_is_counted_is_what_is_scraped() -> None:

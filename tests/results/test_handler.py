@@ -7,6 +7,7 @@ import pytest
 
 from router.assignments import Standing
 from router.contracts.assignment import assignment_id_of
+from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Dead, Done, Outcome, Retry
 from router.results import ResultRules, ResultsHandler
@@ -57,12 +58,11 @@ async def test_an_incomplete_result_asks_the_bucket_although_a_mirror_says_absen
     assert isinstance(a_handler(known)(a_result()), Done)
 
 
-async def test_a_bucket_that_is_away_spends_no_attempt() -> None:
+async def test_a_bucket_that_is_away_is_told_and_decides_nothing() -> None:
     outcome = a_handler(KnownTwin(is_away=True))(a_result())
     assert isinstance(outcome, Awaitable)
-    retry = await outcome
-    assert isinstance(retry, Retry)
-    assert (retry.spends, retry.fault.code) == (False, "broker_unavailable")
+    with pytest.raises(BrokerUnavailable):
+        await outcome
 
 
 @pytest.mark.parametrize(

@@ -99,3 +99,23 @@ async def _publish(nc: Client, subject: str, body: bytes, address: str, place: s
         await nc.publish(subject, body, reply=address)
     else:
         await nc.publish(subject, body, headers={"Reply-To": address})
+
+
+async def test_headers_above_what_the_stream_takes_are_refused_aloud(nc: Client, settings: Settings) -> None:
+    """Story 1: oversized headers, which a stream without acknowledgements refuses in silence."""
+    async with a_router(settings):
+        for headers in ({"Custom": "x" * 70_000}, {"Nats-Msg-Id": "y" * 70_000}):
+            answer = await ask(nc, settings, a_request("large"), headers)
+            assert answer["error"]["code"] == "invalid_request"
+        assert (await ask(nc, settings, a_request("next"), {"Custom": "x" * 60_000}))["ok"]
+
+
+async def test_a_publisher_with_its_own_expectations_is_served_in_mode_stored(nc: Client, nats_url: str, prefix: str) -> None:
+    """Story 9: control headers are a publisher's right where publishing is acknowledged."""
+    settings = settings_for(nats_url, prefix, reply__confirm="stored")
+    replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
+    async with a_router(settings):
+        await nc.jetstream().publish(settings.decide.subject, a_request("stored"), stream=settings.streams.decide.name)
+        await until(lambda: sum(replies.counts.values()))
+        assert b'"ok":true' in b"".join(b"".join(heard) for heard in replies.heard.values())
+        assert await letters(nc, settings) == []

@@ -83,5 +83,5 @@ async def _ask_with(nc: Client, settings: Settings, place: str, name: str) -> Js
 
 def _is_expected(settings: Settings, subject: str) -> bool:
     decide = settings.decide.subject
-    ours = ("_INBOX.", "$JS.API.CONSUMER.", "$JS.API.STREAM.", "$JS.ACK.", "$JS.EVENT.")
+    ours = ("_INBOX.", "$JS.API.CONSUMER.", "$JS.API.STREAM.", "$JS.ACK.", "$JS.EVENT.", "beamline.alert.v1.")
     return subject in {decide, f"{decide}.dlq"} or subject.startswith(ours)

@@ -1,11 +1,14 @@
-"""Builders of dead letters, as they are stored."""
+"""Builders of dead letters, as they are stored, and a house on a real server that they are sent back to."""
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 
 from router.contracts.letter import build_letter
-from router.delivery.api import Stored
+from router.deadletters import Report, by_filter, by_sequence, replay
+from router.deadletters.reading import reading
+from router.delivery.api import JetStream, Stored
 from router.message import Message
 from router.outcome import Fault
 
@@ -28,3 +31,46 @@ def a_letter(message: Message | None = None, *, reason: str = "validation_failed
 def stored(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> Stored:
     """Anything at all on a dead-letter subject."""
     return Stored(subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED)
+
+
+class House:
+    """A stream of letters and the stream that they came from, on a real server; `{prefix}.in` is the subject that failed."""
+
+    def __init__(self, jetstream: JetStream, prefix: str) -> None:
+        self.jetstream = jetstream
+        self.subject = f"{prefix}.in"
+        self.stream = f"{prefix}_IN"
+        self.letters = f"{prefix}_DLQ"
+        self._stored = 0
+
+    async def build(self, *, no_ack: bool = False) -> "House":
+        config: dict[str, Any] = {"name": self.stream, "subjects": [self.subject], "no_ack": no_ack}
+        await self.jetstream.ask(f"STREAM.CREATE.{self.stream}", {**config, "duplicate_window": 100_000_000})
+        await self.jetstream.ask(
+            f"STREAM.CREATE.{self.letters}", {"name": self.letters, "subjects": [f"{self.subject}.dlq", f"{self.subject}.x"]}
+        )
+        return self
+
+    async def store(self, count: int = 1, *, make: Callable[[Message], Stored] | None = None, **facts: Any) -> None:
+        """Letters about messages 0, 1, … with payload `{"n": 0}`, and so on."""
+        for n in range(self._stored, self._stored + count):
+            message = a_failed_message(
+                **{"subject": self.subject, "stream": self.stream, "data": b'{"n":%d}' % n, "sequence": n + 1, **facts}
+            )
+            letter = (make or a_letter)(message)
+            await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None)
+        self._stored += count
+
+    async def replay(self, *sequences: int, **options: Any) -> Report:
+        """Those letters, or all."""
+        chosen = by_sequence(self.jetstream, self.letters, sequences) if sequences else by_filter(self.jetstream, self.letters)
+        return await replay(self.jetstream, self.letters, chosen, **options)
+
+    async def left(self) -> list[int]:
+        """Sequences of the letters that stand there."""
+        return [letter.sequence async for handful in by_filter(self.jetstream, self.letters) for letter in handful.letters]
+
+    async def sent(self) -> list[Stored]:
+        """What stands in the stream that failed."""
+        async with reading(self.jetstream, self.stream) as reader:
+            return await reader.read(reader.total) if reader.total else []

@@ -121,11 +121,15 @@ class Watcher:
     """An observer that writes everything down."""
 
     def __init__(self) -> None:
+        self.receipts: list[tuple[int, list[str]]] = []
         self.settles: list[tuple[int, bool]] = []
         self.timeouts: list[int] = []
         self.refused: list[str] = []
         self.flow: list[str | None] = []
         self.alarms: list[BaseException] = []
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+        self.receipts.append((message.sequence, [receipt.id for receipt in receipts]))
 
     def settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))

@@ -12,11 +12,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from router.app import RouterService, decide_lane
-from router.config import Settings, load
+from router.app.ground import Ground
+from router.config import load
 from router.message import Message
-from router.observability import Metrics
 from router.outcome import Handler, Outcome
-from router.policy import Policies
 from tests.support.service import RouterProcess
 
 FATAL = "fatal"
@@ -39,8 +38,8 @@ class MortalRouter(RouterProcess):
             self.spawn()
 
 
-def deadly(settings: Settings, policies: Policies, metrics: Metrics) -> Handler:
-    handle = real_handler(settings, policies, metrics)
+def deadly(ground: Ground) -> Handler:
+    handle = real_handler(ground)
 
     def handle_or_die(message: Message) -> Outcome | Awaitable[Outcome]:
         if b'"%b"' % FATAL.encode() in message.data:

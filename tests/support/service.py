@@ -33,9 +33,10 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         "decide.subject": f"{prefix}.beamline.router.v1.decide",
         "results.subject": f"{prefix}.caf.exec.result.v1",
         "acks.subject": f"{prefix}.caf.exec.assign.v1.ack",
-        "streams.decide.name": f"{upper}_DECIDE",
-        "streams.dlq.name": f"{upper}_DLQ",
+        "assignment.subjects": f"{prefix}.caf.exec.assign.v1",
+        **{f"streams.{name}.name": f"{upper}_{name.upper()}" for name in ("decide", "results", "acks", "assignments", "usage", "dlq")},
         "buckets.starts.name": f"{upper}_STARTS",
+        "buckets.assignments_known.name": f"{upper}_KNOWN",
     }
 
 
@@ -118,6 +119,11 @@ class RouterProcess:
         """SIGTERM, and the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(timeout_s)
+
+    def wait(self, timeout_s: float = 30.0) -> int:
+        """The exit status of a process that was told to go."""
+        assert self._process is not None
         return self._process.wait(timeout_s)
 
     def _send(self, how: signal.Signals) -> None:

@@ -1,7 +1,11 @@
 """`router demo`: the product in a few seconds, on a broker of its own that leaves nothing behind.
 
 story     what is asked, in which form, and what must be answered
-stage     a broker in a temporary directory, a router, a client
+circle    one request followed to its usage event
+mending   a result that cannot be read, and how it is processed after all
+acts      the three of them, played: what is done, what is told, what was wrong
+stage     a broker in a temporary directory, a router, a worker, a client
+witness   who watches what is published
 telling   the tables
 """
 
@@ -19,7 +23,7 @@ __all__ = ["demo"]
 
 
 def demo(as_json: AsJson = False) -> None:
-    """Start a router on a NATS server of its own, ask it in every form, show a dead letter and what was counted.
+    """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
 
     Exit status: 0 everything was as it should be, 1 something was not.
 
@@ -31,20 +35,19 @@ def demo(as_json: AsJson = False) -> None:
 
 
 async def _play(telling: Telling) -> int:
+    from router.cli.demo.acts import circle, decisions, mending
     from router.cli.demo.stage import on_stage
-    from router.cli.demo.story import BROKEN, STEPS, counted_wrong, letter_wrong, wrong
+    from router.cli.demo.story import counted_wrong
     from router.observability import configure
 
     configure("error")
     problems: list[str] = []
     async with on_stage() as stage:
         telling.begins(stage.ready)
-        asked = [await stage.asked(step) for step in STEPS]
-        telling.answers(asked)
-        refused, letter = await stage.asked(BROKEN), await stage.newest_letter()
-        telling.letter(refused, letter)
+        for act in (decisions, circle, mending):
+            problems += await act(stage, telling)
         counted = await stage.counted()
         telling.counts(counted)
-        problems += [*wrong([*asked, refused]), *letter_wrong(letter), *counted_wrong(counted)]
+        problems += counted_wrong(counted)
     telling.ends(problems)
     return ends.NO if problems else ends.OK

@@ -78,7 +78,11 @@ BROKEN = _step("no tenant", "chat, from nobody", {"message": {"message_type": "c
 LEAST_COUNTED = {
     "router_decisions_total": len(STEPS) - 1,  # a replay is no decision
     "router_idempotent_replays_total": 1,
-    "router_dlq_total": 1,
+    "router_assignments_published_total": 1,
+    "router_acks_total": 1,
+    "router_results_total": 2,  # the worker's, and the one that was mended
+    "router_usage_published_total": 2,
+    "router_dlq_total": 2,
 }
 
 

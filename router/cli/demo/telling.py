@@ -11,10 +11,11 @@ from rich.text import Text
 
 from router.app import Ready
 from router.cli.demo.story import Asked, Counted
+from router.cli.demo.witness import Sight
 from router.cli.ends import complain
-from router.cli.letters import as_fields, panel
+from router.cli.letters import panel
 from router.cli.output import console, print_lines, table
-from router.deadletters import Letter
+from router.deadletters import Letter, as_fields
 
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -25,6 +26,7 @@ class Telling(Protocol):
     def begins(self, ready: Ready) -> None: ...
     def answers(self, asked: Sequence[Asked]) -> None: ...
     def letter(self, refused: Asked, letter: Letter | None) -> None: ...
+    def way(self, title: str, says: str, way: Sequence[Sight]) -> None: ...
     def counts(self, counted: Counted) -> None: ...
     def ends(self, problems: Sequence[str]) -> None: ...
 
@@ -36,7 +38,7 @@ class Tables:
         self._console = console()
 
     def begins(self, ready: Ready) -> None:
-        self._chapter("A router is running", f"on {ready.nats_url}, its metrics on {ready.http}/metrics")
+        self._chapter("A router and a worker are running", f"on {ready.nats_url}, metrics on {ready.http}/metrics")
 
     def answers(self, asked: Sequence[Asked]) -> None:
         self._chapter("Requests and their decisions", "the same question in every form; sessions stay, repetitions are answered alike")
@@ -50,6 +52,11 @@ class Tables:
             self._console.print(Text(f"  {error.code}: {error.message}\n", style="yellow"))
         if letter is not None:
             self._console.print(panel(letter))
+
+    def way(self, title: str, says: str, way: Sequence[Sight]) -> None:
+        self._chapter(title, says)
+        rows = ((one.name, one.subject, one.says, Text(f"{one.ms:.1f}", justify="right")) for one in way)
+        self._console.print(table(("", "subject", "says", "ms"), rows))
 
     def counts(self, counted: Counted) -> None:
         self._chapter("What was counted", "")
@@ -80,6 +87,10 @@ class Lines:
     def letter(self, refused: Asked, letter: Letter | None) -> None:
         self._answer(refused)
         _line("letter", letter=as_fields(letter) if letter is not None else None)
+
+    def way(self, title: str, says: str, way: Sequence[Sight]) -> None:
+        for one in way:
+            _line("way", of=title, what=one.name, subject=one.subject, says=one.says, ms=round(one.ms, 3), body=one.body)
 
     def counts(self, counted: Counted) -> None:
         for series, value in counted.items():

@@ -1,0 +1,39 @@
+"""The acks lane, put together: what workers say of the assignments that they were given, made visible."""
+
+from __future__ import annotations
+
+from router.acks import AckRules, AcksHandler
+from router.app.ground import Ground
+from router.app.known import AckMarks
+from router.app.lane_metrics import LaneMetrics
+from router.app.letters import letter_writer
+from router.app.meters import AcksMetrics
+from router.app.pace import allow_list, pace_of, worker_limits
+from router.contracts.ack import ACK
+from router.delivery.lane import Lane
+
+
+def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
+    """All the meaning that delivery is handed for acknowledgements."""
+    settings = ground.settings
+    return Lane(
+        stream=settings.streams.acks.name,
+        durable=settings.acks.durable,
+        pace=pace_of(settings.acks, settings),
+        handle=acks_handler(ground),
+        letter=letter_writer(settings, ground.connection, ACK),
+        apology=lambda *_: None,
+        is_allowed=allow_list(settings),
+        observer=observer,
+    )
+
+
+def acks_handler(ground: Ground) -> AcksHandler:
+    settings = ground.settings
+    return AcksHandler(
+        ground.known,
+        AcksMetrics(ground.metrics, ground.violations),
+        AckMarks(ground.connection, settings.buckets.assignments_known.name),
+        ground.alerts,
+        rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
+    )

@@ -1,0 +1,52 @@
+"""Operators are told: alerts on `beamline.alert.v1.{severity}`, each cause at most once in a while (CONTRACTS §6).
+
+raised ── its cause was heard lately ──> dropped
+    ├── connected ──> published, not stored
+    └── not ────────> kept (the newest of them), published when the broker is back
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+
+from msgspec.structs import replace
+
+from router.clock import Clock, now_ms, steady
+from router.contracts.alert import Alert, alert_bytes, alert_subject
+from router.delivery.connection import Connection
+from router.observability import Once, events, logs
+
+log = logs.logger(__name__)
+
+KEPT = 100
+
+
+class Alerts:
+    """One for a process. `every_s`: seconds between two alerts of one cause."""
+
+    def __init__(self, node_id: str, every_s: float, clock: Clock = steady) -> None:
+        self._node_id = node_id
+        self._once = Once(every_s=every_s, clock=clock)
+        self._connection: Connection | None = None
+        self._kept: deque[tuple[str, bytes]] = deque(maxlen=KEPT)
+
+    def attach(self, connection: Connection) -> None:
+        """From now on they are published here; the connection comes after those who may raise one."""
+        self._connection = connection
+        self.flush()
+
+    def raised(self, alert: Alert) -> None:
+        if not self._once.allows(alert.cause):
+            return
+        log.info(events.ALERT_RAISED, severity=alert.severity, component=alert.component, cause=alert.cause)
+        told = replace(alert, metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id})
+        self._kept.append((alert_subject(alert), alert_bytes(told, str(uuid.uuid4()), now_ms())))
+        self.flush()
+
+    def flush(self) -> None:
+        """Publish what is kept, if there is a broker to publish to."""
+        if self._connection is None or not self._connection.is_connected:
+            return
+        while self._kept:
+            self._connection.post(*self._kept.popleft())

@@ -1,0 +1,107 @@
+"""What a lane tells of its work becomes metrics, logs and alerts. Nothing is logged for a message that went well."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from router.app.alerts import Alerts
+from router.config import Settings
+from router.contracts.alert import CRITICAL, INFO, Alert
+from router.delivery.desk import REFUSED_SUBJECT
+from router.message import Message
+from router.observability import Metrics, Once, events, logs
+from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
+
+log = logs.logger(__name__)
+
+FOREIGN_TENANT = "tenant_forbidden"  # the fault of results and acks: their tenant may be allowed soon
+
+
+class LaneMetrics:
+    """`delivery.lane.Observer` of one durable, counted and logged."""
+
+    def __init__(self, metrics: Metrics, alerts: Alerts, consumer: str, settings: Settings, *, answers: bool = False) -> None:
+        self._metrics = metrics
+        self._alerts = alerts
+        self._consumer = consumer
+        self._letters = settings.dlq.enabled
+        self._usage = settings.streams.usage.name
+        self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
+        self._seconds = metrics.request_seconds if answers else None
+        self._failures = Once(every_s=1.0)
+        self.newest_ns = 0  # stream time of what was settled last
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+        for receipt in receipts:
+            if not receipt.is_duplicate:
+                if (count := self._published.get(receipt.stream)) is not None:
+                    count.value += 1
+            elif receipt.stream == self._usage and message.deliveries == 1:  # else the same message, after a crash
+                self._metrics.results_duplicate.value += 1
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        metrics = self._metrics
+        self.newest_ns = message.stored_ns
+        if is_final:
+            metrics.acks[self._consumer,] += 1
+            if self._seconds is not None:
+                self._seconds.observe(time.time() - message.stored_ns / 1e9)
+        if isinstance(outcome, Done):
+            return
+        if isinstance(outcome, Retry) and not is_final:
+            self._sent_back(outcome)
+        elif self._letters:
+            self._letter_stored(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
+        else:
+            metrics.letters_disabled.value += 1
+            log.error(events.LETTERS_DISABLED, subject=metrics.subject[message.subject], stream=message.stream, sequence=message.sequence)
+        self._tell(message, outcome, is_final)
+
+    def timed_out(self, message: Message) -> None:
+        self._metrics.redeliveries[self._consumer, "timeout"] += 1
+
+    def letter_refused(self, message: Message, cause: str) -> None:
+        self._metrics.letter_failures.value += 1
+
+    def flow_changed(self, cause: str | None) -> None:
+        if cause is None:
+            log.info(events.LANE_RESUMED, consumer=self._consumer)
+            return
+        log.error(events.LANE_PAUSED, consumer=self._consumer, cause=cause)
+        facts = {"consumer": self._consumer, "detail": cause}
+        self._raise(CRITICAL, f"lane_paused:{self._consumer}", "A lane is paused: what must be stored cannot be stored", facts)
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        if self._failures.allows(type(exc).__name__):
+            log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
+
+    def _sent_back(self, outcome: Retry) -> None:
+        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "nak"
+        if outcome.fault is REFUSED_SUBJECT:
+            self._metrics.subjects_refused.value += 1
+            reason = "allowlist"
+        self._metrics.redeliveries[self._consumer, reason] += 1
+
+    def _letter_stored(self, message: Message, reason: str) -> None:
+        subject = self._metrics.subject[message.subject]
+        self._metrics.letters[subject, reason] += 1
+        self._raise(INFO, f"letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
+
+    def _raise(self, severity: str, cause: str, message: str, facts: Mapping[str, object]) -> None:
+        self._alerts.raised(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
+
+    def _tell(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if isinstance(outcome, Done) or not self._failures.allows((outcome.fault.code, is_final)):
+            return  # a stranger decides how many fail: the letters hold them all, the log one a second of each kind
+        log.info(
+            events.MESSAGE_SETTLED,
+            consumer=self._consumer,
+            sequence=message.sequence,
+            deliveries=message.deliveries,
+            starts=message.starts,
+            outcome=type(outcome).__name__.lower(),
+            is_final=is_final,
+            code=outcome.fault.code,
+            field=outcome.fault.field,
+        )

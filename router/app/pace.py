@@ -1,0 +1,37 @@
+"""Settings of a durable become what delivery is driven by, and what it may take in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router import ids
+from router.config import ConsumerConfig, Settings
+from router.contracts.worker import Limits
+from router.delivery.lane import Pace
+
+
+def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
+    """How a durable is driven, in seconds."""
+    return Pace(
+        max_attempts=config.max_attempts,
+        backoff=tuple(wait / 1000 for wait in config.backoff_ms),
+        ack_wait=config.ack_wait_ms / 1000,
+        prefetch=config.prefetch,
+        max_delayed=config.max_ack_pending // 2,
+        slots=config.slots,
+        handler_timeout=config.handler_timeout_ms / 1000,
+        pull_expires=config.pull_expires_ms / 1000,
+        heartbeat=config.heartbeat_ms / 1000,
+        evidence_timeout=settings.evidence.timeout_ms / 1000,
+        store_retry=settings.evidence.retry_ms / 1000,
+    )
+
+
+def allow_list(settings: Settings) -> Callable[[str], bool] | None:
+    """Which subjects a message may arrive on; None: every one (CONTRACTS §3)."""
+    return ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None
+
+
+def worker_limits(settings: Settings) -> Limits:
+    """What a worker's message may be."""
+    return Limits(max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth, strict=settings.contract.mode == "strict")

@@ -1,0 +1,43 @@
+"""The results lane, put together: what workers report, metered once."""
+
+from __future__ import annotations
+
+from router.app.ground import Ground
+from router.app.lane_metrics import LaneMetrics
+from router.app.letters import letter_writer
+from router.app.meters import ResultsMetrics
+from router.app.pace import allow_list, pace_of, worker_limits
+from router.contracts.result import RESULT
+from router.contracts.usage import SUBJECT
+from router.delivery.lane import Lane
+from router.results import ResultRules, ResultsHandler
+
+
+def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
+    """All the meaning that delivery is handed for results. Nobody waits for an answer to one."""
+    settings = ground.settings
+    return Lane(
+        stream=settings.streams.results.name,
+        durable=settings.results.durable,
+        pace=pace_of(settings.results, settings),
+        handle=results_handler(ground),
+        letter=letter_writer(settings, ground.connection, RESULT),
+        apology=lambda *_: None,
+        is_allowed=allow_list(settings),
+        observer=observer,
+    )
+
+
+def results_handler(ground: Ground) -> ResultsHandler:
+    """The handler; its memory of duplicates is its own."""
+    settings = ground.settings
+    return ResultsHandler(
+        ground.known,
+        ResultsMetrics(ground.metrics, ground.violations, is_stored=settings.usage.enabled),
+        ground.averages,
+        rules=ResultRules(
+            limits=worker_limits(settings),
+            tenants_allowed=frozenset(settings.tenants_allowed),
+            usage_subject=SUBJECT if settings.usage.enabled else None,
+        ),
+    )

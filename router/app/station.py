@@ -1,0 +1,84 @@
+"""One lane of this process: what it counts, how it stands, and its child of the supervision tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.app.ground import Ground
+from router.app.lane_metrics import LaneMetrics
+from router.app.survey import Survey
+from router.clock import Clock, steady
+from router.config import ConsumerConfig, DrainConfig
+from router.delivery.consumer import Consumer
+from router.delivery.lane import Lane
+from router.delivery.settle import Answer
+from router.observability import Check, Metrics
+
+NOT_STARTED = Check(False, "not started")
+
+
+class Ending:
+    """The drain's two deadlines (`delivery.consumer.Patience`), counted once: lanes stop one after the other and share the time."""
+
+    def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
+        self._soft = config.soft_deadline_ms / 1000
+        self._hard = config.hard_deadline_ms / 1000
+        self._clock = clock
+        self._since: float | None = None
+
+    @property
+    def soft(self) -> float:
+        return self._left(self._soft)
+
+    @property
+    def hard(self) -> float:
+        return self._left(self._hard)
+
+    def is_off(self) -> None:
+        """A lane begins (again): it was no end, only a restart."""
+        self._since = None
+
+    def _left(self, span_s: float) -> float:
+        """Of a span that began when somebody first asked."""
+        if self._since is None:
+            self._since = self._clock()
+        return max(0.0, self._since + span_s - self._clock())
+
+
+class Station:
+    """A lane's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
+
+    def __init__(
+        self, stream: str, config: ConsumerConfig, observer: LaneMetrics, make_lane: Callable[[Ground, LaneMetrics], Lane]
+    ) -> None:
+        self.durable = config.durable
+        self.observer = observer
+        self._stream = stream
+        self._make_lane = make_lane
+        self._consumer: Consumer | None = None
+
+    @property
+    def check(self) -> Check:
+        """Its line in /readyz."""
+        if self._consumer is None:
+            return NOT_STARTED
+        health = self._consumer.health
+        return Check(health.is_ready, health.detail)
+
+    async def run(self, ground: Ground, survey: Survey, ending: Ending, answer: Answer) -> None:
+        """The child: until cancelled, then it drains."""
+        ending.is_off()
+        consumer = self._consumer = Consumer(
+            self._make_lane(ground, self.observer),
+            ground.jetstream,
+            starts_bucket=ground.settings.buckets.starts.name,
+            answer=answer,
+            restore=lambda: survey.restore(self._stream, self.durable),
+            deadlines=ending,
+        )
+        self._watch(consumer, ground.metrics)
+        await consumer.run()
+
+    def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
+        metrics.in_flight.watch(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
+        metrics.lane_paused.watch(lambda: int(consumer.gate.cause is not None), self.durable)

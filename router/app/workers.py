@@ -1,0 +1,115 @@
+"""Workers as this instance hears them: who is alive, who fell silent, and what they gave up.
+
+heartbeats   both subjects, on a core subscription: nothing is stored, every instance hears all
+letters      `caf.exec.dlq.v1`: stored by its stream; here one instance of all tells the operators that something arrived
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from router.app.alerts import Alerts
+from router.app.declared import WORKERS_LETTERS
+from router.clock import Clock, now_ms, steady
+from router.contracts.alert import WARNING, Alert
+from router.contracts.glimpse import glimpse
+from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_heartbeat
+from router.delivery.connection import Connection
+from router.delivery.wire import Headers
+from router.message import NO_HEADERS, Message
+from router.observability import Metrics, Once, events, logs
+from router.workers import Change, Condition, Liveness
+
+log = logs.logger(__name__)
+
+TICK_S = 0.5
+DEAF_S = 15.0  # after a reconnect nobody is silent yet: it was we who did not hear
+QUEUE = "router-workers-group"
+
+
+class Workers:
+    """The children of the tree that listen to workers."""
+
+    def __init__(self, metrics: Metrics, alerts: Alerts, clock: Clock = steady) -> None:
+        self.liveness = Liveness()
+        self._metrics = metrics
+        self._alerts = alerts
+        self._clock = clock
+        self._lines = Once(every_s=1.0)
+        self._deaf_until = 0.0
+        metrics.workers_alive.watch(lambda: self.liveness.alive(clock()))
+
+    async def hear_beats(self, connection: Connection) -> None:
+        """A child: listen, and look every half second who has not been heard."""
+        subscriptions = [await connection.attend(subject, self.beat) for subject in SUBJECTS]
+        lives = connection.lives
+        try:
+            while True:
+                await asyncio.sleep(TICK_S)
+                if lives != connection.lives or not connection.is_connected:
+                    lives, self._deaf_until = connection.lives, self._clock() + DEAF_S
+                self.look()
+        finally:
+            for sid in subscriptions:
+                await connection.leave(sid)
+
+    async def hear_letters(self, connection: Connection) -> None:
+        """A child: whatever workers call hopeless is told to people."""
+        sid = await connection.attend(WORKERS_LETTERS, self.letter, QUEUE)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await connection.leave(sid)
+
+    def beat(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        beat = read_heartbeat(data, now_ms(), headers or NO_HEADERS)
+        if not isinstance(beat, Heartbeat):
+            self._metrics.heartbeats_refused.value += 1
+            return
+        refused = self.liveness.refused
+        change = self.liveness.heard(beat, self._clock())
+        self._metrics.heartbeats_refused.value += self.liveness.refused - refused
+        if change is not None:
+            self._tell(change)
+
+    def look(self) -> None:
+        """Who fell silent since the last look."""
+        now = self._clock()
+        if now < self._deaf_until:
+            return
+        for change in self.liveness.fallen_silent(now):
+            self._tell(change)
+            self._alerts.raised(_silence(change, now))
+
+    def letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        seen = glimpse(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
+        if self._lines.allows(events.WORKERS_LETTER):
+            log.warning(events.WORKERS_LETTER, subject=subject, **seen)
+        self._alerts.raised(
+            Alert(
+                severity=WARNING,
+                component="router.workers",
+                cause="workers_letter",
+                message="A worker gave an assignment up; `router dlq list` shows it",
+                metadata={"subject": subject, **seen},
+            )
+        )
+
+    def _tell(self, change: Change) -> None:
+        beat = change.worker.beat
+        if self._lines.allows(change.worker.key):
+            was = change.was.value if change.was is not None else None
+            log.info(events.WORKER_CHANGED, worker=beat.worker_id, tenant=beat.tenant_id, was=was, condition=change.condition.value)
+
+
+def _silence(change: Change, now: float) -> Alert:
+    beat = change.worker.beat
+    facts = {"worker_id": beat.worker_id, "tenant_id": beat.tenant_id, "silent_for_ms": round((now - change.worker.heard_at) * 1000)}
+    return Alert(
+        severity=WARNING,
+        component="router.workers",
+        cause=f"worker_silent:{beat.tenant_id or ''}:{beat.worker_id}",
+        message="A worker fell silent" if change.was is not Condition.BUSY else "A busy worker fell silent",
+        metadata={name: value for name, value in facts.items() if value is not None},
+    )

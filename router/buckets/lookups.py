@@ -1,0 +1,104 @@
+"""Many records of a bucket asked for at once: whoever asks in the same turn of the loop shares one request.
+
+    find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
+
+One by one a lookup costs a process 200 µs, shared a tenth of that. With replicas a direct get may be answered by one that
+lags by moments; who must have the newest word (`Records.create`) asks the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from itertools import islice
+
+import orjson
+
+from router.delivery.api import JetStream
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable
+
+AT_ONCE = 64  # keys in one request: their records stay far below what the server sends in one go
+_END, _NONE = "204", "404"
+_GONE = frozenset({"DEL", "PURGE"})
+
+_Found = asyncio.Future[bytes | None]
+_Asked = dict[str, list[_Found]]  # by subject
+
+
+class Lookups:
+    """Reads of one bucket over one connection."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> None:
+        self._connection = jetstream.connection
+        self._api = f"{jetstream.prefix}.DIRECT.GET.KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+        self._timeout_s = timeout_s
+        self._wanted: defaultdict[str, list[_Found]] = defaultdict(list)  # not asked for yet
+        self._asked: dict[str, _Asked] = {}  # by inbox
+        self._count = 0
+        self._inbox: str | None = None
+        self._opening = asyncio.Lock()
+
+    async def find(self, key: str) -> bytes | None:
+        """The record under the key. BrokerUnavailable when the bucket is missing or silent."""
+        if self._inbox is None:
+            await self._open()
+        found: _Found = asyncio.get_running_loop().create_future()
+        if not self._wanted:
+            asyncio.get_running_loop().call_soon(self._ask)
+        self._wanted[self._prefix + key].append(found)
+        return await found
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._inbox is None:
+                inbox = self._connection.new_inbox() + "."
+                await self._connection.attend(inbox + "*", self._heard)
+                self._inbox = inbox
+
+    def _ask(self) -> None:
+        """Ask for everything that is wanted."""
+        wanted, self._wanted = self._wanted, defaultdict(list)
+        subjects = iter(wanted)
+        while batch := list(islice(subjects, AT_ONCE)):
+            self._count += 1
+            inbox = f"{self._inbox}{self._count}"
+            self._asked[inbox] = {subject: wanted[subject] for subject in batch}
+            self._connection.post(self._api, orjson.dumps({"multi_last": batch}), inbox)
+            asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
+
+    def _heard(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        asked, headers = self._asked.get(inbox), headers or {}
+        if asked is None:
+            return
+        if "Nats-Subject" in headers:
+            is_gone = headers.get("KV-Operation") in _GONE
+            _tell(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
+        elif headers.get("Status") in (_END, _NONE):
+            self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")
+        else:
+            self._fail(inbox, f"status {headers.get('Status')}")
+
+    def _end(self, inbox: str, *, is_cut_off: bool) -> None:
+        """Who had no reply has no record; unless the server stopped early, then they are asked for again."""
+        asked = self._asked.pop(inbox)
+        for subject, waiting in asked.items():
+            if not is_cut_off:
+                _tell(waiting, None)
+                continue
+            if not self._wanted:
+                asyncio.get_running_loop().call_soon(self._ask)
+            self._wanted[subject] += waiting
+
+    def _fail(self, inbox: str, cause: str) -> None:
+        for waiting in self._asked.pop(inbox, {}).values():
+            for found in waiting:
+                if not found.done():
+                    found.set_exception(BrokerUnavailable(f"{self._api}: {cause}"))
+
+
+def _tell(waiting: list[_Found], record: bytes | None) -> None:
+    for found in waiting:
+        if not found.done():
+            found.set_result(record)

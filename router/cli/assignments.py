@@ -1,0 +1,121 @@
+"""`router assignments`: what was pushed to workers, and how far it came."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines, print_table
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.buckets.assigned import Assigned
+    from router.config import Settings
+
+assignments = typer.Typer(
+    invoke_without_command=True, help="Assignments: what was pushed to workers, and how far it came.", rich_markup_mode="rich"
+)
+
+COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
+STATUSES = ("accepted", "rejected", "error", "unacknowledged")
+
+
+@assignments.callback()
+def list_(
+    context: typer.Context,
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
+    status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(STATUSES)}.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
+
+    A status is what a worker last acknowledged; acknowledgements are heard when acks.enabled is set. Exit status 0.
+
+    Example:  router assignments --tenant acme --status rejected
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if status is not None and status not in STATUSES:
+        raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
+
+
+@assignments.command()
+def show(
+    assignment_id: Annotated[str, typer.Argument(metavar="ID", help="The assignment's id.")],
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one assignment whole: the decision, the work, what a worker said. Exit status: 0 shown, 1 it is not known.
+
+    Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_show(settings, assignment_id, as_json))
+
+
+async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
+    from router.buckets.assigned import assigned_newest_first
+
+    async with jetstream_of(settings) as jetstream:
+        found = [one async for one in assigned_newest_first(jetstream, settings.buckets.assignments_known.name, **wanted)]
+    if as_json:
+        print_lines(map(_fields, found))
+    elif found:
+        print_table(COLUMNS, map(_row, found))
+    else:
+        print("no assignments")
+    return ends.OK
+
+
+async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
+    from router.buckets.assigned import assigned
+    from router.cli.assignment import print_assignment
+
+    bucket = settings.buckets.assignments_known
+    async with jetstream_of(settings) as jetstream:
+        found = await assigned(jetstream, bucket.name, assignment_id)
+    if found is None:
+        ends.complain(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
+        return ends.NO
+    if as_json:
+        print_json({**_fields(found), "subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))})
+    else:
+        print_assignment(found)
+    return ends.OK
+
+
+def _row(one: Assigned) -> tuple[object, ...]:
+    known, ack = one.known, one.ack
+    pushed, said = one.stored_at[:19].replace("T", " "), ack.message if ack is not None else None
+    return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, one.status, said)
+
+
+def _fields(one: Assigned) -> dict[str, object]:
+    known, ack = one.known, one.ack
+    fields = {
+        "assignment_id": known.assignment_id,
+        "request_id": known.request_id,
+        "tenant_id": known.tenant_id,
+        "trace_id": known.trace_id,
+        "job": known.job_type,
+        "provider_id": known.provider_id,
+        "pushed_at": one.stored_at,
+        "status": one.status,
+        "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat() if ack is not None else None,
+        "message": ack.message if ack is not None else None,
+    }
+    return {name: value for name, value in fields.items() if value is not None}

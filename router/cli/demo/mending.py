@@ -1,0 +1,53 @@
+"""A result that nobody can read, and how it is processed after all: dead letter, mended, replayed, metered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from router.cli.demo.circle import Subjects, outcome
+from router.cli.demo.witness import Sight, Witness
+from router.deadletters import Letter, Report
+from router.outcome import VALIDATION_FAILED
+
+# A worker of another house: it says "done" where the contract says success.
+_RESULT: dict[str, Any] = {
+    "request_id": "r-mended",
+    "tenant_id": "globex",
+    "provider_id": "anthropic",
+    "job": {"type": "summary"},
+    "latency_ms": 640,
+    "cost": 0.015,
+}
+POISONED = orjson.dumps({**_RESULT, "status": "done"})
+MENDED = orjson.dumps({**_RESULT, "status": "success"})
+
+
+def letter_sights(subjects: Subjects, letter: Letter, ms: float) -> Sequence[Sight]:
+    """The result as it came, and what was kept of it."""
+    return (
+        Sight("result", subjects.results, "status done", 0.0),
+        Sight("dead letter", letter.subject, f"{letter.reason} at {letter.field}", ms),
+    )
+
+
+async def replay_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
+    """What happened once it was mended."""
+    return (
+        await witness.sees("mended, replayed", subjects.results, lambda body: f"status {body['status']}"),
+        await witness.sees("usage event", subjects.usage, outcome),
+    )
+
+
+def mending_wrong(letter: Letter | None, left: Letter | None, report: Report, usage: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What did not come right. `left`: what stands in the letter's place afterwards; `usage`: every event since the poison."""
+    if letter is None or (letter.reason, letter.payload) != (VALIDATION_FAILED, POISONED):
+        yield "the poisoned result left no letter of its own"
+    if (report.sent, len(report.kept)) != (1, 0):
+        yield f"the replay sent {report.sent}, kept {len(report.kept)}"
+    if left is not None:
+        yield "the letter is still there after its replay"
+    if [event.get("request_id") for event in usage] != ["r-mended"]:
+        yield f"the mended result was metered {len(usage)} times"

@@ -1,0 +1,63 @@
+"""Which letters a command means: by number, or by what they are; said in one way by every command that takes letters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from router.deadletters import Handful, Wanted
+    from router.delivery.api import JetStream
+
+Subject = Annotated[str | None, typer.Option("--subject", help="Only letters of this subject; wildcards * and > are allowed.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="Only letters of this tenant.")]
+Since = Annotated[str | None, typer.Option("--since", help="10m, 2h, 7d ago, or an ISO time.")]
+Sequences = Annotated[list[int] | None, typer.Argument(metavar="[SEQ]…", help="The letters' numbers in `router dlq list`.", min=1)]
+All = Annotated[bool, typer.Option("--all", help="Every letter that there is.")]
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def wanted_by(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> Wanted:
+    """The filter that these options are."""
+    from router.deadletters import Wanted
+
+    return Wanted(subject=subject, reason=reason, tenant=tenant, since=_instant(since))
+
+
+class Chosen:
+    """Letters by number or by filter, never both; everything only when it is said. Raises BadParameter."""
+
+    def __init__(self, sequences: Sequence[int] | None, wanted: Wanted, *, is_all: bool) -> None:
+        from router.deadletters import Wanted
+
+        has_filter = wanted != Wanted()
+        if bool(sequences) + has_filter + is_all != 1:
+            raise typer.BadParameter("say which letters: their numbers, a filter (--subject, --reason, --tenant, --since), or --all")
+        self.sequences = tuple(sequences or ())
+        self._wanted = wanted
+
+    def of(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[Handful]:
+        """The letters, oldest first."""
+        from router.deadletters import by_filter, by_sequence
+        from router.deadletters.choice import AT_ONCE
+
+        if self.sequences:
+            return by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)
+        return by_filter(jetstream, stream, self._wanted, at_once or AT_ONCE)
+
+
+def _instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time", param_hint="--since") from None

@@ -1,0 +1,133 @@
+"""`router dlq list`, `show`, `stats`: letters looked at, and left where they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.dlq.chosen import Reason, Since, Subject, Tenant, wanted_by
+from router.cli.letters import print_letter, row
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines, print_table
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.deadletters import Wanted
+
+COLUMNS = ("seq", "stored", "subject", "reason", "error", "tenant", "message id")
+
+
+def list_(
+    *,
+    subject: Subject = None,
+    reason: Reason = None,
+    tenant: Tenant = None,
+    since: Since = None,
+    limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
+    group: Annotated[bool, typer.Option("--group", help="Count them by reason and error instead, the most numerous first.")] = False,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List letters, the newest first; with --json one object a line. Exit status 0, also when there are none.
+
+    Example:  router dlq list --tenant acme --since 2h
+    """
+    wanted = wanted_by(subject, reason, tenant, since)
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_groups(settings, wanted, as_json) if group else _list(settings, wanted, limit, as_json))
+
+
+def show(
+    sequence: Annotated[int, typer.Argument(metavar="SEQ", help="The letter's number in `router dlq list`.", min=1)],
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one letter whole, its payload decoded. Exit status: 0 shown, 1 there is no such letter.
+
+    Example:  router dlq show 17
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_show(settings, sequence, as_json))
+
+
+def stats(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Count the letters by subject and reason, and say how full their stream is.
+
+    Example:  router dlq stats
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_stats(settings, as_json))
+
+
+async def _list(settings: Settings, wanted: Wanted, limit: int, as_json: bool) -> int:
+    from router.deadletters import as_fields, newest_first
+
+    async with jetstream_of(settings) as jetstream:
+        letters = [letter async for letter in newest_first(jetstream, settings.streams.dlq.name, wanted, limit)]
+    if as_json:
+        print_lines(as_fields(letter) for letter in letters)
+    elif letters:
+        print_table(COLUMNS, map(row, letters))
+    else:
+        print("no dead letters")
+    return ends.OK
+
+
+async def _groups(settings: Settings, wanted: Wanted, as_json: bool) -> int:
+    from router.deadletters import by_filter, grouped, reason_and_error
+
+    async with jetstream_of(settings) as jetstream:
+        groups = await grouped(by_filter(jetstream, settings.streams.dlq.name, wanted), reason_and_error)
+    names = ("reason", "error", "field", "subject")
+    if as_json:
+        print_lines({**dict(zip(names, group.kind, strict=True)), **group.facts()} for group in groups)
+    elif groups:
+        rows = [(group.count, *group.kind, group.oldest[:19], group.newest[:19], group.last_sequence) for group in groups]
+        print_table(("letters", *names, "oldest", "newest", "last seq"), rows)
+    else:
+        print("no dead letters")
+    return ends.OK
+
+
+async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
+    from router.deadletters import show as letter_at
+    from router.deadletters import whole
+
+    async with jetstream_of(settings) as jetstream:
+        letter = await letter_at(jetstream, settings.streams.dlq.name, sequence)
+    if letter is None:
+        ends.complain(f"there is no letter {sequence} in {settings.streams.dlq.name}")
+        return ends.NO
+    if as_json:
+        print_json(whole(letter))
+    else:
+        print_letter(letter)
+    return ends.OK
+
+
+async def _stats(settings: Settings, as_json: bool) -> int:
+    from router.deadletters import by_filter, grouped, subject_and_reason
+
+    stream = settings.streams.dlq.name
+    async with jetstream_of(settings) as jetstream:
+        groups = await grouped(by_filter(jetstream, stream), subject_and_reason)
+        info = await jetstream.stream(stream)
+    state, limit = (info["state"], info["config"]["max_bytes"]) if info else ({"messages": 0, "bytes": 0}, -1)
+    if as_json:
+        kinds = [{"subject": group.kind[0], "reason": group.kind[1], **group.facts()} for group in groups]
+        print_json({"stream": stream, "letters": state["messages"], "bytes": state["bytes"], "max_bytes": limit, "kinds": kinds})
+        return ends.OK
+    full = f", {state['bytes'] / limit:.0%} of what it may hold" if limit > 0 else ""
+    print(f"{stream}: {state['messages']} letters, {state['bytes'] / 1e6:.1f} MB{full}")
+    if groups:
+        rows = [(group.count, *group.kind, f"{group.bytes / 1e6:.1f}", group.oldest[:19], group.newest[:19]) for group in groups]
+        print_table(("letters", "subject", "reason", "MB", "oldest", "newest"), rows)
+    return ends.OK

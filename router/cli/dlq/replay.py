@@ -1,0 +1,144 @@
+"""`router dlq replay`: letters sent again, once what they failed of is mended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.dlq.chosen import All, Chosen, Reason, Sequences, Since, Subject, Tenant, wanted_by
+from router.cli.dlq.editor import edited
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines, print_table, progress
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.deadletters import Kept, Replaying, Report
+    from router.delivery.api import JetStream
+
+SOME = 20  # sequences told of each cause
+
+
+def replay(
+    sequences: Sequences = None,
+    *,
+    subject: Subject = None,
+    reason: Reason = None,
+    tenant: Tenant = None,
+    since: Since = None,
+    every: All = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, and send nothing.")] = False,
+    rate: Annotated[float | None, typer.Option(help="At most so many letters a second.", min=0.1)] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Open the payload of the one letter in $EDITOR first.")] = False,
+    max_replays: Annotated[int, typer.Option(help="A message is sent again at most so often in all.", min=1)] = 3,
+    forget: Annotated[
+        bool, typer.Option("--forget-interrupted", help="Go on, though what a killed replay sent long ago cannot be known any more.")
+    ] = False,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send the messages of letters again, to where they failed; a letter goes when its message is proven to stand there.
+
+    It may be killed at any moment: run it again, and every message is sent once. Exit status: 0 all sent, 1 some were kept.
+
+    Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
+    """
+    chosen = Chosen(sequences, wanted_by(subject, reason, tenant, since), is_all=every)
+    if edit and len(chosen.sequences) != 1:
+        raise typer.BadParameter("--edit takes the number of one letter")
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    how = _how(settings, max_replays)
+    if dry_run:
+        ends.run(_rehearse(settings, chosen, how, as_json))
+    ends.run(_replay(settings, chosen, how, rate=rate, edit=edit, forget=forget, as_json=as_json))
+
+
+def _how(settings: Settings, max_replays: int) -> Replaying:
+    from router.deadletters import Replaying
+
+    return Replaying(
+        subject_pattern=settings.dlq.subject_pattern, assignments=settings.buckets.assignments_known.name, max_replays=max_replays
+    )
+
+
+async def _replay(
+    settings: Settings, chosen: Chosen, how: Replaying, *, rate: float | None, edit: bool, forget: bool, as_json: bool
+) -> int:
+    from router.deadletters import Pace
+    from router.deadletters import replay as send_again
+
+    stream = settings.streams.dlq.name
+    async with jetstream_of(settings) as jetstream:
+        if edit and (how := await _with_edited(jetstream, stream, chosen.sequences[0], how)).payload is None:
+            return ends.NO
+        letters = chosen.of(jetstream, stream, Pace.handful(rate))
+        with progress("replay", is_quiet=as_json) as advance:
+            report = await send_again(jetstream, stream, letters, how, rate=rate, is_forgetful=forget, on_progress=advance)
+    _tell(report, as_json)
+    return ends.OK if report.is_whole else ends.NO
+
+
+async def _with_edited(jetstream: JetStream, stream: str, sequence: int, how: Replaying) -> Replaying:
+    """With the payload as the editor left it; None in it: there is nothing to send, and it was said why."""
+    from msgspec.structs import replace
+
+    from router.deadletters import Kept, original_of, show
+
+    letter = await show(jetstream, stream, sequence)
+    original = await original_of(jetstream, letter, how) if letter is not None else Kept(sequence, "there is no such letter")
+    if isinstance(original, Kept):
+        ends.complain(f"letter {sequence}: {original.cause}")
+        return how
+    return replace(how, payload=edited(original.data))
+
+
+async def _rehearse(settings: Settings, chosen: Chosen, how: Replaying, as_json: bool) -> int:
+    from router.deadletters import Kept, rehearse
+
+    stream = settings.streams.dlq.name
+    async with jetstream_of(settings) as jetstream:
+        found = [one async for one in rehearse(jetstream, chosen.of(jetstream, stream), how)]
+    kept = [one for one in found if isinstance(one, Kept)]
+    going = [one for one in found if not isinstance(one, Kept)]
+    if as_json:
+        print_lines({"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going)
+        print_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
+    else:
+        print(f"{len(going)} would be sent again, {len(kept)} kept; nothing was sent")
+        if going:
+            print_table(("messages", "subject"), ((count, name) for name, count in Counter(one.subject for one in going).most_common()))
+        _print_kept(kept)
+    return ends.NO if kept else ends.OK
+
+
+def _tell(report: Report, as_json: bool) -> None:
+    if as_json:
+        causes = [{"cause": cause, "count": count, "sequences": some} for cause, count, some in _causes(report.kept)]
+        print_json({"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt})
+        return
+    if report.finished:
+        print(f"{report.finished} letters of an interrupted replay were removed: their messages had been sent")
+    print(f"{report.sent} sent again, {len(report.kept)} kept")
+    _print_kept(report.kept)
+    if report.is_in_doubt:
+        ends.complain("it stopped early: run it again, and it finds out what was stored and what was not")
+
+
+def _print_kept(kept: list[Kept]) -> None:
+    if kept:
+        print_table(("kept", "because", "letters"), ((count, cause, _shortly(some, count)) for cause, count, some in _causes(kept)))
+
+
+def _causes(kept: list[Kept]) -> list[tuple[str, int, list[int]]]:
+    """(cause, how many letters, the first of them), the most frequent cause first."""
+    counts = Counter(one.cause for one in kept)
+    return [(cause, count, [one.sequence for one in kept if one.cause == cause][:SOME]) for cause, count in counts.most_common(SOME)]
+
+
+def _shortly(sequences: list[int], count: int) -> str:
+    return " ".join(map(str, sequences)) + (" …" if count > len(sequences) else "")

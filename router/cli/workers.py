@@ -1,0 +1,102 @@
+"""`router workers`: listen to heartbeats for a moment, and say who is alive, who is busy, who fell silent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_lines, print_table
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.workers import Condition, Liveness, Worker
+
+COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
+TICK_S = 0.05
+
+
+def workers(
+    listen: Annotated[
+        float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker is heard every 5 s as a rule.", min=0.1)
+    ] = 6.0,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the workers that are heard; with --json one object a line. A worker is silent after three missed heartbeats.
+
+    Exit status: 0 somebody is alive, 1 nobody is.
+
+    Example:  router workers --for 20
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_listen(settings, listen, as_json))
+
+
+async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
+    from router.clock import steady
+    from router.contracts.heartbeat import SUBJECTS
+    from router.workers import Liveness
+
+    known = Liveness()
+    async with jetstream_of(settings) as jetstream:
+        for subject in SUBJECTS:
+            await jetstream.connection.attend(subject, lambda _s, _r, data, headers: _hear(known, data, headers))
+        await _wait(seconds, known)
+    now = steady()
+    found = sorted(known.workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
+    if as_json:
+        print_lines(_fields(worker, condition, now) for worker, condition in found)
+    elif found:
+        print_table(COLUMNS, (_row(worker, condition, now) for worker, condition in found))
+    else:
+        print(f"no worker was heard within {seconds:g} s")
+    return ends.OK if known.alive(now) else ends.NO
+
+
+def _hear(known: Liveness, data: bytes, headers: Mapping[str, str] | None) -> None:
+    from router.clock import now_ms, steady
+    from router.contracts.heartbeat import Heartbeat, read_heartbeat
+
+    beat = read_heartbeat(data, now_ms(), headers or {})
+    if isinstance(beat, Heartbeat):
+        known.heard(beat, steady())
+
+
+async def _wait(seconds: float, known: Liveness) -> None:
+    """With a bar where somebody looks at it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn("listening"), BarColumn(), TextColumn("{task.fields[heard]} heard"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        bar = progress.add_task("", total=seconds, heard=0)
+        now = asyncio.get_running_loop().time
+        until = now() + seconds
+        while (left := until - now()) > 0:
+            progress.update(bar, completed=seconds - left, heard=len(known))
+            await asyncio.sleep(min(TICK_S, left))
+
+
+def _row(worker: Worker, condition: Condition, now: float) -> tuple[object, ...]:
+    from router.doctor.words import share, span
+
+    beat = worker.beat
+    load = share(beat.load) if beat.load is not None else None
+    every = span(beat.interval_ms / 1000) if beat.interval_ms is not None else None
+    return (beat.worker_id, beat.tenant_id, condition.value, load, beat.capacity, every, f"{span(now - worker.heard_at)} ago")
+
+
+def _fields(worker: Worker, condition: Condition, now: float) -> dict[str, object]:
+    from msgspec import to_builtins
+
+    told = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
+    return {name: value for name, value in told.items() if value is not None}

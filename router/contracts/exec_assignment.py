@@ -1,0 +1,118 @@
+"""An assignment as a worker reads it: ExecAssignment (S3 "caf.exec.assign.v1", CONTRACTS §6), every field that work needs.
+
+Any router may have written it, so what is optional may be absent or null, and unknown fields are ignored. What the
+router itself reads back of one is less (`assignment.Assignment`), and must be as it wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router import ids
+from router.contracts.codec import bytes_of
+from router.errors import Poison
+
+USUAL_DEADLINE_MS = 60_000
+USUAL_ATTEMPTS = 2
+USUAL_BACKOFF_MS = 200
+_MAX_ATTEMPTS = 100  # an assignment must not keep a worker for ever
+
+Metadata = Mapping[str, object]
+
+
+class ExecAssignment(Struct, frozen=True, kw_only=True):
+    """Work: for whom, what, and for how long."""
+
+    assignment_id: str
+    request_id: str
+    tenant_id: str
+    provider_id: str
+    job_type: str
+    payload: object  # any JSON value, or the bytes that were base64 on the wire
+    payload_ref: str | None
+    priority: int
+    deadline_ms: int  # for all attempts together, from the first one's begin
+    max_attempts: int
+    backoff_ms: int
+    trace_id: str | None
+    run_id: str | None
+    flow_id: str | None
+    step_id: str | None
+    metadata: Metadata
+
+
+def read_exec_assignment(data: bytes) -> ExecAssignment:
+    """The assignment in these bytes. Raises Poison, which names the place, when there is none."""
+    try:
+        wire = _decode(data)
+        payload = bytes_of(wire.job.payload, wire.job.payload_encoding) if wire.job.payload_encoding else wire.job.payload
+    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError) as exc:
+        raise Poison(f"not an assignment: {exc}") from exc
+    if not ids.is_opaque(wire.assignment_id):
+        raise Poison("not an assignment: its id is none")
+    return _assignment(wire, payload)
+
+
+def _assignment(wire: _Wire, payload: object) -> ExecAssignment:
+    options, retry = wire.options or _Options(), (wire.options and wire.options.retry) or _Retry()
+    return ExecAssignment(
+        assignment_id=wire.assignment_id,
+        request_id=wire.request_id,
+        tenant_id=wire.tenant_id,
+        provider_id=wire.executor.provider_id,
+        job_type=wire.job.type,
+        payload=payload,
+        payload_ref=wire.job.payload_ref,
+        priority=options.priority,
+        deadline_ms=options.deadline_ms,
+        max_attempts=retry.max_attempts,
+        backoff_ms=retry.backoff_ms,
+        trace_id=wire.trace_id,
+        run_id=wire.run_id,
+        flow_id=wire.flow_id,
+        step_id=wire.step_id,
+        metadata=wire.metadata or {},
+    )
+
+
+class _Executor(Struct):
+    provider_id: str
+
+
+class _Job(Struct):
+    type: str
+    payload: Any = None  # as it stands on the wire
+    payload_encoding: str | None = None
+    payload_ref: str | None = None
+
+
+class _Retry(Struct):
+    max_attempts: Annotated[int, Meta(ge=1, le=_MAX_ATTEMPTS)] = USUAL_ATTEMPTS
+    backoff_ms: Annotated[int, Meta(ge=0)] = USUAL_BACKOFF_MS
+
+
+class _Options(Struct):
+    priority: int = 0
+    deadline_ms: Annotated[int, Meta(ge=1)] = USUAL_DEADLINE_MS
+    retry: _Retry | None = None
+
+
+class _Wire(Struct):
+    assignment_id: str
+    request_id: str
+    tenant_id: str
+    executor: _Executor
+    job: _Job
+    options: _Options | None = None
+    trace_id: str | None = None
+    run_id: str | None = None
+    flow_id: str | None = None
+    step_id: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+_decode = msgspec.json.Decoder(_Wire).decode

@@ -1,0 +1,40 @@
+"""Many requests to JetStream's API at once, answered by callback: a future and a timer for each would cost three times as much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router.delivery.api import JetStream
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable
+
+PATIENCE_S = 5.0
+
+
+async def ask_all(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) -> dict[int, dict[str, Any]]:
+    """The same request with each of these bodies: its answer, by the same key. Raises BrokerUnavailable when one does not come."""
+    if not bodies:
+        return {}
+    connection, answers = jetstream.connection, dict[int, dict[str, Any]]()
+    all_heard = asyncio.Event()
+    inbox = connection.new_inbox() + "."
+
+    def hear(subject: str, _: str, data: bytes, __: Headers | None) -> None:
+        answers[int(subject[len(inbox) :])] = orjson.loads(data or b"{}")  # empty: nobody serves the API
+        if len(answers) == len(bodies):
+            all_heard.set()
+
+    sid = await connection.attend(inbox + "*", hear)
+    for key, body in bodies.items():
+        connection.post(f"{jetstream.prefix}.{what}", body, f"{inbox}{key}")
+    try:
+        await asyncio.wait_for(all_heard.wait(), PATIENCE_S)
+    except TimeoutError as exc:
+        raise BrokerUnavailable(f"no answer on {what} for {len(bodies) - len(answers)} of {len(bodies)} requests") from exc
+    finally:
+        await connection.leave(sid)
+    return answers

@@ -1,0 +1,42 @@
+"""Letters taken out of their stream, for good.
+
+A letter that is not there any more is as good as removed: who asks twice, or after somebody else, is told so and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from router.deadletters.asking import ask_all
+from router.deadletters.choice import Handful
+from router.delivery.api import JetStream
+from router.errors import BrokerRefused
+
+Progress = Callable[[int, int], None]  # letters looked at, of how many
+
+
+async def discard(
+    jetstream: JetStream, stream: str, chosen: AsyncIterator[Handful], *, erase: bool = False, on_progress: Progress = lambda *_: None
+) -> int:
+    """Remove every letter chosen; how many there were. Raises BrokerUnavailable, BrokerRefused."""
+    count = 0
+    async for handful in chosen:
+        count += await remove(jetstream, stream, [letter.sequence for letter in handful.letters], erase=erase)
+        on_progress(handful.looked, handful.total)
+    return count
+
+
+async def remove(jetstream: JetStream, stream: str, sequences: Sequence[int], *, erase: bool = False) -> int:
+    """Delete messages by sequence; how many there were. `erase` overwrites their bytes on disk: 170 a second instead of 20 000."""
+    no_erase = b"false" if erase else b"true"
+    bodies = {sequence: b'{"seq":%d,"no_erase":%b}' % (sequence, no_erase) for sequence in sequences}
+    answers = await ask_all(jetstream, f"STREAM.MSG.DELETE.{stream}", bodies)
+    refused = [sequence for sequence, answer in answers.items() if not answer.get("success")]
+    # One error number says "not there" and "not allowed" alike; only the message itself can tell.
+    for sequence in refused:
+        if await jetstream.message(stream, sequence) is not None:
+            error = answers[sequence].get("error", {})
+            raise BrokerRefused(
+                error.get("err_code", 0), f"letter {sequence} of {stream} cannot be removed: {error.get('description', '')}"
+            )
+    return len(sequences) - len(refused)

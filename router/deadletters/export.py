@@ -1,0 +1,48 @@
+"""Letters as JSON lines, oldest first: everything that could be read, and the letter itself.
+
+The payload is text, or base64 with `payload_encoding` beside it, as in a letter (CONTRACTS §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import orjson
+
+from router.contracts.codec import text_of
+from router.deadletters.choice import Handful
+from router.deadletters.discard import Progress
+from router.deadletters.parse import Letter
+
+Fields = dict[str, Any]
+
+
+def as_fields(letter: Letter) -> Fields:
+    """Every field that is there, for programs."""
+    names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
+    fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
+    if letter.payload is not None:
+        fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
+    return {name: value for name, value in fields.items() if value not in (None, {})}
+
+
+def whole(letter: Letter) -> Fields:
+    """The same, and beside it the letter as it is stored; None when that is not JSON."""
+    try:
+        stored = orjson.loads(letter.raw)
+    except orjson.JSONDecodeError:
+        stored = None
+    return {**as_fields(letter), "letter": stored}
+
+
+async def export(chosen: AsyncIterator[Handful], write: Callable[[bytes], object], on_progress: Progress = lambda *_: None) -> int:
+    """Write each chosen letter as one line; how many there were."""
+    count = 0
+    async for handful in chosen:
+        for letter in handful.letters:
+            write(orjson.dumps(whole(letter), option=orjson.OPT_APPEND_NEWLINE))
+        count += len(handful.letters)
+        on_progress(handful.looked, handful.total)
+    return count

@@ -1,0 +1,133 @@
+"""One assignment in, one outcome out: acknowledged, handled, and what is to be stored of it.
+
+    handled            -> Done: its result is stored                        ack: accepted
+    hopeless           -> Done: a letter is stored instead                  ack: accepted
+    not accepted here  -> Retry: another worker may; the last one's letter  ack: rejected
+    not readable       -> Dead: a letter                                    ack: error, where it has an id
+
+Acknowledgements are a plain publish: nobody may listen (`ack_enabled`), and nothing waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.clock import now_ms
+from router.contracts import ack, heartbeat, result
+from router.contracts.ack import ACCEPTED, ERROR, REJECTED, ExecAssignmentAck
+from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
+from router.contracts.headers import message_id_in
+from router.delivery.connection import Connection, head_of
+from router.errors import Poison
+from router.message import Effect, Message
+from router.outcome import Done, Fault, Outcome, Retry
+from router.sdk import reports
+from router.sdk.attempts import Attempted, Attempts
+from router.sdk.step import GIVEN_UP, UNREADABLE, UNSENDABLE, StepResult, failed
+
+_ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
+
+Accepts = Callable[[ExecAssignment], str | None]
+OnDone = Callable[[ExecAssignment, StepResult, int], None]
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """Where a worker finds and says what; the defaults are the router's."""
+
+    stream: str = "ROUTER_ASSIGNMENTS"
+    starts: str = "ROUTER_STARTS"  # the bucket in which starts are written down
+    results: str = result.SUBJECT
+    acks: str = ack.SUBJECT
+    letters: str = "caf.exec.dlq.v1"
+    heartbeats: str = heartbeat.SUBJECTS[0]
+
+
+PLACES = Places()
+
+
+class Assignments:
+    """What a lane does with each assignment, over one connection."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        attempts: Attempts,
+        *,
+        worker_id: str,
+        encoding: str,
+        accepts: Accepts,
+        on_done: OnDone,
+        places: Places,
+    ) -> None:
+        self._connection = connection
+        self._attempts = attempts
+        self._worker_id = worker_id
+        self._encoding = encoding
+        self._accepts = accepts
+        self._on_done = on_done
+        self._places = places
+
+    async def handle(self, message: Message) -> Outcome:
+        """The lane's handler."""
+        try:
+            found = read_exec_assignment(message.data)
+        except Poison as exc:
+            self._acknowledge_unread(message, str(exc))
+            raise
+        if (reason := self._accepts(found)) is not None:
+            self._acknowledge(found, message, REJECTED, reason)
+            return Retry(Fault("rejected", f"not accepted by {self._worker_id}: {reason}"))
+        self._acknowledge(found, message, ACCEPTED)
+        attempted = await self._attempts.at(found)
+        self._on_done(found, attempted.step, attempted.latency_ms)
+        return Done((self._report(found, message, attempted),))
+
+    def letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
+        """The lane's letter: what is stored when no handler answers for the assignment."""
+        try:
+            found, code = read_exec_assignment(message.data), GIVEN_UP
+        except Poison:
+            found, code = None, UNREADABLE
+        data = reports.unstarted_bytes(message, found, fault, code=code, now_ms=now_ms())
+        headers = reports.told_with(found, message) if found is not None else {}
+        return reports.letter_effect(self._places.letters, data, message, headers)
+
+    def _report(self, found: ExecAssignment, message: Message, attempted: Attempted) -> Effect:
+        if attempted.is_hopeless:
+            data = self._written(found, attempted, reports.JSON)
+            return reports.letter_effect(self._places.letters, data, message, reports.told_with(found, message))
+        return reports.result_effect(self._places.results, self._written(found, attempted, self._encoding), found, message)
+
+    def _written(self, found: ExecAssignment, attempted: Attempted, encoding: str) -> bytes:
+        """Its bytes, or an error's where it cannot be sent: an outcome must not be lost to what a handler put into it."""
+        try:
+            data = reports.result_bytes(found, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
+        except (TypeError, ValueError) as exc:
+            problem = f"the result cannot be written down: {exc}"
+        else:
+            if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:
+                return data
+            problem = f"the result has {len(data)} bytes, more than the server takes"
+        cut = replace(attempted, step=replace(failed(UNSENDABLE, problem), cost=attempted.step.cost))
+        return reports.result_bytes(found, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
+
+    def _acknowledge(self, found: ExecAssignment, message: Message, status: str, says: str | None = None) -> None:
+        said = ExecAssignmentAck(
+            assignment_id=found.assignment_id,
+            status=status,
+            acknowledged_at=now_ms(),
+            message=says,
+            request_id=found.request_id,
+            tenant_id=found.tenant_id,
+            trace_id=found.trace_id,
+        )
+        headers = {**reports.told_with(found, message), "Nats-Msg-Id": f"ack:{found.assignment_id}:{status}:{self._worker_id}"}
+        self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding), "", head_of(headers))
+
+    def _acknowledge_unread(self, message: Message, says: str) -> None:
+        if (assignment_id := message_id_in(message.headers)) is not None:
+            said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=says)
+            self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding))

@@ -1,0 +1,108 @@
+"""A handler's attempts at one assignment: within its deadline, as often as it allows (`options.deadline_ms`, `options.retry`).
+
+    the handler answers, or raises -> a StepResult        retriable, and attempts are left -> backoff, again
+    the deadline passes            -> a timeout           Poison                           -> an error, and hopeless
+
+An async handler runs on the loop and is cancelled at its deadline. A plain function runs in a thread, so that heartbeats
+and deadlines go on; nobody can stop a thread, so past its deadline it keeps its place in the pool until it returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.clock import steady
+from router.contracts.exec_assignment import ExecAssignment
+from router.errors import Poison, Transient
+from router.observability import events, logs
+from router.sdk.step import CANCELLED, ERROR, FAILED, HOPELESS, OVERDUE, TIMEOUT, UNSENDABLE, Handler, StepResult, failed
+
+log = logs.logger(__name__)
+
+
+class Attempted(Struct, frozen=True):
+    """What came of all attempts; the step's cost is that of all of them."""
+
+    step: StepResult
+    attempts: int
+    latency_ms: int
+    is_hopeless: bool = False
+
+
+class Attempts:
+    """Runs one handler; `slots` threads for one that is a plain function."""
+
+    def __init__(self, handler: Handler, slots: int) -> None:
+        self._handler = handler
+        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+        self._pool = None if is_async else ThreadPoolExecutor(slots, thread_name_prefix="router-worker")
+
+    async def at(self, assignment: ExecAssignment) -> Attempted:
+        """Every attempt that is allowed, or needed."""
+        begun, tally, is_hopeless = steady(), _Tally(), False
+        try:
+            async with asyncio.timeout(assignment.deadline_ms / 1000):
+                step = await self._repeated(assignment, tally)
+        except TimeoutError:
+            step = failed(OVERDUE, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
+        except Poison as exc:
+            step, is_hopeless = failed(HOPELESS, _said(exc)), True
+        latency_ms = round((steady() - begun) * 1000)
+        return Attempted(replace(step, cost=tally.cost + step.cost), tally.attempts, latency_ms, is_hopeless)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _repeated(self, assignment: ExecAssignment, tally: _Tally) -> StepResult:
+        while True:
+            tally.attempts += 1
+            step = await self._once(assignment)
+            if not (step.status == ERROR and step.is_retriable) or tally.attempts >= assignment.max_attempts:
+                return step
+            tally.cost += step.cost
+            await asyncio.sleep(assignment.backoff_ms / 1000)
+
+    async def _once(self, assignment: ExecAssignment) -> StepResult:
+        try:
+            return await self._answer(assignment)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise  # by the deadline, or by a drain: not the handler's word
+            return failed(FAILED, "the handler was cancelled", status=CANCELLED)
+        except Poison:
+            raise
+        except Transient as exc:
+            return failed(FAILED, _said(exc), is_retriable=True)
+        except TimeoutError as exc:
+            return failed(OVERDUE, _said(exc), status=TIMEOUT)
+        except Exception as exc:
+            log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=repr(exc), exc_info=exc)
+            return failed(FAILED, _said(exc))
+
+    async def _answer(self, assignment: ExecAssignment) -> StepResult:
+        if self._pool is None:
+            answer = self._handler(assignment)
+        else:
+            answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
+        step: object = await answer if inspect.isawaitable(answer) else answer  # whatever a stranger's function gives
+        if not isinstance(step, StepResult):
+            return failed(UNSENDABLE, f"the handler returned {type(step).__name__}, not a StepResult")
+        return step
+
+
+class _Tally:
+    """What earlier attempts leave behind, also when the deadline cuts the last one off."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.cost = 0.0
+
+
+def _said(exc: Exception) -> str:
+    return str(exc) or type(exc).__name__

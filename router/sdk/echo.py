@@ -1,0 +1,25 @@
+"""A handler that answers with what it was given: for trying the circle out, and for measuring it."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from router.contracts.exec_assignment import ExecAssignment
+from router.sdk.step import FAILED, StepResult, failed
+
+
+class Echo:
+    """Takes `latency_ms` and costs `cost`; of the assignments a share of `fail_rate` (0..1) fails, the same ones every time."""
+
+    def __init__(self, *, latency_ms: float = 0.0, fail_rate: float = 0.0, cost: float = 0.001) -> None:
+        self._latency_s = latency_ms / 1000
+        self._fail_rate = fail_rate
+        self._cost = cost
+
+    async def __call__(self, assignment: ExecAssignment) -> StepResult:
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        if self._fail_rate and Random(assignment.assignment_id).random() < self._fail_rate:  # noqa: S311 - no secret
+            return failed(FAILED, "the echo failed, as it was told to")
+        return StepResult(output=assignment.payload, cost=self._cost)

@@ -1,0 +1,31 @@
+"""What a worker logs of its lane: only what a person should know. Assignments that go well are counted by the router."""
+
+from __future__ import annotations
+
+from router.delivery.lane import Silent
+from router.message import Message
+from router.observability import Once, events, logs
+
+log = logs.logger(__name__)
+
+
+class Noted(Silent):
+    """A lane's observer."""
+
+    def __init__(self, durable: str) -> None:
+        self._durable = durable
+        self._once = Once(every_s=30.0)
+
+    def flow_changed(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.LANE_RESUMED, consumer=self._durable)
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
+
+    def misses(self, stream: str) -> None:
+        """There is no such stream yet: no router has made it."""
+        if self._once.allows(stream):
+            log.warning(events.CONSUMER_GONE, stream=stream, consumer=self._durable)

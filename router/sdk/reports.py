@@ -1,0 +1,119 @@
+"""What a worker says of an assignment, as bytes with their headers: acknowledgement, result, and the result that gives it up.
+
+    ack       S4 "ExecAssignmentAck Contract"
+    result    S4 "ExecResult Contract"; its message id comes from the assignment's, so that told twice it is stored once
+    letter    S3 "caf.exec.dlq.v1": an ExecResult in JSON, `status: error`, and the root cause
+
+Nothing is published here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router.contracts import headers as contract
+from router.contracts.ack import ExecAssignmentAck
+from router.contracts.codec import text_of
+from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.message import Effect, Message
+from router.outcome import Fault
+from router.sdk.attempts import Attempted
+from router.sdk.step import SAID
+
+JSON = "json"
+PROTOBUF = "protobuf"
+ENCODINGS = (JSON, PROTOBUF)
+
+
+def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
+    """An acknowledgement on the wire."""
+    fields = {name: value for name in ack.__struct_fields__ if name != "msg_id" and (value := getattr(ack, name)) is not None}
+    return orjson.dumps(fields) if encoding == JSON else ack_pb2.ExecAssignmentAck(**fields).SerializeToString()
+
+
+def result_bytes(assignment: ExecAssignment, done: Attempted, *, worker_id: str, now_ms: int, encoding: str = JSON) -> bytes:
+    """A result on the wire. Raises TypeError for an output or metadata that JSON cannot hold."""
+    body = _result(assignment, done, worker_id, now_ms)
+    return orjson.dumps({**body, **_payload(done.step.output)}) if encoding == JSON else _protobuf(body)
+
+
+def result_effect(subject: str, data: bytes, assignment: ExecAssignment, message: Message) -> Effect:
+    """A result, to be stored once however often its assignment is delivered."""
+    return Effect(subject, data, f"result:{assignment.assignment_id}", told_with(assignment, message))
+
+
+def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[str, str]) -> Effect:
+    """A result that gives its assignment up: once for each message, so an assignment that is replayed may fail again."""
+    letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
+    return Effect(subject, data, letter_id, headers, is_letter=True)
+
+
+def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
+    """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
+    known = _who(assignment) if assignment is not None else _guessed(message)
+    return orjson.dumps(
+        {**known, "status": "error", "latency_ms": 0, "cost": 0.0, "error_code": code, "error_message": fault.message, "timestamp": now_ms}
+    )
+
+
+def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
+    """The headers of what is said about an assignment: those of the header contract."""
+    headers = {"version": "1", "tenant_id": assignment.tenant_id}
+    if assignment.trace_id is not None:
+        headers["trace_id"] = assignment.trace_id
+    if (traceparent := contract.traceparent_in(message.headers)) is not None:
+        headers["traceparent"] = traceparent
+    return headers
+
+
+def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms: int) -> dict[str, Any]:
+    step = done.step
+    errors = {"error_code": str(step.error_code) if step.error_code is not None else None, "error_message": step.error_message}
+    return {
+        **_who(assignment),
+        "status": SAID[step.status],
+        "latency_ms": done.latency_ms,
+        "cost": step.cost,
+        **{name: value for name, value in errors.items() if value is not None},
+        "metadata": {**step.metadata, "worker_id": worker_id, "attempts": done.attempts},
+        "timestamp": now_ms,
+    }
+
+
+def _who(assignment: ExecAssignment) -> dict[str, Any]:
+    """S4's correlation fields: which assignment, of whom."""
+    named = ("trace_id", "run_id", "flow_id", "step_id")
+    return {
+        "version": "1",
+        "assignment_id": assignment.assignment_id,
+        "request_id": assignment.request_id,
+        "provider_id": assignment.provider_id,
+        "job": {"type": assignment.job_type},
+        "tenant_id": assignment.tenant_id,
+        **{name: value for name in named if (value := getattr(assignment, name)) is not None},
+    }
+
+
+def _guessed(message: Message) -> dict[str, Any]:
+    """An assignment's message id is its assignment id, and its tenant stands in a header."""
+    found = {"assignment_id": contract.message_id_in(message.headers), "tenant_id": contract.tenant_in(message.headers)}
+    return {"version": "1", **{name: value for name, value in found.items() if value is not None}}
+
+
+def _payload(output: object) -> dict[str, object]:
+    if output is None:
+        return {}
+    if not isinstance(output, bytes):
+        return {"payload": output}
+    text, encoding = text_of(output)
+    return {"payload": text} if encoding is None else {"payload": text, "payload_encoding": encoding}
+
+
+def _protobuf(body: Mapping[str, Any]) -> bytes:
+    metadata = {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in body["metadata"].items()}
+    known = {name: value for name, value in body.items() if name in result_pb2.ExecResult.DESCRIPTOR.fields_by_name and name != "job"}
+    return result_pb2.ExecResult(**known, job=result_pb2.Job(type=body["job"]["type"], metadata=metadata)).SerializeToString()

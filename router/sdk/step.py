@@ -1,0 +1,62 @@
+"""What a worker's handler answers: a StepResult, which becomes the ExecResult by S4's table ("StepResult → ExecResult Mapping").
+
+    ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
+
+A handler may raise instead, in the vocabulary of `router.errors`: Transient is an error that is worth another attempt,
+Poison one that is hopeless (it goes to `caf.exec.dlq.v1`), TimeoutError a timeout, and anything else an error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from router.contracts.exec_assignment import ExecAssignment
+
+OK = "ok"
+ERROR = "error"
+TIMEOUT = "timeout"
+CANCELLED = "cancelled"
+SAID = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}  # a step's status -> its result's
+
+# S4 knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
+UNREADABLE = "1001"  # the assignment is none
+FAILED = "2001"  # the handler raised
+UNSENDABLE = "2002"  # what the handler answered cannot be sent
+HOPELESS = "3001"  # the handler says that it can never succeed
+OVERDUE = "4001"  # the deadline passed
+GIVEN_UP = "5001"  # begun as often as allowed, or taken by nobody
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class StepResult(Struct, frozen=True, kw_only=True):
+    """One step's outcome. Raises ValueError for another status, or a cost that is none.
+
+    `output`: any JSON value, or bytes; it becomes the result's `payload` (JSON only: the protobuf has no place for it).
+    """
+
+    status: str = OK
+    output: object = None
+    cost: float = 0.0  # of this attempt, in the policy's currency
+    error_code: int | str | None = None  # 1xxx..5xxx; sent as text
+    error_message: str | None = None
+    metadata: Mapping[str, object] = NOTHING
+    is_retriable: bool = False  # an error that another attempt may mend, as often as the assignment allows
+
+    def __post_init__(self) -> None:
+        if self.status not in SAID:
+            raise ValueError(f"status should be one of {', '.join(SAID)}")
+        if not (math.isfinite(self.cost) and self.cost >= 0):
+            raise ValueError("cost should be a finite number, 0 or more")
+
+
+Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]
+
+
+def failed(code: str, message: str, *, status: str = ERROR, is_retriable: bool = False) -> StepResult:
+    """A step that the worker itself judges."""
+    return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable)

@@ -1,0 +1,191 @@
+"""A worker: takes assignments, runs your handler, tells its results; no assignment is lost, whoever dies.
+
+    import asyncio
+    from router import StepResult, Worker
+
+    async def answer(assignment):
+        text = await my_model(assignment.payload)
+        return StepResult(output=text, cost=0.002)
+
+    asyncio.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1").run())
+
+Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
+(PubAck), and only then is the assignment settled in its stream. So a worker that dies hands its assignments to the
+others, and one that was done twice still has one result: both carry the same message id.
+
+    the handler answers             -> caf.exec.result.v1
+    it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no other result; there goes too
+                                       what cannot be read, and what was refused, or killed its worker, as often as allowed
+    it is cut off by a drain        -> the assignment goes back, and is done by somebody else
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from router import ids
+from router.contracts import assignment
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.lane import Lane, Pace
+from router.delivery.topology import ConsumerSpec, Topology
+from router.errors import Misconfigured, RouterError
+from router.sdk import reports
+from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
+from router.sdk.attempts import Attempts
+from router.sdk.noted import Noted
+from router.sdk.pulse import Pulse
+from router.sdk.reach import connected
+from router.sdk.step import Handler
+from router.supervision import Child, Intensity, Supervisor, supervise
+
+if TYPE_CHECKING:
+    from router.config import NatsConfig
+
+DURABLE = "caf-worker"
+LOOK_AGAIN_S = 0.25
+_A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
+
+
+class Worker:
+    """One process' share of the work. `run` until cancelled; then it drains.
+
+    `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
+    the stream. `slots`: assignments at once. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
+    every assignment that was handled, just before its result is stored: the assignment, the step, milliseconds.
+    `drain_s`: seconds that work in hand may take once the worker is told to stop.
+    """
+
+    def __init__(
+        self,
+        nats: str | NatsConfig,
+        handler: Handler,
+        *,
+        worker_id: str,
+        subject: str | None = assignment.SUBJECT,
+        durable: str = DURABLE,
+        slots: int = 16,
+        heartbeat_s: float = 5.0,
+        ack_wait_s: float = 30.0,
+        max_attempts: int = 3,
+        drain_s: float = 10.0,
+        encoding: str = reports.JSON,
+        accepts: Accepts = lambda _: None,
+        on_done: OnDone = lambda *_: None,
+        places: Places = PLACES,
+    ) -> None:
+        _check(worker_id, durable, slots, encoding)
+        self.worker_id = worker_id
+        self._nats = nats
+        self._slots = slots
+        self._heartbeat_s = heartbeat_s
+        self._drain_s = drain_s
+        self._places = places
+        self._attempts = Attempts(handler, slots)
+        self._durable = ConsumerSpec(stream=places.stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
+        # Nothing is pulled ahead: what waits here could be at work elsewhere.
+        self._pace = Pace(max_attempts=max_attempts, ack_wait=ack_wait_s, prefetch=slots, slots=slots, handler_timeout=_A_DAY_S)
+        self._noted = Noted(durable)
+        self._assignments = partial(
+            Assignments, attempts=self._attempts, worker_id=worker_id, encoding=encoding, accepts=accepts, on_done=on_done, places=places
+        )
+
+    async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """Work until cancelled. `on_ready` hears the server's URL once, before the first assignment is taken.
+
+        Raises BrokerUnavailable when no server answers at the start. A stream that is not there yet is waited for.
+        """
+        connection = await connected(self._nats, "router-worker")
+        jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
+        try:
+            await self._durable_there(jetstream)
+            url = connection.connected_url
+            on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
+            await supervise(self._tree(jetstream))
+        finally:
+            self._attempts.close()
+            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+                await connection.flush()
+                await connection.close()
+
+    def _tree(self, jetstream: JetStream) -> Supervisor:
+        consumer = self._consumer(jetstream)
+        pulse = Pulse(
+            jetstream.connection,
+            self._places.heartbeats,
+            self.worker_id,
+            interval_s=self._heartbeat_s,
+            capacity=self._slots,
+            in_hand=lambda: len(consumer.desk.hands) if consumer.desk is not None else 0,
+        )
+        children = (
+            Child("heartbeats", pulse.run),  # the first to begin is the last to end: it says `stopped`
+            Child("assignments", lambda: _consume(consumer, pulse), shutdown_s=self._drain_s + 5),
+        )
+        return Supervisor("worker", children, intensity=Intensity(5, 30))
+
+    def _consumer(self, jetstream: JetStream) -> Consumer:
+        assignments = self._assignments(jetstream.connection)
+        lane = Lane(
+            stream=self._durable.stream,
+            durable=self._durable.durable,
+            pace=self._pace,
+            handle=assignments.handle,
+            letter=assignments.letter,
+            apology=lambda *_: None,
+            observer=self._noted,
+        )
+        return Consumer(
+            lane,
+            jetstream,
+            starts_bucket=self._places.starts,
+            answer=lambda *_: None,
+            restore=lambda: self._restore(jetstream),
+            deadlines=Deadlines(self._drain_s, self._drain_s + 2),
+        )
+
+    async def _durable_there(self, jetstream: JetStream) -> None:
+        while True:
+            with contextlib.suppress(RouterError):  # the broker is away again: asked anew
+                if await self._restore(jetstream) is not None:
+                    return
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def _restore(self, jetstream: JetStream) -> str | None:
+        """The durable's identity: found, or made. The stream is the router's to make; it is waited for."""
+        stream, durable = self._durable.stream, self._durable.durable
+        if (identity := await topology.identity(jetstream, stream, durable)) is not None:
+            return identity
+        if await jetstream.stream(stream) is None:
+            self._noted.misses(stream)
+            return None
+        await topology.create(jetstream, Topology((), (self._durable,)))
+        return await topology.identity(jetstream, stream, durable)
+
+
+async def _consume(consumer: Consumer, pulse: Pulse) -> None:
+    """The consumer, and a heartbeat that says so before it drains."""
+    work = asyncio.create_task(consumer.run())
+    try:
+        await asyncio.wait({work})
+    finally:
+        if not work.done():
+            pulse.drain()
+            work.cancel()
+        await work
+
+
+def _check(worker_id: str, durable: str, slots: int, encoding: str) -> None:
+    if not ids.is_opaque(worker_id):
+        raise Misconfigured("worker_id", "should be 1..128 printable ASCII characters without spaces")
+    if not ids.is_token(durable):
+        raise Misconfigured("durable", "should be 1..64 of A-Z a-z 0-9 _ -")
+    if slots < 1:
+        raise Misconfigured("slots", "should be 1 or more")
+    if encoding not in reports.ENCODINGS:
+        raise Misconfigured("encoding", f"should be one of {', '.join(reports.ENCODINGS)}")

@@ -1,0 +1,60 @@
+"""Lookups on a real bucket: what is asked for together is one request, and everybody gets their own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.buckets.lookups import AT_ONCE, Lookups
+from router.buckets.records import Records
+from router.delivery.api import JetStream
+from router.delivery.topology import Topology, bucket, create
+from router.errors import BrokerUnavailable
+from tests.support.delivery import connected
+
+
+@pytest.fixture
+async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        await create(jetstream, Topology((bucket(prefix, ttl=60),)))
+        yield jetstream
+
+
+async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetStream, prefix: str) -> None:
+    records, lookups = Records(jetstream, prefix), Lookups(jetstream, prefix)
+    keys = [f"k-{number}" for number in range(3 * AT_ONCE)]
+    for key in keys[::2]:
+        await records.create(key, key.encode())
+    found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
+    assert found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+
+
+async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:
+    assert await asyncio.gather(*(Lookups(jetstream, prefix).find(key) for key in "ab")) == [None, None]
+
+
+async def test_a_deleted_record_is_none(jetstream: JetStream, prefix: str) -> None:
+    await Records(jetstream, prefix).create("k", b"record")
+    await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "DEL"})
+    assert await Lookups(jetstream, prefix).find("k") is None
+
+
+async def test_a_missing_bucket_is_away_and_not_empty(jetstream: JetStream) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await Lookups(jetstream, "nowhere").find("k")
+
+
+async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
+    jetstream.connection.post = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(BrokerUnavailable):
+        await Lookups(jetstream, prefix, timeout_s=0.01).find("k")
+
+
+async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, prefix: str) -> None:
+    await Records(jetstream, prefix).create("k", b"record")
+    lookups = Lookups(jetstream, prefix)
+    asked = [asyncio.ensure_future(lookups.find("k")) for _ in range(3)]
+    await asyncio.sleep(0)
+    asked[0].cancel()
+    assert await asyncio.gather(*asked[1:]) == [b"record"] * 2

@@ -1,0 +1,73 @@
+"""The demo's judgement: it must see what did not come right."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from router.cli.demo.circle import circle_wrong
+from router.cli.demo.mending import POISONED, mending_wrong
+from router.cli.demo.witness import Sight
+from router.deadletters import Kept, Letter, Report
+from router.outcome import VALIDATION_FAILED
+
+DECISION = {"provider_id": "openai"}
+WORK = {"assignment_id": "a-1", "status": "success", "cost": 0.1, "request_id": "r-circle"}
+LETTER = Letter(sequence=1, stored_at="", subject="s.dlq", original_subject="s", reason=VALIDATION_FAILED, payload=POISONED)
+METERED = [{"request_id": "r-mended"}]
+
+
+def a_way(**odd: dict[str, Any]) -> tuple[Sight, ...]:
+    bodies = {
+        "request": {},
+        "decision": {"ok": True, "decision": DECISION},
+        "assignment": {"assignment_id": "a-1", "decision": DECISION},
+        "acknowledgement": {"assignment_id": "a-1", "status": "accepted"},
+        "result": WORK,
+        "usage": WORK,
+    }
+    return tuple(Sight(name, "s", "", 0.0, {**body, **odd.get(name, {})}) for name, body in bodies.items())
+
+
+def test_a_circle_that_went_round_has_nothing_wrong() -> None:
+    assert list(circle_wrong(a_way(), "accepted")) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"decision": {"ok": False}},
+        {"decision": {"decision": {"provider_id": "other"}}},
+        {"acknowledgement": {"assignment_id": "a-2"}},
+        {"acknowledgement": {"status": "rejected"}},
+        {"result": {"assignment_id": "a-2"}},
+        {"result": {"status": "error"}},
+        {"usage": {"cost": 0.2}},
+        {"usage": {"request_id": "r-other"}},
+    ],
+)
+def test_a_circle_that_went_astray_is_seen(odd: dict[str, dict[str, Any]]) -> None:
+    assert list(circle_wrong(a_way(**odd), "accepted"))
+
+
+def test_an_acknowledgement_that_is_not_on_its_assignment_is_seen() -> None:
+    assert list(circle_wrong(a_way(), "unacknowledged"))
+
+
+def test_a_result_that_was_mended_has_nothing_wrong() -> None:
+    assert list(mending_wrong(LETTER, None, Report(sent=1), METERED)) == []
+
+
+@pytest.mark.parametrize(
+    ("letter", "left", "report", "usage"),
+    [
+        (None, None, Report(sent=1), METERED),
+        (replace(LETTER, payload=b"another"), None, Report(sent=1), METERED),
+        (LETTER, LETTER, Report(sent=1), METERED),
+        (LETTER, None, Report(kept=[Kept(1, "no stream")]), METERED),
+        (LETTER, None, Report(sent=1), []),
+        (LETTER, None, Report(sent=1), METERED * 2),
+    ],
+)
+def test_a_result_that_was_not_mended_is_seen(letter: Letter | None, left: Letter | None, report: Report, usage: list[Any]) -> None:
+    assert list(mending_wrong(letter, left, report, usage))

@@ -1,0 +1,140 @@
+"""`router worker`, `router workers`, `router assignments`, as processes, on one served router."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from tests.support.cli import COMMAND, Ended, router, serving, surroundings, words
+
+ANSWERS = """
+from router import StepResult
+
+def twice(assignment):
+    return StepResult(output=assignment.payload * 2)
+"""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("served")
+    (directory / "router.toml").write_text("[acks]\nenabled = true\n")
+    options = ("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(directory / "store"))
+    with serving(*options, "--config", str(directory / "router.toml")) as served:
+        yield served.ready["nats_url"]
+
+
+@contextmanager
+def working(url: str, *arguments: str, cwd: Path | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """`router worker …`, ready, with a durable of its own."""
+    command = [*COMMAND, "worker", "--nats-url", url, *arguments]
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, cwd=cwd, env=surroundings({"PYTHONPATH": str(Path.cwd())}))
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        assert json.loads(line)["event"] == "worker.ready"
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def pushed(url: str, request_id: str, *, tenant: str = "acme") -> Ended:
+    asked = ("decide", "--tenant", tenant, "--type", "chat", "--payload", "hello", "--request-id", request_id, "--push")
+    return router(*asked, "--nats-url", url)
+
+
+def next_line(process: "subprocess.Popen[str]") -> dict[str, object]:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())  # type: ignore[no-any-return]
+
+
+def acknowledged(url: str, request_id: str) -> dict[str, str]:
+    """The assignment as it is listed once its acknowledgement is heard."""
+    for _ in range(10):  # each look is a process, so this is seconds
+        for line in router("assignments", "--json", "--nats-url", url).lines:
+            if line["request_id"] == request_id and line["status"] != "unacknowledged":
+                return line  # type: ignore[no-any-return]
+    raise AssertionError(f"{request_id} was never acknowledged")
+
+
+def test_an_echo_handles_what_is_pushed_and_the_assignment_shows_it(url: str) -> None:
+    with working(url, "--echo", "--worker-id", "echo-1", "--latency-ms", "5") as worker:
+        assert pushed(url, "r-echo").status == 0
+        line = next_line(worker)
+        assert (line["event"], line["status"], line["tenant_id"]) == ("worker.handled", "ok", "acme")
+    listed = acknowledged(url, "r-echo")
+    assert (listed["assignment_id"], listed["status"]) == (line["assignment_id"], "accepted")
+    shown = router("assignments", "show", listed["assignment_id"], "--json", "--nats-url", url).json
+    assert shown["assignment"]["job"] == {"type": "chat", "payload": "hello"}
+    told = router("assignments", "show", listed["assignment_id"], "--nats-url", url).out
+    assert {"accepted", "acme", "r-echo"} <= set(words(told))
+
+
+def test_a_share_of_echoes_fails_when_asked_for(url: str) -> None:
+    with working(url, "--echo", "--fail-rate", "1", "--durable", "failing") as worker:
+        pushed(url, "r-failing")
+        while (line := next_line(worker))["status"] == "ok":  # what earlier tests pushed is this durable's too
+            pass
+    assert line["error_code"] == "2001"
+
+
+def test_a_function_of_mine_answers(url: str, tmp_path: Path) -> None:
+    (tmp_path / "my_answers.py").write_text(ANSWERS)
+    with working(url, "my_answers:twice", "--durable", "twice", cwd=tmp_path) as worker:
+        pushed(url, "r-twice")
+        assert next_line(worker)["status"] == "ok"
+
+
+def test_told_to_stop_a_worker_drains_and_ends_well(url: str) -> None:
+    with working(url, "--echo", "--durable", "stopped") as worker:
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [(), ("--echo", "some:thing"), ("no_such_module:answer",), ("json",), ("json:nothing",), ("--echo", "--encoding", "xml")],
+)
+def test_a_worker_that_cannot_work_says_so_and_ends_with_2(wrong: tuple[str, ...]) -> None:
+    ended = router("worker", *wrong)
+    assert ended.status == 2
+    assert ended.err
+
+
+def test_workers_that_are_heard_are_listed(url: str) -> None:
+    with working(url, "--echo", "--worker-id", "heard-1", "--slots", "4", "--heartbeat", "0.1", "--durable", "heard"):
+        told = router("workers", "--for", "0.5", "--nats-url", url)
+        listed = router("workers", "--for", "0.5", "--json", "--nats-url", url)
+    assert (told.status, listed.status) == (0, 0)
+    assert {"heard-1", "idle", "4"} <= set(words(told.out))
+    (line,) = [line for line in listed.lines if line["worker_id"] == "heard-1"]
+    assert (line["status"], line["capacity"], line["interval_ms"]) == ("idle", 4, 100)
+
+
+def test_nobody_heard_is_a_no(url: str) -> None:
+    ended = router("workers", "--for", "0.1", "--nats-url", url)
+    assert (ended.status, ended.out) == (1, "no worker was heard within 0.1 s\n")
+
+
+def test_assignments_are_listed_newest_first_by_tenant_and_status(url: str) -> None:
+    pushed(url, "r-old", tenant="initech")
+    pushed(url, "r-new", tenant="initech")
+    lines = router("assignments", "--tenant", "initech", "--json", "--nats-url", url).lines
+    assert [line["request_id"] for line in lines] == ["r-new", "r-old"]
+    assert {line["status"] for line in lines} == {"unacknowledged"}
+    assert router("assignments", "--tenant", "initech", "--limit", "1", "--json", "--nats-url", url).lines == lines[:1]
+    assert router("assignments", "--tenant", "initech", "--status", "rejected", "--nats-url", url).out == "no assignments\n"
+    assert "initech" in router("assignments", "--nats-url", url).out
+
+
+def test_an_unknown_assignment_is_a_no_and_an_unknown_status_wrong_use(url: str) -> None:
+    assert router("assignments", "show", "nobody", "--nats-url", url).status == 1
+    assert router("assignments", "--status", "done", "--nats-url", url).status == 2

@@ -1,0 +1,105 @@
+"""What is sent again for a letter, and why some letters stay."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from router import ids
+from router.contracts.pb.beamline.worker.v1 import result_pb2
+from router.deadletters import Kept, Replaying, original_of, parse
+from router.delivery.api import Stored
+from router.message import Effect
+from tests.support.deadletters import a_failed_message, a_letter, stored
+from tests.support.workers import ASSIGNED
+
+KNOWN = "$KV.ROUTER_ASSIGNMENTS_KNOWN." + ids.key(ASSIGNED)
+RECORD = {"version": "1", "subject": "caf.exec.assign.v1", "headers": {"tenant_id": "acme"}, "assignment": {"assignment_id": ASSIGNED}}
+
+
+class Streams:
+    """A JetStream that holds these messages."""
+
+    def __init__(self, *there: Stored) -> None:
+        self._there = there
+
+    async def message(self, stream: str, sequence: int) -> Stored | None:
+        return next((one for one in self._there if one.sequence == sequence), None)
+
+    async def last_on(self, stream: str, subject: str) -> Stored | None:
+        return next((one for one in self._there if one.subject == subject), None)
+
+
+async def _original(letter: Stored, *there: Stored, **how: Any) -> Effect:
+    found = await original_of(Streams(*there), parse(letter), Replaying(**how))  # type: ignore[arg-type]
+    assert isinstance(found, Effect), found
+    return found
+
+
+async def _cause(letter: Stored, *there: Stored, **how: Any) -> str:
+    found = await original_of(Streams(*there), parse(letter), Replaying(**how))  # type: ignore[arg-type]
+    assert isinstance(found, Kept), found
+    return found.cause
+
+
+async def test_a_message_goes_to_where_it_failed_with_its_own_ids_and_a_fresh_message_id() -> None:
+    letter = a_letter(a_failed_message(b"\x00\xff", headers={"Nats-Msg-Id": "m-1", "trace_id": "t", "traceparent": "00-x"}))
+    found = await _original(letter)
+    assert (found.subject, found.data, found.id) == ("beamline.router.v1.decide", b"\x00\xff", "replay:1:1")
+    assert found.headers == {"trace_id": "t", "traceparent": "00-x", "x-replay-count": "1", "x-original-msg-id": "m-1"}
+
+
+async def test_what_was_masked_what_steers_the_broker_and_the_reply_address_stay_behind() -> None:
+    given = {"api_key": "secret", "Nats-Rollup": "all", "nats-ttl": "1", "Reply-To": "_INBOX.x", "bad\r\nNats-TTL": "1", "kept": "1"}
+    found = await _original(a_letter(a_failed_message(headers=given)))
+    assert "secret" not in str(found.headers)
+    assert set(found.headers) == {"kept", "x-replay-count", "x-original-msg-id"}
+
+
+async def test_replays_are_counted_over_letters_and_capped() -> None:
+    letter = a_letter(a_failed_message(headers={"x-replay-count": "2"}))
+    assert (await _original(letter)).id == "replay:1:3"
+    assert "replayed 2 times" in await _cause(letter, max_replays=2)
+
+
+async def test_a_payload_that_is_not_in_the_letter_is_taken_from_its_stream() -> None:
+    big = a_failed_message(b"x" * 5000, headers={"trace_id": "t"})
+    source = Stored(big.subject, 7, big.data, {"trace_id": "t", "x-replay-count": "1"}, "")
+    found = await _original(a_letter(big, max_bytes=2000), source)
+    assert (found.data, found.id, found.headers["trace_id"]) == (big.data, "replay:1:2", "t")
+
+
+async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() -> None:
+    letter = a_letter(a_failed_message(b"x" * 5000), max_bytes=2000)
+    assert await _cause(letter) == "its message is in neither the letter nor ROUTER_DECIDE 7"
+    other = Stored("beamline.router.v1.decide", 7, b"another", {}, "")
+    assert "another message stands in ROUTER_DECIDE 7" in await _cause(letter, other)
+
+
+@pytest.mark.parametrize("claimed", ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_POLICIES.a", "caf.exec.result.v1", "a.>", "a b", ""])
+async def test_a_letter_cannot_send_anything_to_another_subject_than_its_own(claimed: str) -> None:
+    forged = stored({"reason": "validation_failed", "original_subject": claimed, "message": {"payload": "x"}}, f"{claimed or 'x'}.y")
+    assert "do not stand on" in await _cause(forged)
+
+
+async def test_what_is_no_letter_stays() -> None:
+    assert await _cause(stored(b"\xff")) == "it is no letter of ours"
+
+
+@pytest.mark.parametrize(
+    "data", [orjson.dumps({"assignment_id": ASSIGNED}), result_pb2.ExecResult(assignment_id=ASSIGNED).SerializeToString()]
+)
+async def test_a_worker_s_letter_publishes_its_assignment_again(data: bytes) -> None:
+    found = await _original(stored(data, "caf.exec.dlq.v1"), Stored(KNOWN, 9, orjson.dumps(RECORD), {}, ""))
+    assert (found.subject, orjson.loads(found.data), found.id) == ("caf.exec.assign.v1", {"assignment_id": ASSIGNED}, "replay:1:1")
+    assert found.headers["tenant_id"] == "acme"
+
+
+async def test_an_assignment_that_is_gone_is_said_to_be() -> None:
+    assert await _cause(stored({"assignment_id": ASSIGNED}, "caf.exec.dlq.v1")) == "its assignment is gone"
+    assert await _cause(stored({"tenant_id": "acme"}, "caf.exec.dlq.v1")) == "it names no assignment"
+
+
+async def test_an_edited_payload_takes_the_place_of_the_original_s() -> None:
+    found = await _original(a_letter(), payload=b"mended")
+    assert (found.data, found.id) == (b"mended", "replay:1:1")

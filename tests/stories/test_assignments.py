@@ -1,0 +1,100 @@
+"""A request that is pushed: its assignment is stored before anybody hears of the decision, once, whatever is away."""
+
+import asyncio
+
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.circle import Alarms, assignments
+from tests.support.service import Running, a_router, settings_for
+from tests.support.stories import SILENCE_S, Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
+from tests.support.waiting import until
+
+FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "decide__ack_wait_ms": 400}
+
+
+def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
+    return settings_for(nats_url, prefix, **FAST, **more)
+
+
+def _pushed(name: object) -> bytes:
+    return a_request(name, push_assignment=True)
+
+
+async def test_who_hears_the_decision_finds_its_assignment_stored(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, assignments: PubAck before the reply."""
+    settings = _settings(nats_url, prefix)
+    async with a_router(settings) as router:
+        for number in range(5):
+            answer = await ask(nc, settings, _pushed(number))
+            newest = (await assignments(nc, settings))[-1]
+            assert (newest["request_id"], newest["decision"]) == (f"r-{number}", answer["decision"])
+        assert await metric(router.ready.http, "router_assignments_published_total") == 5
+        await ask(nc, settings, a_request("unpushed"))
+        assert len(await assignments(nc, settings)) == 5
+
+
+async def test_two_routers_assign_one_request_once(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, assignments: the stored assignment is the decision, whoever stored it."""
+    settings = _settings(nats_url, prefix, reply__listener=False)
+    inboxes = await Inboxes.under(nc, prefix)
+    async with a_router(settings), a_router(settings):
+        for copy in range(10):
+            headers = {"Nats-Msg-Id": f"m-{copy}", "Reply-To": inboxes.of(copy)}
+            await nc.publish(settings.decide.subject, _pushed("same"), headers=headers)
+        await until(lambda: len(inboxes.subjects) == 10)  # a redelivery may answer twice, with the same bytes
+        (assigned,) = await assignments(nc, settings)
+    decisions = {answer for answers in inboxes.heard.values() for answer in answers}
+    assert len(decisions) == 1
+    assert assigned["decision"]["provider_id"].encode() in decisions.pop()
+
+
+async def test_with_a_full_stream_the_lane_pauses_and_resumes(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, assignments: if it cannot be stored the lane pauses, and nothing is acknowledged or answered."""
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
+    inboxes, alarms = await Inboxes.under(nc, prefix), await Alarms.heard_on(nc)
+    async with a_router(settings) as router:
+        await inboxes.publish(nc, settings, 1, _pushed(1))
+        await _nothing_happens(nc, settings, router, "cannot be stored")
+        assert (len(inboxes), alarms.causes("critical")) == (0, [f"lane_paused:{settings.decide.durable}"])
+        await make_topology(_settings(nats_url, prefix))
+        await _all_ends_well(nc, settings, router, inboxes, 1)
+
+
+async def test_without_the_bucket_the_lane_pauses_and_resumes(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, assignments: the bucket is away; requests that push nothing wait with the others."""
+    settings = _settings(nats_url, prefix)
+    inboxes = await Inboxes.under(nc, prefix)
+    async with a_router(settings) as router:
+        await nc.jetstream().delete_key_value(settings.buckets.assignments_known.name)
+        for number in (1, 2, 3):
+            await inboxes.publish(nc, settings, number, _pushed(number))
+        await _nothing_happens(nc, settings, router, settings.buckets.assignments_known.name)
+        await inboxes.publish(nc, settings, 4, a_request(4))
+        assert len(inboxes) == 0
+        await make_topology(settings)
+        await _all_ends_well(nc, settings, router, inboxes, 4)
+        assert sorted(one["request_id"] for one in await assignments(nc, settings)) == ["r-1", "r-2", "r-3"]
+
+
+async def _nothing_happens(nc: Client, settings: Settings, router: Running, cause: str) -> None:
+    await until(lambda: _is_paused(router))
+    assert cause in (await page(router.ready.http, "/readyz"))[1]
+    jsm, names = nc.jsm(), (settings.streams.decide.name, settings.decide.durable)
+    before = await jsm.consumer_info(*names)
+    await asyncio.sleep(SILENCE_S)
+    after = await jsm.consumer_info(*names)
+    assert after.num_ack_pending == before.num_ack_pending > 0
+    assert (after.ack_floor, after.num_redelivered) == (before.ack_floor, 0)
+
+
+async def _all_ends_well(nc: Client, settings: Settings, router: Running, inboxes: Inboxes, count: int) -> None:
+    await until(lambda: is_ready(router.ready.http))
+    await until(lambda: is_settled(nc, settings))
+    await until(lambda: len(inboxes.subjects) == count)
+    assert all(b'"ok":true' in answer for answers in inboxes.heard.values() for answer in answers)
+    assert (await letters(nc, settings), await marks(nc, settings)) == ([], [])
+
+
+async def _is_paused(router: Running) -> bool:
+    return await metric(router.ready.http, "router_lane_paused") == 1

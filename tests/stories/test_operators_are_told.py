@@ -1,0 +1,95 @@
+"""What operators hear: workers that fall silent or give up, assignments that are rejected, a broker that was away."""
+
+import contextlib
+import json
+import socket
+from collections.abc import Callable
+
+from nats.aio.client import Client
+
+from router.config import Settings
+from router.contracts.assignment_record import ack_key, read_ack_state
+from tests.support.broker import Broker
+from tests.support.circle import Alarms, assignments
+from tests.support.service import a_router, settings_for
+from tests.support.stories import Json, a_request, ask, is_ready, metric
+from tests.support.waiting import until
+
+
+async def test_a_worker_that_falls_silent_is_alerted(nc: Client, nats_url: str, prefix: str) -> None:
+    """Three missed intervals, on either subject; the gauge follows."""
+    alarms = await Alarms.heard_on(nc)
+    async with a_router(settings_for(nats_url, prefix)) as router:
+        for subject, worker in (("caf.worker.heartbeat.v1", "w-1"), ("caf.status.heartbeat.v1", "w-2")):
+            beat = {"worker_id": worker, "timestamp": 1, "status": "busy", "interval_ms": 200}
+            await nc.publish(subject, json.dumps({"version": "1", "kind": "heartbeat", "data": beat}).encode())
+        await until(lambda: _alive(router.ready.http, 2))
+        await until(lambda: len(alarms.causes("warning")) == 2)
+        assert set(alarms.causes("warning")) == {"worker_silent::w-1", "worker_silent::w-2"}
+        assert await _alive(router.ready.http, 0)
+
+
+async def test_what_a_worker_gives_up_is_stored_and_alerted_by_one_router(nc: Client, nats_url: str, prefix: str) -> None:
+    alarms = await Alarms.heard_on(nc)
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings), a_router(settings):
+        result = {"assignment_id": "a-1", "status": "error", "error_message": "hopeless"}
+        receipt = await nc.jetstream().publish("caf.exec.dlq.v1", json.dumps(result).encode())
+        assert receipt.stream == settings.streams.dlq.name
+        await until(lambda: alarms.causes("warning"))
+        assert alarms.causes("warning") == ["workers_letter"]
+
+
+async def test_a_rejected_assignment_is_alerted_and_stands_beside_its_record(nc: Client, nats_url: str, prefix: str) -> None:
+    alarms = await Alarms.heard_on(nc)
+    settings = settings_for(nats_url, prefix, acks__enabled="true")
+    async with a_router(settings) as router:
+        await ask(nc, settings, a_request(1, push_assignment=True))
+        (assigned,) = await assignments(nc, settings)
+        ack = {"assignment_id": assigned["assignment_id"], "status": "rejected", "message": "full"}
+        await nc.jetstream().publish(settings.acks.subject, json.dumps(ack).encode())
+        await until(lambda: alarms.causes("warning"))
+        assert alarms.causes("warning") == ["assignment_rejected"]
+        assert await metric(router.ready.http, "router_acks_total") == 1
+        assert await _state(nc, settings, assigned) == ("rejected", "full")
+
+
+async def test_a_broker_that_was_away_is_told_once_it_is_back(broker: Broker, nats_url: str, prefix: str) -> None:
+    async with a_router(settings_for(nats_url, prefix)) as router:
+        broker.kill()
+        await until(lambda: _is_not_ready(router.ready.http))
+        broker.start()
+        heard = _listening_before_anybody_else(broker.port)
+        await until(lambda: b"broker_back" in heard() and b"broker_lost" in heard())
+        await until(lambda: is_ready(router.ready.http))
+
+
+def _listening_before_anybody_else(port: int) -> Callable[[], bytes]:
+    """What comes on the alerts' subjects; it is subscribed without a turn of the loop, so the router cannot be back sooner."""
+    listener = socket.create_connection(("127.0.0.1", port))
+    listener.sendall(b'CONNECT {"verbose": false}\r\nSUB beamline.alert.v1.* 1\r\nPING\r\n')
+    heard = bytearray()
+    while b"PONG" not in heard:
+        heard += listener.recv(65536)
+    listener.setblocking(False)
+
+    def more() -> bytes:
+        with contextlib.suppress(BlockingIOError):
+            heard.extend(listener.recv(65536))
+        return bytes(heard)
+
+    return more
+
+
+async def _state(nc: Client, settings: Settings, assigned: Json) -> tuple[str, str | None]:
+    bucket = await nc.jetstream().key_value(settings.buckets.assignments_known.name)
+    state = read_ack_state((await bucket.get(ack_key(assigned["assignment_id"]))).value or b"")
+    return state.status, state.message
+
+
+async def _alive(http: str, count: int) -> bool:
+    return await metric(http, "router_workers_alive") == count
+
+
+async def _is_not_ready(http: str) -> bool:
+    return not await is_ready(http)

@@ -1,0 +1,124 @@
+"""Story 7 of the letters: a replay is killed, again and again; run again, every message is processed once."""
+
+import asyncio
+import json
+import random
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.cli import COMMAND, surroundings
+from tests.support.service import a_router, names_for, settings_for
+from tests.support.stories import Ears, a_request, is_settled
+from tests.support.waiting import until
+
+KILLED = 137
+POINTS = (  # each run dies at the next one; the counts lie inside what is left by then
+    "replay_noted",
+    "replay_posted",
+    "replay_finished",
+    "replay_proven",
+    "replay_finished",
+    "replay_removed:2",
+    "replay_posted:2",
+)
+
+
+@pytest.mark.slow  # ten processes, each a replay that dies
+async def test_a_replay_that_is_killed_anywhere_leaves_no_letter_and_doubles_no_message(nc: Client, nats_url: str, prefix: str) -> None:
+    """2 000 letters; every named point in turn, then at random."""
+    await _story(nc, nats_url, prefix, letters=2_000, rate=2_000, random_kills=2)
+
+
+@pytest.mark.matrix
+@pytest.mark.slow  # ten thousand letters
+@pytest.mark.parametrize("seed", range(5))
+async def test_ten_thousand_letters_survive_kills_at_random(nc: Client, nats_url: str, prefix: str, seed: int) -> None:
+    """10 000 letters; every named point in turn, then ten kills at random."""
+    random.seed(seed)
+    await _story(nc, nats_url, prefix, letters=10_000, rate=4_000, random_kills=10)
+
+
+async def _story(nc: Client, nats_url: str, prefix: str, *, letters: int, rate: int, random_kills: int) -> None:
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings_for(nats_url, prefix, tenants_allowed="another")):
+        await _refused(nc, settings, letters)
+    kill = Replays(names_for(nats_url, prefix), rate)
+    answers = await Ears.on(nc, f"{settings.decide.subject}.reply")
+
+    async with a_router(settings):  # mended: every tenant is served
+        for point in POINTS:
+            await kill.at(point)
+        deaths = sum([await kill.at_random() for _ in range(random_kills)])
+        said = await kill.not_at_all()
+        await until(lambda: is_settled(nc, settings), within_s=30)
+        await until(lambda: len(answers) >= letters, what="every request to be answered")
+
+    assert deaths, "it was never killed at random: the machine is faster than this story"
+    assert (said["kept"], said["in_doubt"]) == ([], False)
+    assert await _letters(nc, settings) == 0
+    assert _requests(answers) == {f"r-{n}": 1 for n in range(letters)}
+    assert await _stored(nc, settings) == 2 * letters
+
+
+async def _refused(nc: Client, settings: Settings, count: int) -> None:
+    for n in range(count):
+        await nc.publish(settings.decide.subject, a_request(n), headers={"Nats-Msg-Id": f"m-{n}"})
+    await until(lambda: _has_letters(nc, settings, count), within_s=30, what="every request to be refused")
+
+
+class Replays:
+    """`router dlq replay --all`, as processes that die."""
+
+    def __init__(self, names: Mapping[str, object], rate: int) -> None:
+        self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in names.items()}
+        self._rate = rate
+
+    async def at(self, point: str) -> None:
+        process = await self._start(CRASHPOINT=point)
+        await process.communicate()
+        assert process.returncode == KILLED, f"it passed {point}"
+
+    async def at_random(self) -> bool:
+        """Whether the kill came before its end."""
+        process = await self._start()
+        await asyncio.sleep(0.4 + random.random() / 2)  # most of it works by then, and none has finished
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+        return process.returncode == -signal.SIGKILL
+
+    async def not_at_all(self) -> Any:
+        """What it says at its good end."""
+        process = await self._start()
+        said, _ = await process.communicate()
+        assert process.returncode == 0, said
+        return json.loads(said)
+
+    async def _start(self, **environ: str) -> Process:
+        arguments = (*COMMAND, "dlq", "replay", "--all", "--json", "--rate", str(self._rate))
+        return await asyncio.create_subprocess_exec(*arguments, env=surroundings({**self._environ, **environ}), stdout=PIPE, stderr=DEVNULL)
+
+
+def _requests(answers: Ears) -> dict[str, int]:
+    decoded: list[Any] = [json.loads(data) for messages in answers.heard.values() for data in messages]
+    assert all(answer["ok"] for answer in decoded)
+    return dict(Counter(answer["context"]["request_id"] for answer in decoded))
+
+
+async def _has_letters(nc: Client, settings: Settings, count: int) -> bool:
+    return await _letters(nc, settings) == count and await is_settled(nc, settings)
+
+
+async def _letters(nc: Client, settings: Settings) -> int:
+    return (await nc.jsm().stream_info(settings.streams.dlq.name)).state.messages
+
+
+async def _stored(nc: Client, settings: Settings) -> int:
+    return (await nc.jsm().stream_info(settings.streams.decide.name)).state.messages

@@ -1,0 +1,80 @@
+"""Usage events cannot be stored: the lane pauses and says so, nothing is spent, and all is metered once they can be."""
+
+import asyncio
+
+import pytest
+from nats.aio.client import Client
+
+from router.app import declared
+from router.config import Settings
+from tests.support.circle import FAST, Alarms, a_result, report, results_are_settled, usage
+from tests.support.service import Running, a_router, settings_for
+from tests.support.stories import SILENCE_S, is_ready, letters, make_topology, marks, metric
+from tests.support.waiting import until
+
+COUNT = 20
+
+
+def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
+    return settings_for(nats_url, prefix, **FAST, **more)
+
+
+async def test_without_their_stream_the_lane_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, story 3: the stream is gone."""
+    settings = _settings(nats_url, prefix)
+    alarms = await Alarms.heard_on(nc)
+    async with a_router(settings) as router:
+        await nc.jsm().delete_stream(settings.streams.usage.name)
+        await _report_all(nc, settings)
+        await _nothing_is_lost_while_it_lasts(nc, settings, router, alarms)
+        await make_topology(settings)
+        await _all_is_metered(nc, settings, router)
+
+
+async def test_with_a_full_stream_the_lane_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
+    """Issue 3, story 3: the stream is full."""
+    settings = _settings(nats_url, prefix, streams__usage__max_bytes=1_500)
+    alarms = await Alarms.heard_on(nc)
+    async with a_router(settings) as router:
+        await _report_all(nc, settings)
+        await _nothing_is_lost_while_it_lasts(nc, settings, router, alarms)
+        await make_topology(_settings(nats_url, prefix, streams__usage__max_bytes=1_000_000))
+        await _all_is_metered(nc, settings, router)
+
+
+async def test_a_window_shorter_than_the_memory_of_requests_stops_the_start(nats_url: str, prefix: str) -> None:
+    """Assignments: an assignment published again must be recognised as long as its request is."""
+    with pytest.raises(Exception, match=r"streams\.assignments\.duplicate_window_ms"):
+        _settings(nats_url, prefix, streams__assignments__duplicate_window_ms=1000)
+    (stream,) = [one for one in declared(_settings(nats_url, prefix)).streams if one.name.endswith("_ASSIGNMENTS")]
+    assert (stream.discard, stream.duplicate_window) == ("new", 600.0)
+
+
+async def _report_all(nc: Client, settings: Settings) -> None:
+    for number in range(COUNT):
+        await report(nc, settings, a_result(number))
+
+
+async def _nothing_is_lost_while_it_lasts(nc: Client, settings: Settings, router: Running, alarms: Alarms) -> None:
+    await until(lambda: _is_paused(router))
+    await until(lambda: f"lane_paused:{settings.results.durable}" in alarms.causes("critical"))
+    jsm, names = nc.jsm(), (settings.streams.results.name, settings.results.durable)
+    before = await jsm.consumer_info(*names)
+    await asyncio.sleep(SILENCE_S)
+    after = await jsm.consumer_info(*names)
+    assert after.num_ack_pending == before.num_ack_pending > 0
+    assert (after.ack_floor, after.num_redelivered) == (before.ack_floor, 0)
+    assert await marks(nc, settings) == []
+    assert not await is_ready(router.ready.http)
+
+
+async def _all_is_metered(nc: Client, settings: Settings, router: Running) -> None:
+    await until(lambda: is_ready(router.ready.http))
+    await until(lambda: results_are_settled(nc, settings))
+    metered = sorted(event["assignment_id"] for event in await usage(nc, settings))
+    assert metered == sorted(f"a-{number}" for number in range(COUNT))
+    assert (await letters(nc, settings), await marks(nc, settings)) == ([], [])
+
+
+async def _is_paused(router: Running) -> bool:
+    return await metric(router.ready.http, "router_lane_paused") == 1

@@ -1,0 +1,75 @@
+"""The circle as stories see it: results sent, usage events stored, assignments stored, alerts heard."""
+
+import json
+from typing import Any
+
+import orjson
+from nats.aio.client import Client
+from nats.js.errors import NotFoundError
+
+from router.config import Settings
+from router.contracts.usage import SUBJECT
+from tests.support.stories import Ears, Json
+from tests.support.workers import a_body
+
+FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "results__ack_wait_ms": 400}
+
+
+def a_result(name: object, **fields: Any) -> bytes:
+    """A good result with ids of its own."""
+    return orjson.dumps(a_body(**{"assignment_id": f"a-{name}", "request_id": f"r-{name}", **fields}))
+
+
+def headers_of(name: object, **headers: str) -> dict[str, str]:
+    """A whole and good contract; a header set to something else breaks it."""
+    return {"Nats-Msg-Id": f"m-{name}", "tenant_id": "acme", "version": "1", "trace_id": f"t-{name}", **headers}
+
+
+async def report(nc: Client, settings: Settings, data: bytes, headers: dict[str, str] | None = None) -> None:
+    """Store one result, as a worker does."""
+    await nc.jetstream().publish(settings.results.subject, data, headers=headers)
+
+
+async def standing(nc: Client, stream: str) -> list[tuple[str, bytes, dict[str, str]]]:
+    """What stands in a stream, oldest first: (subject, data, headers); nothing when there is no such stream."""
+    jsm = nc.jsm()
+    try:
+        state = (await jsm.stream_info(stream)).state
+    except NotFoundError:
+        return []
+    found = []
+    for sequence in range(max(1, state.first_seq), state.last_seq + 1):
+        message = await jsm.get_msg(stream, sequence)
+        found.append((message.subject or "", message.data or b"", message.headers or {}))
+    return found
+
+
+async def usage(nc: Client, settings: Settings) -> list[Json]:
+    """The usage events."""
+    stored = await standing(nc, settings.streams.usage.name)
+    assert {subject for subject, _, _ in stored} <= {SUBJECT}
+    return [json.loads(data) for _, data, _ in stored]
+
+
+async def assignments(nc: Client, settings: Settings) -> list[Json]:
+    """The assignments that workers were given."""
+    return [json.loads(data) for _, data, _ in await standing(nc, settings.streams.assignments.name)]
+
+
+async def results_are_settled(nc: Client, settings: Settings) -> bool:
+    info = await nc.jsm().consumer_info(settings.streams.results.name, settings.results.durable)
+    return (info.num_pending, info.num_ack_pending) == (0, 0)
+
+
+class Alarms(Ears):
+    """Every alert, by severity."""
+
+    @classmethod
+    async def heard_on(cls, nc: Client) -> "Alarms":
+        alarms = await cls.on(nc, "beamline.alert.v1.*")
+        assert isinstance(alarms, Alarms)
+        return alarms
+
+    def causes(self, severity: str) -> list[str]:
+        heard = self.heard.get(f"beamline.alert.v1.{severity}", [])
+        return [json.loads(alert)["metadata"]["cause"] for alert in heard]

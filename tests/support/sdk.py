@@ -1,0 +1,146 @@
+"""A place for workers on a real server: streams of its own, assignments pushed by hand, and everything that was said of them."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from router.delivery.api import JetStream, Stored
+from router.delivery.connection import Connection, connect
+from router.delivery.topology import StreamSpec, Topology, bucket, create
+from router.sdk import ExecAssignment, Places, StepResult, Worker
+from tests.support.waiting import until
+
+_PLACES = itertools.count(1)
+
+Json = dict[str, Any]
+
+
+def a_body(name: str = "a-1", **fields: Any) -> Json:
+    """A whole ExecAssignment as JSON; `options` and `job` may be given whole."""
+    return {
+        "version": "1",
+        "assignment_id": name,
+        "request_id": f"r-{name}",
+        "tenant_id": "acme",
+        "trace_id": f"t-{name}",
+        "executor": {"provider_id": "openai", "channel": "nats"},
+        "job": {"type": "chat", "payload": {"text": "hello"}},
+        "options": {"priority": 50, "deadline_ms": 5000, "retry": {"max_attempts": 2, "backoff_ms": 1}},
+        "correlation": {},
+        "decision": {},
+        "metadata": {},
+        **fields,
+    }
+
+
+def with_options(deadline_ms: int = 5000, attempts: int = 2) -> Json:
+    return {"options": {"deadline_ms": deadline_ms, "retry": {"max_attempts": attempts, "backoff_ms": 1}}}
+
+
+class WorkPlace:
+    """Assignments, results, letters and acks in streams; heartbeats heard."""
+
+    def __init__(self, connection: Connection, url: str, name: str) -> None:
+        name = f"{name}_{next(_PLACES)}"
+        self.url = url
+        self.connection = connection
+        self.jetstream = JetStream(connection)
+        self.beats: list[Json] = []
+        self.acks: list[Json] = []
+        self.subject = f"{name}.assign"
+        upper = name.upper()
+        self.places = Places(
+            stream=f"{upper}_ASSIGNMENTS",
+            starts=f"{upper}_STARTS",
+            results=f"{name}.result",
+            acks=f"{name}.ack",
+            letters=f"{name}.dlq",
+            heartbeats=f"{name}.heartbeat",
+        )
+        self._said = f"{upper}_SAID"
+
+    async def open(self) -> None:
+        streams = (
+            StreamSpec(name=self.places.stream, subjects=(self.subject,)),
+            StreamSpec(name=self._said, subjects=(self.places.results, self.places.letters)),
+            bucket(self.places.starts, ttl=60),
+        )
+        assert await create(self.jetstream, Topology(streams)) == []
+        await self.connection.attend(self.places.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
+        await self.connection.attend(self.places.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
+        await self.connection.flush()
+
+    def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:
+        given = {"subject": self.subject, "places": self.places, "ack_wait_s": 1.0, "heartbeat_s": 0.05, **settings}
+        return Worker(self.url, handler, worker_id=worker_id, **given)
+
+    async def push(self, *bodies: Json | bytes) -> None:
+        for body in bodies:
+            data, headers = (body, {}) if isinstance(body, bytes) else (json.dumps(body).encode(), {"Nats-Msg-Id": body["assignment_id"]})
+            await self.connection.jetstream().publish(self.subject, data, headers=headers)
+
+    async def results(self, count: int = 1) -> list[Json]:
+        """The results that are stored, once there are so many."""
+        await until(lambda: self._has(self.places.results, count), what=f"{count} results")
+        return [json.loads(stored.data) for stored in await self.stored(self.places.results)]
+
+    async def letters(self, count: int = 1) -> list[Json]:
+        await until(lambda: self._has(self.places.letters, count), what=f"{count} letters")
+        return [json.loads(stored.data) for stored in await self.stored(self.places.letters)]
+
+    async def settled(self) -> None:
+        """Nothing is left to do for the durable."""
+        await until(self._is_settled)
+
+    async def stored(self, subject: str) -> list[Stored]:
+        found, sequence = [], 1
+        while (stored := await self.jetstream.next_on(self._said, subject, sequence)) is not None:
+            found.append(stored)
+            sequence = stored.sequence + 1
+        return found
+
+    async def _has(self, subject: str, count: int) -> bool:
+        return len(await self.stored(subject)) >= count
+
+    async def _is_settled(self) -> bool:
+        info = await self.jetstream.consumer(self.places.stream, "caf-worker")
+        stream = await self.jetstream.stream(self.places.stream)
+        if info is None or stream is None or info["num_ack_pending"]:
+            return False
+        return info["delivered"]["stream_seq"] >= stream["state"]["last_seq"]  # num_pending may lag behind a publish
+
+
+@asynccontextmanager
+async def a_work_place(url: str, name: str) -> AsyncIterator[WorkPlace]:
+    connection = await connect({"servers": [url]})
+    try:
+        place = WorkPlace(connection, url, name)
+        await place.open()
+        yield place
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def at_work(*workers: Worker) -> AsyncIterator[None]:
+    """These workers, taking assignments; drained in the end."""
+    ready = [asyncio.Event() for _ in workers]
+    tasks = [asyncio.create_task(worker.run(lambda _, event=event: event.set())) for worker, event in zip(workers, ready, strict=True)]
+    try:
+        async with asyncio.timeout(10):
+            for event in ready:
+                await event.wait()
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def a_step(**fields: Any) -> StepResult:
+    return StepResult(**{"output": {"text": "hi"}, "cost": 0.5, **fields})
