@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.app.violations import Violations
-from router.contracts.decision import RATE_LIMIT_EXCEEDED, Decision, Refusal
+from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
 from router.contracts.headers import Violation
 from router.contracts.request import RouteRequest
 from router.contracts.usage import UsageEvent
@@ -22,10 +22,12 @@ class DecideMetrics:
 
     def decided(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
         metrics = self._metrics
-        tenant, policy = metrics.tenant[request.tenant_id], metrics.policy[request.policy_id]
+        tenant = metrics.tenant[request.tenant_id]
         if isinstance(answer, Decision):
-            metrics.decisions[tenant, policy, metrics.provider[answer.provider_id], answer.reason, "ok"] += 1
+            metrics.decisions[tenant, metrics.policy[request.policy_id], metrics.provider[answer.provider_id], answer.reason, "ok"] += 1
         else:
+            # A name that a stranger made up takes no label: they are bounded, and real policies need theirs.
+            policy = "" if answer.code == POLICY_NOT_FOUND else metrics.policy[request.policy_id]
             metrics.decisions[tenant, policy, "", "", answer.code] += 1
             if answer.code == RATE_LIMIT_EXCEEDED:
                 metrics.rate_limited.value += 1

@@ -42,7 +42,7 @@ def panel(letter: Letter) -> Panel:
 
 def _what(letter: Letter) -> list[tuple[str, object]]:
     source = letter.source
-    origin = f"{source.stream} {source.sequence}, {source.deliveries} deliveries, {source.starts} starts" if source.stream else None
+    origin = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.starts}" if source.stream else None
     facts: list[tuple[str, object]] = [
         ("subject", letter.original_subject),
         ("reason", letter.reason),

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import nats.errors
 from nats.aio.client import Client
@@ -30,6 +30,8 @@ Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data
 
 LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
 _LOGIN = re.compile(r"//[^/@]*@")
+T = TypeVar("T")
+
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
@@ -97,6 +99,14 @@ class Connection(Client):
             self._flushed.set_result(None)
         return self._flushed
 
+    # -- overridden: on Python 3.11 they lose a cancellation ---------------------------------------------------
+
+    async def request(self, *args: Any, **kwargs: Any) -> Msg:
+        return await _cancellable(super().request(*args, **kwargs))
+
+    async def flush(self, *args: Any, **kwargs: Any) -> None:
+        await _cancellable(super().flush(*args, **kwargs))
+
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
 
     async def _process_err(self, err_msg: str) -> None:
@@ -124,6 +134,18 @@ def head_of(headers: Mapping[str, str]) -> bytes:
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
     return (block + "\r\n").encode("utf-8", "replace")
+
+
+async def _cancellable(work: Coroutine[Any, Any, T]) -> T:
+    """`work`, and a cancellation that came while it ran. Both of these wait in asyncio.wait_for, and that forgets, before
+    Python 3.12, a cancellation that comes together with the answer: whoever was told to stop would go on as if nothing were.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    result = await work
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return result
 
 
 async def _unheard(_: Msg) -> None:

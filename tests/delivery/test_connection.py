@@ -250,3 +250,21 @@ async def test_a_permission_that_is_missing_costs_no_connection(connection: Conn
     life = connection.lives
     await connection._process_err("'permissions violation for publish to \"x\"'")
     assert (connection.is_connected, connection.lives) == (True, life)
+
+
+@pytest.mark.parametrize(("ask", "answered"), [("request", "_request_sub_callback"), ("flush", "_process_pong")])
+async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
+    connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch, ask: str, answered: str
+) -> None:
+    """On Python 3.11 `asyncio.wait_for`, in which nats-py waits, forgets one that comes together with the answer."""
+    await connection.attend(prefix, lambda _, reply, data, __: connection.post(reply, data))
+    original = getattr(connection, answered)
+
+    async def answer_and_cancel(*args: object) -> None:
+        await original(*args)
+        task.cancel()
+
+    monkeypatch.setattr(connection, answered, answer_and_cancel)
+    task = asyncio.create_task(connection.request(prefix, b"x", timeout=2) if ask == "request" else connection.flush())
+    await asyncio.wait([task])
+    assert task.cancelled()

@@ -68,7 +68,7 @@ class Tables:
             complain(problem)
         if not problems:
             self._console.print(Text("  Everything was as it should be.", style="green"))
-            self._console.print(Text("  Next: router serve --embedded\n", style="dim"))
+            self._console.print(Text("  Next: make run, or router serve --embedded\n", style="dim"))
 
     def _chapter(self, title: str, says: str) -> None:
         self._console.print(Text.assemble(("\n" + title, "bold"), ("  " + says, "dim")))
