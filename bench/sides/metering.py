@@ -1,0 +1,98 @@
+"""Results turned into usage events: stored beforehand, metered by the router, and by a bare loop as the yardstick.
+
+The bare loop is stock nats-py. It reads nothing of a result: it publishes the bytes that it was given, without an id, and
+acknowledges when the PubAck is in, with as many on their way as it has pulled. What it costs is the floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import nats
+import orjson
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from bench import requests
+from bench.broker import jetstream_on, settings
+from bench.child import Ready
+from bench.outcomes import FORMS
+from bench.question import Measured
+from bench.sides.bare import EXPIRES_NS, WINDOW
+from bench.sides.router import a_router
+from bench.sides.store import BATCH
+from bench.stretch import stretch
+from router.contracts.usage import SUBJECT
+
+
+async def fill(ready: Ready, *, url: str, count: int, form: str) -> Measured:
+    """Store results 0 … count - 1."""
+    config, body = settings(url), FORMS[form]
+    async with jetstream_on(url) as jetstream:
+        for number in range(count):
+            jetstream.connection.post(config.results.subject, body(number), "", requests.head(number))
+            if number % BATCH == BATCH - 1:
+                await jetstream.connection.flush()
+        await jetstream.connection.flush()
+        while ((await jetstream.stream(config.streams.results.name)) or {})["state"]["last_seq"] < count:  # noqa: ASYNC110 - asks the server
+            await asyncio.sleep(0.002)
+    return {"stored": count}
+
+
+async def router(ready: Ready, *, url: str, last: int) -> Measured:
+    """The whole router, from the first result to the last that has its stamp."""
+    async with a_router(url, lambda address: ready(http=address.http)) as service:
+        durable = service.settings.results.durable
+        return await stretch(lambda: service.metrics.acks.get((durable,), 0), 1, last)
+
+
+async def bare(ready: Ready, *, url: str, last: int) -> Measured:
+    """The yardstick."""
+    client = await nats.connect(url)
+    config = settings(url)
+    loop = MeterLoop(client, config.streams.results.name, config.results.durable)
+    await loop.open()
+    figures = await stretch(lambda: loop.done, 1, last)
+    await client.drain()
+    return figures
+
+
+class MeterLoop:
+    """One durable pulled, published, and acknowledged as the PubAcks come in."""
+
+    def __init__(self, client: Client, stream: str, durable: str) -> None:
+        self._client = client
+        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._inbox = client.new_inbox()
+        self._receipts = client.new_inbox()
+        self._tokens: dict[str, str] = {}  # of what waits for its PubAck, by the address that it comes to
+        self._heard = 0
+        self._outstanding = 0
+        self.done = 0
+
+    async def open(self) -> None:
+        await self._client.subscribe(self._inbox, cb=self._publish)
+        await self._client.subscribe(f"{self._receipts}.*", cb=self._acknowledge)
+        await self._pull(WINDOW)
+
+    async def _pull(self, batch: int) -> None:
+        self._outstanding += batch
+        request = orjson.dumps({"batch": batch, "expires": EXPIRES_NS})
+        await self._client.publish(self._next, request, reply=self._inbox)
+
+    async def _publish(self, msg: Msg) -> None:
+        if msg.subject == self._inbox:  # a status: the request has ended
+            self._outstanding = 0
+            await self._pull(WINDOW)
+            return
+        self._heard += 1
+        receipt = f"{self._receipts}.{self._heard}"
+        self._tokens[receipt] = msg.reply
+        await self._client.publish(SUBJECT, msg.data, reply=receipt)
+
+    async def _acknowledge(self, receipt: Msg) -> None:
+        await self._client.publish(self._tokens.pop(receipt.subject))
+        self.done += 1
+        self._outstanding -= 1
+        if self._outstanding <= WINDOW // 2:
+            await self._pull(WINDOW // 2)

@@ -1,0 +1,40 @@
+"""The control of the kill tables, a lane that does lose: it acknowledges a result, and only then stores what came of it.
+
+`python -m tests.support.hasty_lane`, settings from the environment; the crash point `before_store` lies between the two.
+"""
+
+import asyncio
+import json
+
+import nats
+from nats.aio.msg import Msg
+from nats.js.client import JetStreamContext
+from nats.js.errors import FetchTimeoutError
+
+from router.config import Settings, load
+from router.contracts.usage import SUBJECT
+from router.crashpoints import crashpoint
+
+
+async def serve(settings: Settings) -> None:
+    client = await nats.connect(list(settings.nats.url))
+    js = client.jetstream()
+    durable, stream = settings.results.durable, settings.streams.results.name
+    results = await js.pull_subscribe_bind(durable, stream)
+    print(json.dumps({"event": "router.ready"}), flush=True)
+    while True:
+        try:
+            (message,) = await results.fetch(1, timeout=5)
+        except FetchTimeoutError:
+            continue
+        await _meter(js, message)
+
+
+async def _meter(js: JetStreamContext, message: Msg) -> None:
+    await message.ack_sync()
+    crashpoint("before_store")
+    await js.publish(SUBJECT, message.data)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(load().settings))
