@@ -1,4 +1,4 @@
-"""Story 7 of the letters: a replay is killed, again and again; run again, every message is processed once."""
+"""Issue 3, story 7 of the letters: a replay is killed, again and again; run again, every message is processed once."""
 
 import asyncio
 import json
