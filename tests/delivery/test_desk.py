@@ -174,6 +174,14 @@ async def test_suspects_are_begun_one_at_a_time() -> None:
         assert slow.sequences == [1, 2, 3]
 
 
+async def test_with_one_attempt_allowed_a_message_that_nobody_began_is_still_begun() -> None:
+    begun = Begun()
+    async with a_desk(begun, max_attempts=1) as bench:
+        bench.take(1, deliveries=2)
+        await until(lambda: bench.stamps(1, 2))
+        assert (len(begun.messages), bench.stamps(1, 2), bench.evidence.asked) == (1, [b"+ACK"], [])
+
+
 async def test_a_redelivery_that_we_asked_for_is_no_suspect_and_counts_on() -> None:
     begun = Begun(Retry(FAULT))
     async with a_desk(begun, max_attempts=3) as bench:
