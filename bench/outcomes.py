@@ -8,7 +8,11 @@ from typing import Any
 import orjson
 
 from bench.requests import TENANT, TRACE
+from router.contracts.assignment import SUBJECT
+from router.contracts.assignment_record import record_bytes
+from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import result_pb2
+from router.contracts.request import RouteRequest
 
 STAMP_MS = 1_700_000_000_500
 
@@ -20,6 +24,17 @@ def as_json(number: int) -> bytes:
 def as_protobuf(number: int) -> bytes:
     data: bytes = result_pb2.ExecResult(**_fields(number), job=result_pb2.Job(type="chat")).SerializeToString()
     return data
+
+
+def as_record(number: int) -> tuple[str, bytes]:
+    """The assignment that this result is of: its id, and its record in the bucket of known assignments."""
+    fields = _fields(number)
+    request = RouteRequest(
+        tenant_id=TENANT, message_type="chat", payload="…", request_key=fields["request_id"], answer_id=fields["request_id"], trace_id=TRACE
+    )
+    decision = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"})
+    key: str = fields["assignment_id"]
+    return key, record_bytes(key, request, decision, subject=SUBJECT, traceparent=None, content=None)
 
 
 FORMS: dict[str, Callable[[int], bytes]] = {"json": as_json, "protobuf": as_protobuf}

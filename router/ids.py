@@ -15,7 +15,9 @@ _OPAQUE = re.compile(r"[\x21-\x7e]{1,128}")
 _SCOPED = re.compile(r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LITERAL = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]*")
 _KEY_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
+_ESCAPED = re.compile(rb"=([0-9A-F]{2})")
 _NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11")  # ours, fixed for ever: derived ids hang on it
 
 
@@ -47,7 +49,16 @@ def subject_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
 
 def key(*parts: str) -> str:
     """A bucket key: each byte outside `[A-Za-z0-9_-]` written `=XX`, parts joined by `.`; no two tuples share a key."""
-    return ".".join(_escape(part) for part in parts)
+    return ".".join([part if _PLAIN_KEY.fullmatch(part) else _escape(part) for part in parts])
+
+
+def parts_of(key_: str) -> tuple[str, ...] | None:
+    """What `key` was made of; None when it was not."""
+    try:
+        parts = tuple(_ESCAPED.sub(_unescape, part.encode()).decode() for part in key_.split("."))
+    except UnicodeDecodeError:
+        return None
+    return parts if key(*parts) == key_ else None
 
 
 def derived_uuid(*parts: str) -> str:
@@ -70,3 +81,7 @@ def _matches(pattern: list[str], tokens: list[str]) -> bool:
 
 def _escape(part: str) -> str:
     return _KEY_UNSAFE.sub(lambda m: b"=%02X" % m.group()[0], part.encode("utf-8")).decode("ascii")
+
+
+def _unescape(found: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(found.group(1).decode())

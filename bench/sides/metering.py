@@ -16,27 +16,38 @@ from nats.aio.msg import Msg
 from bench import requests
 from bench.broker import jetstream_on, settings
 from bench.child import Ready
-from bench.outcomes import FORMS
+from bench.outcomes import FORMS, as_record
 from bench.question import Measured
 from bench.sides.bare import EXPIRES_NS, WINDOW
 from bench.sides.router import a_router
 from bench.sides.store import BATCH
 from bench.stretch import stretch
 from router.contracts.usage import SUBJECT
+from router.delivery.api import JetStream
 
 
-async def fill(ready: Ready, *, url: str, count: int, form: str) -> Measured:
-    """Store results 0 … count - 1."""
+async def fill(ready: Ready, *, url: str, count: int, form: str, is_known: bool) -> Measured:
+    """Store results 0 … count - 1, and where they are to be known the assignments before them."""
     config, body = settings(url), FORMS[form]
+    known = config.buckets.assignments_known.name
     async with jetstream_on(url) as jetstream:
         for number in range(count):
+            if is_known:
+                key, record = as_record(number)
+                jetstream.connection.post(f"$KV.{known}.{key}", record)
             jetstream.connection.post(config.results.subject, body(number), "", requests.head(number))
             if number % BATCH == BATCH - 1:
                 await jetstream.connection.flush()
         await jetstream.connection.flush()
-        while ((await jetstream.stream(config.streams.results.name)) or {})["state"]["last_seq"] < count:  # noqa: ASYNC110 - asks the server
-            await asyncio.sleep(0.002)
+        await _holds(jetstream, config.streams.results.name, count)
+        if is_known:
+            await _holds(jetstream, f"KV_{known}", count)
     return {"stored": count}
+
+
+async def _holds(jetstream: JetStream, stream: str, count: int) -> None:
+    while ((await jetstream.stream(stream)) or {})["state"]["last_seq"] < count:  # noqa: ASYNC110 - asks the server
+        await asyncio.sleep(0.002)
 
 
 async def router(ready: Ready, *, url: str, last: int) -> Measured:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from router.assignments.known import KnownAssignments, Standing
+from router.assignments.known import KnownAssignments
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT, TENANT_FORBIDDEN
 from router.outcome import Fault, Outcome
@@ -26,22 +26,13 @@ def contradiction(known: Assignment, *, tenant_id: str | None, request_id: str |
 
 
 def correlated(
-    assignments: KnownAssignments, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome], *, is_complete: bool = True
+    assignments: KnownAssignments, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
 ) -> Outcome | Awaitable[Outcome]:
-    """What `conclude` says of the assignment of this id, or of none: at once where it is at hand, else an awaitable.
+    """What `conclude` says of the assignment of this id, or of none: at once where it is at hand, else later.
 
-    That raises BrokerUnavailable while the bucket is away: the lane waits, for the message's attempts are its own.
-    `is_complete` False: the message needs its assignment, so ABSENT, which may lag behind, is asked about again.
+    That ends with BrokerUnavailable while the bucket is away: the lane waits, for the message's attempts are its own.
     """
     if assignment_id is None:
         return conclude(None)
-    standing = assignments.recall(assignment_id)
-    if isinstance(standing, Assignment):
-        return conclude(standing)
-    if standing is Standing.ABSENT and is_complete:
-        return conclude(None)
-    return _looked_up(assignments, assignment_id, conclude)
-
-
-async def _looked_up(assignments: KnownAssignments, assignment_id: str, conclude: Callable[[Assignment | None], Outcome]) -> Outcome:
-    return conclude(await assignments.lookup(assignment_id))
+    known = assignments.recall(assignment_id)
+    return conclude(known) if known is not None else assignments.lookup(assignment_id, conclude)

@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from itertools import islice
+from itertools import chain, islice
 
+import nats.errors
 import orjson
 
 from router.delivery.api import JetStream
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
+from router.later import Later
 
 AT_ONCE = 64  # keys in one request: their records stay far below what the server sends in one go
 _END, _NONE = "204", "404"
 _GONE = frozenset({"DEL", "PURGE"})
 
-_Found = asyncio.Future[bytes | None]
+_Found = Later[bytes | None]
 _Asked = dict[str, list[_Found]]  # by subject
 
 
@@ -38,27 +40,34 @@ class Lookups:
         self._asked: dict[str, _Asked] = {}  # by inbox
         self._count = 0
         self._inbox: str | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
 
-    async def find(self, key: str) -> bytes | None:
-        """The record under the key. BrokerUnavailable when the bucket is missing or silent."""
-        if self._inbox is None:
-            await self._open()
-        found: _Found = asyncio.get_running_loop().create_future()
+    def find(self, key: str) -> Later[bytes | None]:
+        """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
+        found: _Found = Later()
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._ask)
         self._wanted[self._prefix + key].append(found)
-        return await found
+        return found
 
     async def _open(self) -> None:
-        async with self._opening:
-            if self._inbox is None:
-                inbox = self._connection.new_inbox() + "."
-                await self._connection.attend(inbox + "*", self._heard)
-                self._inbox = inbox
+        inbox = self._connection.new_inbox() + "."
+        try:
+            await self._connection.attend(inbox + "*", self._heard)
+        except (nats.errors.Error, OSError) as exc:
+            wanted, self._wanted = self._wanted, defaultdict(list)
+            self._refuse(f"no subscription: {type(exc).__name__}", wanted)
+        else:
+            self._inbox = inbox
+            self._ask()
+        finally:
+            self._opening = None
 
     def _ask(self) -> None:
         """Ask for everything that is wanted."""
+        if self._inbox is None:
+            self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
+            return
         wanted, self._wanted = self._wanted, defaultdict(list)
         subjects = iter(wanted)
         while batch := list(islice(subjects, AT_ONCE)):
@@ -92,13 +101,13 @@ class Lookups:
             self._wanted[subject] += waiting
 
     def _fail(self, inbox: str, cause: str) -> None:
-        for waiting in self._asked.pop(inbox, {}).values():
-            for found in waiting:
-                if not found.done():
-                    found.set_exception(BrokerUnavailable(f"{self._api}: {cause}"))
+        self._refuse(cause, self._asked.pop(inbox, {}))
+
+    def _refuse(self, cause: str, asked: _Asked) -> None:
+        for found in chain.from_iterable(asked.values()):
+            found.come(BrokerUnavailable(f"{self._api}: {cause}"))
 
 
 def _tell(waiting: list[_Found], record: bytes | None) -> None:
     for found in waiting:
-        if not found.done():
-            found.set_result(record)
+        found.come(record)

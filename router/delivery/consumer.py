@@ -125,7 +125,7 @@ class Consumer:
                 answer=self._answer,
             )
             puller = self.puller = self._make_puller(desk)
-            desk.freed = puller.refill
+            desk.freed = puller.refill_soon
             ticking = tasks.create_task(self._tick(desk, evidence))
             try:
                 await puller.open()

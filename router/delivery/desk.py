@@ -4,8 +4,9 @@
          \\-> redelivery: its start is written down first -------^
          \\-> the lane is paused, or every slot is taken: it waits
 
-A handler that returns a value costs no task, future or lock; one that returns an awaitable takes a slot; one that
-raises BrokerUnavailable pauses the lane until it can be begun with success (`stalled`).
+A handler that returns a value costs no task, future or lock; one that returns a Later, whose maker sees to its end,
+costs two calls; one that returns any other awaitable takes a slot and a task. One that raises BrokerUnavailable pauses the lane
+until it can be begun with success (`stalled`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
-from router.delivery.hands import Hands
+from router.delivery.hands import Hands, Task
 from router.delivery.judge import Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.settle import Answer, Case, Settler
@@ -28,6 +29,7 @@ from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, RouterError
+from router.later import Later
 from router.message import NO_HEADERS, Message
 from router.outcome import Done, Fault, Outcome, Retry
 
@@ -154,6 +156,8 @@ class Desk:
             return
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.hands:
             self.settler.settle_plain(message, outcome)
+        elif isinstance(outcome, Later):
+            self._promised(message, outcome)
         elif isinstance(outcome, Awaitable):
             self._running += 1
             self.hands.hold(message).task = self._tasks.create_task(self._await_outcome(message, outcome))
@@ -171,6 +175,21 @@ class Desk:
 
     def _is_allowed(self, message: Message) -> bool:
         return self.lane.is_allowed is None or self.lane.is_allowed(message.subject)
+
+    def _promised(self, message: Message, later: Later[Outcome]) -> None:
+        """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
+        self.hands.hold(message).task = later
+        later.tell(lambda came: self._came(message, came))
+
+    def _came(self, message: Message, came: Outcome | BaseException) -> None:
+        if not isinstance(came, BaseException):
+            self._conclude(message, came)
+        elif isinstance(came, asyncio.CancelledError):
+            self._send_back(message)
+        elif isinstance(came, BrokerUnavailable):
+            self._stall(message, came)
+        else:
+            self._conclude(message, self._meaning_of(message, came))
 
     async def _await_outcome(self, message: Message, awaited: Awaitable[Outcome]) -> None:
         try:
@@ -230,8 +249,17 @@ class Desk:
                 continue
             self._begin(replace(message, starts=starts))
             if (held := self.hands.find(message)) is not None and held.task is not None:
-                await asyncio.wait([held.task])
+                await self._over(held.task)
         self._examiner = None
+
+    async def _over(self, task: Task) -> None:
+        """Its handler has ended, whatever came of it."""
+        if isinstance(task, Later):
+            over = asyncio.get_running_loop().create_future()
+            task.tell(lambda _: None if over.done() else over.set_result(None))
+            await over
+        else:
+            await asyncio.wait([task])
 
     async def _write_down(self, message: Message) -> int:
         """Which start this one is; one more than allowed, and nothing written, when there must be none."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 from msgspec import Struct
 
 from router.delivery.connection import Connection
 from router.delivery.lane import IN_PROGRESS
+from router.later import Later
 from router.message import Message
+
+Task = asyncio.Task[None] | Later[Any]
 
 
 class Held(Struct):
@@ -18,7 +22,7 @@ class Held(Struct):
     message: Message
     token: str
     signal_at: float  # steady seconds of the next in-progress signal
-    task: asyncio.Task[None] | None = None  # its handler, when that waits
+    task: Task | None = None  # its handler, when that waits
 
 
 class Hands:

@@ -62,6 +62,7 @@ class Puller:
         self.outstanding = 0  # asked for, not yet delivered
         self._low = 0  # ask again when outstanding is at or below this
         self._is_growing = False  # a first delivery came since the last request
+        self._is_asking = False  # `refill` is on its way
         self.is_pulling = False
 
     async def open(self) -> None:
@@ -88,6 +89,16 @@ class Puller:
         self.state.heard_at = self._now()
         self.outstanding = 0
         self.window, self._low, self._is_growing = 1, 0, False
+        self.refill()
+
+    def refill_soon(self) -> None:
+        """`refill`, once for all the places that come free in this turn of the loop: one request each would cost as much as a message."""
+        if self.outstanding <= self._low and not self._is_asking:
+            self._is_asking = True
+            asyncio.get_running_loop().call_soon(self._ask)
+
+    def _ask(self) -> None:
+        self._is_asking = False
         self.refill()
 
     def refill(self) -> None:
@@ -119,8 +130,7 @@ class Puller:
             self._is_growing = True
         else:
             self.window, self._low, self._is_growing = 1, 0, False
-        if self.outstanding <= self._low:
-            self.refill()
+        self.refill_soon()
 
     # -- status frames ------------------------------------------------------------------------------------
 

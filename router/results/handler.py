@@ -4,7 +4,7 @@
     a tenant that is not served here      -> Retry: it may be allowed soon; the last attempt leaves a letter
     any outcome of any status             -> Done with its usage event, stored before the acknowledgement
 
-A result whose assignment is at hand stays on the synchronous path; a miss is awaited (`assignments.correlate`).
+A result whose assignment is at hand stays on the synchronous path; a miss is a future (`assignments.correlate`).
 """
 
 from __future__ import annotations
@@ -89,12 +89,7 @@ class ResultsHandler:
             return Dead(result)
         if result.tenant_id is not None and not self._serves(result.tenant_id):
             return FOREIGN_TENANT
-        return correlated(
-            self._assignments,
-            _assignment_id(result),
-            lambda known: self._conclude(message, result, known),
-            is_complete=not (result.provider_id is None or result.job_type is None or result.tenant_id is None),
-        )
+        return correlated(self._assignments, _assignment_id(result), lambda known: self._conclude(message, result, known))
 
     def _serves(self, tenant_id: str) -> bool:
         return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed

@@ -36,9 +36,9 @@ def test_a_rejection_is_alerted() -> None:
     assert heard.told[-1] == ("alert", "warning", "assignment_rejected", facts)
 
 
-def test_an_unknown_assignment_is_accepted_and_counted() -> None:
+async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
     heard = AcksHeard()
-    assert handled(an_ack(), KnownTwin(), heard) == Done()
+    assert await a_handler(KnownTwin(), heard)(an_ack()) == Done()
     assert heard.words() == ["uncorrelated", "counted", "state"]
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from router.assignments import KnownMemory, Standing
-from router.contracts.assignment import assignment_id_of
+from router.assignments import KnownMemory
+from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.request import RouteRequest
 from router.errors import BrokerUnavailable
+from router.later import Later
 from tests.support.workers import ASSIGNED, DECISION, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=1, request_key="r-1", answer_id="r-1", trace_id="t-1")
@@ -17,9 +18,15 @@ class Bucket:
         self.records = records
         self.asked: list[str] = []
 
-    async def __call__(self, key: str) -> bytes | None:
+    def __call__(self, key: str) -> Later[bytes | None]:
         self.asked.append(key)
-        return self.records.get(key)
+        found: Later[bytes | None] = Later()
+        found.come(self.records.get(key))
+        return found
+
+
+def itself(known: Assignment | None) -> Assignment | None:
+    return known
 
 
 def a_bucket() -> Bucket:
@@ -29,34 +36,36 @@ def a_bucket() -> Bucket:
 async def test_what_was_looked_up_is_at_hand() -> None:
     bucket = a_bucket()
     memory = KnownMemory(bucket)
-    assert memory.recall(ASSIGNED) is Standing.UNKNOWN_YET
-    assert await memory.lookup(ASSIGNED) == an_assignment()
+    assert memory.recall(ASSIGNED) is None
+    assert await memory.lookup(ASSIGNED, itself) == an_assignment()
     assert memory.recall(ASSIGNED) == an_assignment()
     assert bucket.asked == [ASSIGNED]
 
 
 async def test_what_is_absent_is_asked_about_again() -> None:
     memory = KnownMemory(Bucket())
-    assert await memory.lookup("nobody's") is None
-    assert memory.recall("nobody's") is Standing.UNKNOWN_YET
+    assert await memory.lookup("nobody's", itself) is None
+    assert memory.recall("nobody's") is None
 
 
 async def test_an_id_becomes_a_legal_key() -> None:
     bucket = Bucket()
-    await KnownMemory(bucket).lookup("a.b>*")
+    await KnownMemory(bucket).lookup("a.b>*", itself)
     assert bucket.asked == ["a=2Eb=3E=2A"]
 
 
 async def test_a_broken_record_is_an_unknown_assignment() -> None:
-    assert await KnownMemory(Bucket(broken=b"{}")).lookup("broken") is None
+    assert await KnownMemory(Bucket(broken=b"{}")).lookup("broken", itself) is None
 
 
 async def test_a_bucket_that_is_away_is_heard_of() -> None:
-    async def away(_: str) -> bytes | None:
-        raise BrokerUnavailable("away")
+    def away(_: str) -> Later[bytes | None]:
+        asked: Later[bytes | None] = Later()
+        asked.come(BrokerUnavailable("away"))
+        return asked
 
     with pytest.raises(BrokerUnavailable):
-        await KnownMemory(away).lookup(ASSIGNED)
+        await KnownMemory(away).lookup(ASSIGNED, itself)
 
 
 def test_memory_is_bounded_and_the_unused_goes_first() -> None:
@@ -66,5 +75,5 @@ def test_memory_is_bounded_and_the_unused_goes_first() -> None:
     memory.keep(second)
     memory.recall(first.assignment_id)
     memory.keep(third)
-    assert (len(memory), memory.recall(second.assignment_id)) == (2, Standing.UNKNOWN_YET)
+    assert (len(memory), memory.recall(second.assignment_id)) == (2, None)
     assert memory.recall(first.assignment_id) is first

@@ -3,12 +3,14 @@
 Times are lower bounds, strict but for the milliseconds between the server's clock and ours.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from router.errors import BrokerUnavailable, Poison
+from router.later import Later
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
@@ -176,13 +178,18 @@ async def test_a_refused_letter_pauses_the_lane_too_and_spends_nothing(run: Run)
         assert (len(times_of(driver, sequence)), await driver.stored_on(driver.letters)) == (1, [b"validation_failed:busy"])
 
 
-@pytest.mark.parametrize("waits", [False, True])
-async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun_again_until_it_works(run: Run, waits: bool) -> None:
+@pytest.mark.parametrize("answers", ["at_once", "awaited", "later"])
+async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun_again_until_it_works(run: Run, answers: str) -> None:
     is_away = True
     starts: set[int] = set()
 
-    async def later(outcome: Outcome) -> Outcome:
+    async def awaited(outcome: Outcome) -> Outcome:
         return answer(outcome)
+
+    def later(outcome: Outcome) -> Later[Outcome]:
+        come: Later[Outcome] = Later()
+        asyncio.get_running_loop().call_soon(come.come, BrokerUnavailable("away") if is_away else outcome)
+        return come
 
     def answer(outcome: Outcome) -> Outcome:
         if is_away:
@@ -192,7 +199,7 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
     def handle(message: Message) -> Outcome | Awaitable[Outcome]:
         starts.add(message.starts)
         done = Done((an_effect(driver, message.data.decode()),), Reply(message.data))
-        return later(done) if waits else answer(done)
+        return {"at_once": answer, "awaited": awaited, "later": later}[answers](done)
 
     async with run(Script(handle=handle)) as driver:
         sequences = [await driver.publish(data) for data in (b"1", b"2", b"3")]

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from router.errors import BrokerUnavailable, Poison
+from router.later import Later
 from router.message import Effect, Message, Reply
 from router.outcome import Done, Fault, Hold, Outcome, Retry
 from tests.support.delivery import a_desk, token_of
@@ -413,6 +414,35 @@ async def test_work_is_cut_off_at_the_soft_deadline_and_handed_back() -> None:
         bench.desk.stop_taking()
         assert await bench.desk.drain(0.02, 1) is False
         assert (slow.cancelled, bench.stamps(1)) == (1, [NAK_AT_ONCE])
+
+
+async def test_what_is_promised_takes_no_slot_and_is_handed_back_at_the_soft_deadline() -> None:
+    promises: list[Later[Outcome]] = []
+
+    def promising(_: Message) -> Later[Outcome]:
+        promises.append(Later())
+        return promises[-1]
+
+    async with a_desk(promising, slots=1) as bench:
+        bench.take(1)
+        bench.take(2)
+        assert len(promises) == 2
+        promises[0].come(Done())
+        bench.desk.stop_taking()
+        assert await bench.desk.drain(0.01, 1) is False
+        promises[1].come(Done())
+        assert (bench.stamps(1), bench.stamps(2)) == ([b"+ACK"], [NAK_AT_ONCE])
+
+
+async def test_a_promise_that_fails_is_a_failure_of_the_handler() -> None:
+    def failing(_: Message) -> Later[Outcome]:
+        later: Later[Outcome] = Later()
+        later.come(ValueError("odd"))
+        return later
+
+    async with a_desk(failing) as bench:
+        bench.take(1)
+        assert bench.stamps(1) == [b'-NAK {"delay": 1000000000}']
 
 
 async def test_what_clings_to_life_is_handed_back_at_the_hard_deadline() -> None:

@@ -1,3 +1,5 @@
+import asyncio
+
 import orjson
 import pytest
 
@@ -6,6 +8,10 @@ from tests.support.delivery import FakeConnection
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"
 INBOX = "_INBOX.fake"
+
+
+async def turn() -> None:
+    await asyncio.sleep(0)
 
 
 class Pulling:
@@ -35,9 +41,10 @@ class Pulling:
     def batches(self) -> list[int]:
         return [orjson.loads(data)["batch"] for data in self.connection.posted(NEXT)]
 
-    def message(self, times: int = 1, headers: dict[str, str] | None = None) -> None:
+    async def message(self, times: int = 1, headers: dict[str, str] | None = None) -> None:
         for _ in range(times):
             self.connection.say("work", b"", headers)
+            await turn()  # what comes free in one turn of the loop is asked for at its end
 
     def status(self, code: str, generation: int = 0, **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -70,43 +77,43 @@ async def test_the_window_doubles_with_first_deliveries_up_to_the_prefetch(pulli
     seen = []
     for _ in range(12):
         seen.append(pulling.puller.window)
-        pulling.message()
+        await pulling.message()
     assert sorted(set(seen)) == [1, 2, 4, 8]
 
 
 async def test_no_more_is_outstanding_than_the_prefetch(pulling: Pulling) -> None:
     for _ in range(100):
-        pulling.message()
+        await pulling.message()
         assert pulling.puller.outstanding <= 8
 
 
 async def test_it_asks_again_when_half_of_the_window_has_come(pulling: Pulling) -> None:
-    pulling.message(30)
+    await pulling.message(30)
     pulling.connection.posts.clear()
     while not pulling.batches:
-        pulling.message()
+        await pulling.message()
     assert (pulling.batches, pulling.puller.outstanding) == ([4], 8)
-    pulling.message(3)
+    await pulling.message(3)
     assert pulling.batches == [4]
-    pulling.message()
+    await pulling.message()
     assert pulling.batches == [4, 4]
 
 
 async def test_an_unexplained_redelivery_makes_the_window_one(pulling: Pulling) -> None:
-    pulling.message(30)
+    await pulling.message(30)
     pulling.is_known = False
-    pulling.message()
+    await pulling.message()
     left = pulling.puller.outstanding
     pulling.connection.posts.clear()
-    pulling.message(left)
+    await pulling.message(left)
     assert pulling.batches == [1]
 
 
 async def test_it_never_asks_for_more_than_there_is_room_for(pulling: Pulling) -> None:
-    pulling.message(30)
+    await pulling.message(30)
     pulling.places = 0
     pulling.connection.posts.clear()
-    pulling.message(pulling.puller.outstanding)
+    await pulling.message(pulling.puller.outstanding)
     assert pulling.batches == []
     pulling.places = 3
     pulling.puller.refill()
@@ -115,7 +122,7 @@ async def test_it_never_asks_for_more_than_there_is_room_for(pulling: Pulling) -
 
 async def test_while_disconnected_it_asks_for_nothing(pulling: Pulling) -> None:
     pulling.connection.is_connected = False
-    pulling.message()
+    await pulling.message()
     pulling.puller.reset()
     pulling.puller.resume()
     assert pulling.batches == [1]
@@ -123,14 +130,14 @@ async def test_while_disconnected_it_asks_for_nothing(pulling: Pulling) -> None:
 
 async def test_while_paused_it_asks_for_nothing_and_what_was_asked_for_still_arrives(pulling: Pulling) -> None:
     pulling.puller.pause()
-    pulling.message()
+    await pulling.message()
     assert (pulling.batches, len(pulling.arrived)) == ([1], 1)
     pulling.puller.resume()
     assert pulling.batches == [1, 2]
 
 
 async def test_a_message_with_a_status_header_of_its_own_is_a_message(pulling: Pulling) -> None:
-    pulling.message(headers={"Status": "404"})
+    await pulling.message(headers={"Status": "404"})
     assert (pulling.arrived, pulling.trouble) == ([{"Status": "404"}], 0)
 
 
@@ -146,7 +153,7 @@ async def test_an_expired_or_empty_request_is_asked_again(pulling: Pulling, code
 
 
 async def test_an_ended_request_takes_only_what_it_still_owed_off_the_count(pulling: Pulling) -> None:
-    pulling.message(30)
+    await pulling.message(30)
     before = pulling.puller.outstanding
     pulling.puller.pause()
     pulling.status("408", Nats_Pending_Messages="2")
@@ -167,7 +174,7 @@ async def test_the_end_of_a_forgotten_request_means_nothing(pulling: Pulling) ->
 
 
 async def test_a_reset_forgets_what_is_outstanding_and_starts_from_one(pulling: Pulling) -> None:
-    pulling.message(30)
+    await pulling.message(30)
     pulling.connection.posts.clear()
     pulling.puller.reset()
     assert (pulling.batches, pulling.puller.state.resets) == ([1], 1)

@@ -5,7 +5,6 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
-from router.assignments import Standing
 from router.contracts.assignment import assignment_id_of
 from router.errors import BrokerUnavailable
 from router.message import Message
@@ -19,6 +18,12 @@ def handled(message: Message, known: KnownTwin | None = None, heard: Heard | Non
     outcome = a_handler(known, heard, **rules)(message)
     assert not isinstance(outcome, Awaitable)
     return outcome
+
+
+async def looked_up(message: Message, known: KnownTwin, heard: Heard | None = None) -> Outcome:
+    outcome = a_handler(known, heard)(message)
+    assert isinstance(outcome, Awaitable)
+    return await outcome
 
 
 def a_handler(known: KnownTwin | None = None, heard: Heard | None = None, **rules: object) -> ResultsHandler:
@@ -38,31 +43,20 @@ def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
     assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001")]
 
 
-def test_an_unknown_assignment_is_accepted_and_counted() -> None:
+async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
     heard = Heard()
-    assert stored(handled(a_result(), KnownTwin(), heard))
+    assert stored(await looked_up(a_result(), KnownTwin(), heard))
     assert heard.words() == ["uncorrelated", "outcome", "figures"]
 
 
 async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:
-    outcome = a_handler(KnownTwin(in_bucket=an_assignment()))(a_result(provider_id=None))
-    assert isinstance(outcome, Awaitable)
-    assert stored(await outcome)["provider_id"] == "openai"
-
-
-async def test_an_incomplete_result_asks_the_bucket_although_a_mirror_says_absent() -> None:
-    known = KnownTwin(in_bucket=an_assignment(), unseen=Standing.ABSENT)
-    outcome = a_handler(known)(a_result(job=None))
-    assert isinstance(outcome, Awaitable)
-    assert stored(await outcome)["event_type"] == "chat"
-    assert isinstance(a_handler(known)(a_result()), Done)
+    outcome = await looked_up(a_result(provider_id=None), KnownTwin(in_bucket=an_assignment()))
+    assert stored(outcome)["provider_id"] == "openai"
 
 
 async def test_a_bucket_that_is_away_is_told_and_decides_nothing() -> None:
-    outcome = a_handler(KnownTwin(is_away=True))(a_result())
-    assert isinstance(outcome, Awaitable)
     with pytest.raises(BrokerUnavailable):
-        await outcome
+        await looked_up(a_result(), KnownTwin(is_away=True))
 
 
 @pytest.mark.parametrize(
@@ -97,9 +91,7 @@ def test_a_wrong_guess_is_an_unknown_assignment_and_no_forgery() -> None:
 
 
 async def test_what_no_side_says_is_dead() -> None:
-    outcome = a_handler(KnownTwin(in_bucket=an_assignment()))(a_result(assignment_id="elsewhere", provider_id=None))
-    assert isinstance(outcome, Awaitable)
-    dead = await outcome
+    dead = await looked_up(a_result(assignment_id="elsewhere", provider_id=None), KnownTwin(in_bucket=an_assignment()))
     assert isinstance(dead, Dead)
     assert (dead.fault.field, dead.reason) == ("provider_id", "validation_failed")
 

@@ -1,17 +1,19 @@
 """Builders of what workers send, in every form, and of the assignment that it is about; twins of the ports that hear of it."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import orjson
 
-from router.assignments import Standing
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.errors import BrokerUnavailable
+from router.later import Later
 from router.message import Message
 from tests.support.requests import a_message
+
+T = TypeVar("T")
 
 RESULTS = "caf.exec.result.v1"
 ACKS = "caf.exec.assign.v1.ack"
@@ -70,21 +72,19 @@ def an_assignment(**fields: Any) -> Assignment:
 class KnownTwin:
     """Known assignments: some at hand, some only in the bucket, which may be away."""
 
-    def __init__(self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False, unseen: Standing | None = None):
+    def __init__(self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False):
         self.at_hand = {known.assignment_id: known for known in at_hand}
         self.in_bucket = in_bucket
         self.is_away = is_away
-        waits = in_bucket is not None or is_away
-        self.unseen = unseen or (Standing.UNKNOWN_YET if waits else Standing.ABSENT)
 
-    def recall(self, assignment_id: str) -> Assignment | Standing:
-        return self.at_hand.get(assignment_id, self.unseen)
+    def recall(self, assignment_id: str) -> Assignment | None:
+        return self.at_hand.get(assignment_id)
 
-    async def lookup(self, assignment_id: str) -> Assignment | None:
-        if self.is_away:
-            raise BrokerUnavailable("away")
-        found = self.in_bucket
-        return found if found is not None and found.assignment_id == assignment_id else None
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
+        asked: Later[Assignment | None] = Later()
+        found = self.in_bucket if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id else None
+        asked.come(BrokerUnavailable("away") if self.is_away else found)
+        return asked.then(conclude)
 
 
 class Heard:
