@@ -1,45 +1,39 @@
 """From a delivery to a verdict: when a handler is begun on a message, and what its answer means.
 
     take --> first delivery -----------------------------------> begin --> judge --> settle
-         \\-> redelivery: its start is written down first -------^
+         \\-> redelivery: its start is written down first -------^  (`redeliveries`)
          \\-> the lane is paused, or every slot is taken: it waits
 
-A handler that returns a value costs no task, future or lock; one that returns a Later, whose maker sees to its end,
-costs two calls; one that returns any other awaitable takes a slot and a task. One that raises BrokerUnavailable pauses the lane
+A handler that returns a value costs no task, future or lock; one that returns a Later, whose maker sees to its end, costs
+two calls; one that returns any other awaitable takes a slot and a task. One that raises BrokerUnavailable pauses the lane
 until it can be begun with success (`stalled`).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Awaitable, Callable
 
-from msgspec.structs import replace
-
+from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
-from router.delivery.hands import Hands, Task
+from router.delivery.hands import Hands
 from router.delivery.judge import Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
+from router.delivery.redeliveries import Redeliveries
 from router.delivery.settle import Answer, Case, Settler
 from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
 from router.delivery.wire import Headers
-from router.errors import BrokerUnavailable, RouterError
+from router.errors import BrokerUnavailable
 from router.later import Later
 from router.message import NO_HEADERS, Message
 from router.outcome import Done, Fault, Outcome, Retry
 
-KILLED = Fault("internal", "started as often as allowed, and never settled: the process died on it")
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
-
-STARTS = "starts"
-
-T = TypeVar("T")
 
 
 class Desk:
@@ -69,19 +63,25 @@ class Desk:
             finished=self._finished,
             commit_failed=lambda message, exc: self._conclude(message, self._meaning_of(message, exc)),
         )
+        self._chores = Chores(tasks)
+        self._again = Redeliveries(
+            lane,
+            connection=connection,
+            hands=self.hands,
+            starts=starts,
+            gate=gate,
+            chores=self._chores,
+            begin=self._begin,
+            conclude=self._conclude,
+            send_back=self._send_back,
+        )
         self._connection = connection
-        self._starts = starts
         self._gate = gate
         self._tasks = tasks
-        self._stalled = Stalled(gate, lane.pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=self._chore)
+        start_chore = self._chores.start
+        self._stalled = Stalled(gate, lane.pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
         self._waiting: deque[Message] = deque()  # held, not begun
-        self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
-        self._examiner: asyncio.Task[None] | None = None
         self._running = 0  # handlers that wait
-        self._sent_away: OrderedDict[tuple[int, int], tuple[int, float]] = OrderedDict()  # NAKed by us: starts spent, when to forget it
-        self._chores: set[asyncio.Task[None]] = set()
-        # A redelivery may never have been begun, and its mark is the only way to know: so even one attempt means two starts.
-        self._most_starts = max(2, lane.pace.max_attempts)
         self._is_draining = False
         self._is_catching_up = False
         self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
@@ -131,20 +131,12 @@ class Desk:
             self._connection.post(message.token, nak(AT_ONCE))
             return True
         self.hands.hold(message)
-        if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
-            again = self._chore(self._begin_again(message, known[0]))
-            again.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
-            return True
-        self.lane.observer.timed_out(message)
-        self._suspects.append(message)
-        if self._examiner is None:
-            self._examiner = self._chore(self._examine())
-        return False
+        return self._again.take(message)
 
     def room(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
         prefetch = self.lane.pace.prefetch
-        return prefetch - len(self.hands) - max(0, len(self._sent_away) - self.lane.pace.max_delayed)
+        return prefetch - len(self.hands) - max(0, self._again.delayed - self.lane.pace.max_delayed)
 
     # -- begin ---------------------------------------------------------------------------------------------------
 
@@ -232,70 +224,6 @@ class Desk:
         self._waiting.extendleft(reversed(others))
         self._conclude(message, outcome)
 
-    # -- redeliveries --------------------------------------------------------------------------------------------
-
-    async def _examine(self) -> None:
-        """One suspect at a time, so that one that kills the process takes no neighbours along."""
-        while self._suspects:
-            message = self._suspects.popleft()
-            try:
-                await self._gate.wait()
-                starts = await self._insist(lambda message=message: self._write_down(message))  # type: ignore[misc]
-            except asyncio.CancelledError:
-                self._send_back(message)
-                raise
-            if starts > self._most_starts:
-                self._conclude(replace(message, starts=starts - 1), Retry(KILLED))  # its last is spent: judge writes the letter
-                continue
-            self._begin(replace(message, starts=starts))
-            if (held := self.hands.find(message)) is not None and held.task is not None:
-                await self._over(held.task)
-        self._examiner = None
-
-    async def _over(self, task: Task) -> None:
-        """Its handler has ended, whatever came of it."""
-        if isinstance(task, Later):
-            over = asyncio.get_running_loop().create_future()
-            task.tell(lambda _: None if over.done() else over.set_result(None))
-            await over
-        else:
-            await asyncio.wait([task])
-
-    async def _write_down(self, message: Message) -> int:
-        """Which start this one is; one more than allowed, and nothing written, when there must be none."""
-        marks = await self._starts.marks(message)
-        if marks < self._most_starts - 1:
-            await self._starts.mark(message, marks + 1)
-        return marks + 2
-
-    async def _begin_again(self, message: Message, starts: int) -> None:
-        """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
-        await self._gate.wait()
-        if self._is_draining:
-            self._send_back(message)
-            return
-        await self._insist(lambda: self._starts.mark(message, starts))
-        self._begin(replace(message, starts=starts + 1))
-
-    async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Until the bucket of starts takes it; the lane is paused meanwhile."""
-        while True:
-            try:
-                result = await attempt()
-            except RouterError as exc:
-                self._gate.close(STARTS, f"a start cannot be written down: {exc}")
-                await asyncio.sleep(self.lane.pace.store_retry)
-            else:
-                self._gate.open(STARTS)
-                return result
-
-    def _chore(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work of our own that a drain cuts off."""
-        task = self._tasks.create_task(work)
-        self._chores.add(task)
-        task.add_done_callback(self._chores.discard)
-        return task
-
     # -- what came of it -----------------------------------------------------------------------------------------
 
     def _meaning_of(self, message: Message, exc: BaseException) -> Outcome:
@@ -314,22 +242,12 @@ class Desk:
         self.settler.settle(Case(message, outcome, verdict))
 
     def _finished(self, case: Case) -> None:
-        message = case.message
         if case.verdict.is_final:
-            if message.deliveries > 1:
-                self._starts.forget(self._connection, message)
+            self._again.settled(case.message)
         elif isinstance(case.outcome, Retry):
-            spent = message.starts
-            if not case.outcome.spends:
-                spent -= 1
-                self._spend_nothing(message)
-            self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self.lane.pace.ack_wait)
+            self._again.sent_away(case.message, case.outcome)
         self.begin_waiting()
         self.freed()
-
-    def _spend_nothing(self, message: Message) -> None:
-        if message.deliveries > 1:
-            self._starts.take_back(self._connection, message)  # another instance may get it next
 
     def begin_waiting(self) -> None:
         """Begin what waits, while there are slots and the gate is open."""
@@ -347,9 +265,7 @@ class Desk:
     def tick(self) -> None:
         """Called by the lane's timer."""
         self.hands.signal()
-        now = self._now()
-        while self._sent_away and next(iter(self._sent_away.values()))[1] < now:
-            self._sent_away.popitem(last=False)  # another instance has it
+        self._again.tick()
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
@@ -358,30 +274,25 @@ class Desk:
             for message in self.settler.abandon():
                 self._send_back(message)
             for message in self._stalled.abandon():
-                self._spend_nothing(message)
+                self._again.spend_nothing(message)
                 self._send_back(message)
-            self._end_chores()  # else who is being examined is begun: its start is written down already, or about to be
-        for message in (*self._waiting, *self._suspects):
+            self._chores.end()  # else who is being examined is begun: its start is written down already, or about to be
+        for message in (*self._waiting, *self._again.stop()):
             self._send_back(message)
         self._waiting.clear()
-        self._suspects.clear()
 
     async def drain(self, soft_s: float, hard_s: float) -> bool:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._until_empty(soft_s)
         is_clean = not len(self.hands)
         self.settler.abandon()
-        self._end_chores()
+        self._chores.end()
         for task in [held.task for held in self.hands if held.task is not None]:
             task.cancel()
         await self._until_empty(hard_s - soft_s)
         for held in self.hands:
             self._send_back(held.message)
         return is_clean
-
-    def _end_chores(self) -> None:
-        for chore in self._chores:
-            chore.cancel()
 
     async def _until_empty(self, seconds: float) -> None:
         until = self._now() + seconds

@@ -14,9 +14,10 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.delivery.desk import KILLED, REFUSED_SUBJECT
+from router.delivery.desk import REFUSED_SUBJECT
 from router.delivery.judge import give_up, judge, outcome_of
 from router.delivery.lane import Lane
+from router.delivery.redeliveries import KILLED
 from router.delivery.settle import Case
 from router.delivery.virtual import VirtualDurable
 from router.errors import BrokerUnavailable
