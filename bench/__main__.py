@@ -26,6 +26,7 @@ QUESTIONS = (
     "decide_live",
     "decide_one_by_one",
     "decide_endurance",
+    "extension_pipeline",
     "results_usage",
     "dlq_replay",
     "scrape_hold",

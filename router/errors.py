@@ -56,7 +56,29 @@ class BrokerRefused(RouterError):
         self.status = status
 
 
+class Conflict(RouterError):
+    """Somebody else wrote first: look at what stands there now (`revision`, where it is known), and decide again."""
+
+    code = "conflict"
+
+    def __init__(self, message: str, revision: int | None = None) -> None:
+        super().__init__(message)
+        self.revision = revision
+
+
 class Unanswered(RouterError):
     """A client asked and nobody answered within its time."""
 
     code = "no_answer"
+
+
+class CallTimeout(Transient):
+    """A service did not answer a call within its time."""
+
+    code = "extension_timeout"
+
+
+class NoResponders(Transient):
+    """Nobody listens on the subject that was called; the server said so at once."""
+
+    code = "extension_unavailable"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 MASK = "***"
+CUT = "…"  # in place of what lies too deep
 MASKED_KEYS = frozenset(
     {
         "access_token",
@@ -37,7 +38,7 @@ def is_masked(key: object) -> bool:
 def masked(value: object, depth: int = 0) -> object:
     """The same value with what stands under a masked key hidden, however deep; the given value is left as it is."""
     if depth > _DEEPEST:
-        return "…"
+        return CUT
     match value:
         case Mapping():
             return {key: MASK if is_masked(key) else masked(inner, depth + 1) for key, inner in value.items()}

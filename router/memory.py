@@ -38,5 +38,14 @@ class Memory(Generic[K, V]):
         if len(self._kept) > self._limit:
             self._kept.popitem(last=False)
 
+    def keys(self) -> list[K]:
+        """Of all that is kept, the one kept first in front. A look that takes milliseconds: not for every message."""
+        return list(dict.keys(self._kept))  # an OrderedDict's own walk takes ten times as long
+
+    def peek(self, key: K, now: float) -> V | None:
+        """As `recall`, but being looked at counts for nothing."""
+        kept = self._kept.get(key)
+        return kept[0] if kept is not None and kept[1] > now else None
+
     def __len__(self) -> int:
         return len(self._kept)

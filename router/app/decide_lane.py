@@ -13,14 +13,14 @@ from router.contracts.answer import failure
 from router.contracts.decision import INTERNAL, INVALID_REQUEST
 from router.contracts.glimpse import glimpse
 from router.contracts.headers import message_id_in
-from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules, Replays
+from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
 from router.delivery.lane import Lane
 from router.message import Message, Reply
 from router.observability import Metrics
 from router.outcome import Fault
-from router.policy import RateLimits, Sessions
+from router.policy import RateLimits, Sessions, evaluate
 
 
 def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
@@ -45,11 +45,14 @@ def decide_handler(ground: Ground) -> DecideHandler:
         ground.policies,
         DecideMetrics(ground.metrics, ground.violations),
         rules=decide_rules(settings),
-        replays=Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000),
+        replays=ground.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
         push=Push(ground.book, push_rules(settings)),
-        states=ground.averages.states_of,
+        extensions=ground.extensions,
+        states=ground.providers.states_of,
+        chosen=ground.providers.chosen,
+        evaluate=ground.recorder.evaluate if ground.recorder.is_on else evaluate,
     )
 
 
@@ -66,6 +69,7 @@ def decide_rules(settings: Settings) -> DecideRules:
         limits=limits,
         tenants_allowed=frozenset(settings.tenants_allowed),
         max_age=max_age_ms / 1000 if max_age_ms is not None else None,
+        pipeline_timeout=settings.decide.pipeline_timeout_ms / 1000,
     )
 
 

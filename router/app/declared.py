@@ -14,8 +14,8 @@ WORKERS_LETTERS = "caf.exec.dlq.v1"
 
 def declared(settings: Settings) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
-    buckets = (_bucket(settings.buckets.starts), _bucket(settings.buckets.assignments_known))
-    return Topology(streams=(*_asked(settings), *_evidence(settings), *buckets), consumers=tuple(_consumers(settings)))
+    streams = (*_asked(settings), *_evidence(settings), *_buckets(settings))
+    return Topology(streams=streams, consumers=tuple(_consumers(settings)))
 
 
 def _asked(settings: Settings) -> Iterator[StreamSpec]:
@@ -42,6 +42,12 @@ def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
     yield _consumer(streams.results.name, settings.results)
     if settings.acks.enabled:
         yield _consumer(streams.acks.name, settings.acks)
+
+
+def _buckets(settings: Settings) -> Iterator[StreamSpec]:
+    """What every instance knows."""
+    buckets = settings.buckets
+    yield from map(_bucket, (buckets.starts, buckets.assignments_known, buckets.policies, buckets.extensions, buckets.breakers))
 
 
 def _letter_subjects(settings: Settings) -> tuple[str, ...]:

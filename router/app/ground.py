@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from router.app.alerts import Alerts
+from router.app.breakers import Breakers, breaker_rules
+from router.app.extension_calls import extensions_of, invoker_of
+from router.app.extensions import ExtensionsInForce
 from router.app.known import KnownBook
+from router.app.policies import LivePolicies
+from router.app.policy_store import PolicyStore
+from router.app.recorded import recorder_of
+from router.app.shared_breakers import SharedBreakers
 from router.app.violations import Violations
 from router.assignments import KnownMemory
+from router.buckets.documents import Documents
 from router.buckets.lookups import Lookups
 from router.buckets.records import Records
 from router.config import Settings
+from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.observability import Metrics
-from router.policy import Averages, Policies
+from router.extensions import Health, Registry
+from router.observability import Check, Metrics
+from router.policy import Averages, Providers, Shelf
 
 
 class Ground:
     """Made once, when the connection is there."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, policies: Policies, jetstream: JetStream) -> None:
+    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, policies: Shelf, jetstream: JetStream) -> None:
         self.settings = settings
         self.metrics = metrics
         self.alerts = alerts
         self.policies = policies
         self.jetstream = jetstream
+        self.policy_store = PolicyStore(Documents(jetstream, settings.buckets.policies.name))
+        self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies)
         self.violations = Violations(metrics, alerts)
-        self.averages = Averages()
+        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id)
+        self.breakers = Breakers(metrics, alerts, shared, policies.all, rules=breaker_rules(settings.extension_breaker))
+        self.providers = Providers(Averages(), self.breakers.providers)
+        self.recorder = recorder_of(settings)
+        self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)
         self.book = KnownBook(Records(jetstream, bucket), self.known)
+        self.registry, self.health = Registry(), Health()
+        self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)
+        self.extensions = extensions_of(settings, self.registry, self.invoker, metrics)
+        self.extensions_in_force = ExtensionsInForce(
+            jetstream, settings.buckets.extensions.name, self.registry, self.health, settings.extensions.dir
+        )
+        self.checks["policies"] = lambda: self.live_policies.check
+        self.checks["extensions"] = lambda: self.extensions_in_force.check
 
     @property
     def connection(self) -> Connection:

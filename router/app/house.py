@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from router.app.acks_lane import acks_lane
+from router.app.admin import admin_station
 from router.app.alerts import Alerts
 from router.app.decide_lane import decide_answers, decide_lane
 from router.app.ground import Ground
+from router.app.ingress import ingress_station
 from router.app.lane_metrics import LaneMetrics
-from router.app.policies import PolicyDirectory
+from router.app.providers import ProviderStation
 from router.app.results_lane import results_lane
 from router.app.station import Ending, Station
 from router.app.survey import Survey
@@ -67,18 +69,25 @@ class House:
         """One for the whole life of the process: a restarted child must not forget who asked."""
         return decide_answers(self._ground.settings, self._ground.connection, self._ground.metrics)
 
-    def tree(self, http: Child, policies: PolicyDirectory | None) -> Supervisor:
+    def tree(self, http: Child) -> Supervisor:
         """First what is looked at, then what works; the end runs the other way."""
         children: list[Child | Supervisor] = [http]
-        if policies is not None:
-            children.append(Child("policies", policies.run))
+        children.append(Child("policies", self._ground.live_policies.run))
+        children.append(Child("extensions", self._ground.extensions_in_force.run))
         children.append(Child("survey", self._survey.run))
         children.append(Child("letters", self._depth().run))
+        if self._ground.settings.admin.enabled:
+            children.append(Child("admin", admin_station(self._ground).run))
+        children.append(self._breakers())
         children.append(self._decide())
         children.append(self._family("results", self._lane(self._stations.results)))
         if self._stations.acks is not None:
             children.append(self._family("acks", self._lane(self._stations.acks)))
         children.append(self._heard())
+        if self._ground.settings.providers.enabled:
+            children.append(Child("providers", ProviderStation(self._ground).run, shutdown_s=10.0))
+        if self._ground.settings.ingress.enabled:
+            children.append(Child("ingress", ingress_station(self._ground).run))  # the last: it stops first, and takes nothing more
         return Supervisor("router", tuple(children), Strategy.ONE_FOR_ONE, OFTEN)
 
     def _depth(self) -> Depth:
@@ -107,6 +116,10 @@ class House:
             Child("heartbeats", lambda: workers.hear_beats(connection)),
             Child("hopeless", lambda: workers.hear_letters(connection)),
         )
+
+    def _breakers(self) -> Supervisor:
+        shared = self._ground.breakers.shared
+        return self._family("breakers", Child("follow", shared.follow), Child("write", shared.write))
 
     def _lane(self, station: Station, answer: Answer = _nobody_asked) -> Child:
         stop_s = self._ground.settings.drain.hard_deadline_ms / 1000 + 2

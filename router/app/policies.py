@@ -1,45 +1,106 @@
-"""Where a router's policies come from: a directory, watched; every instance keeps the last good version of each."""
+"""The policies of a running router: a shelf kept equal to their bucket, which a directory may seed.
+
+    begin ── seed: what the bucket never had ── list ──> the shelf is filled before the first request is taken
+    run   ── every change, within moments ──> read, checked ──> the shelf, swapped whole
+             └ not a policy: the last good one of that key serves on; logged, and told in readiness
+
+Who writes policies: `app.policy_seed`, and people through `app.policy_store`.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from router.buckets.directory import Directory
-from router.observability import events, logs
-from router.policy import Policy, Shelf, load_policy
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router import ids
+from router.app.policy_seed import seed
+from router.app.policy_store import PolicyStore
+from router.buckets.documents import Documents
+from router.buckets.entries import Entry, Gone
+from router.buckets.watched import Watched
+from router.contracts.versioned import read_record
+from router.delivery.api import JetStream
+from router.observability import Check, events, logs
+from router.policy import Policy, Shelf, parse_policy
 
 log = logs.logger(__name__)
 
-Key = tuple[str, str]  # tenant (or `_shared`), policy
+
+class _Held(Struct, frozen=True):
+    """What a key says, and which policy is in force for it: the last good one, None if there never was one."""
+
+    entry: Entry
+    policy: Policy | None
+    error: str | None
 
 
-class PolicyDirectory:
-    """Keeps a shelf equal to a directory of `<tenant>/<policy>.json`."""
+class LivePolicies:
+    """Keeps a shelf equal to a bucket."""
 
-    def __init__(self, root: Path, shelf: Shelf) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, shelf: Shelf) -> None:
+        self._documents = Documents(jetstream, bucket)
+        self._watched = Watched(jetstream, bucket, self._changed)
         self._shelf = shelf
-        self._directory = Directory(root, _read, on_change=self._changed, on_error=_broken)
+        self._held: dict[str, _Held] = {}
 
-    def load(self) -> None:
-        """Once, now: before the first request is taken."""
-        self._directory.load()
+    @property
+    def check(self) -> Check:
+        """Its line in /readyz. A stranger's mistake is told; it takes no instance out of service."""
+        check = self._watched.check
+        broken = "; ".join(f"{key}: {held.error}" for key, held in self._held.items() if held.error is not None)
+        return Check(check.ok, f"{check.detail}; not usable: {broken}") if broken else check
+
+    async def begin(self, root: Path | None = None) -> None:
+        """Before the first request; `root`: the directory to seed from. Raises BrokerUnavailable: no policies can be had."""
+        if root is not None:
+            await seed(PolicyStore(self._documents), root)
+        await self._watched.load()
+        if broken := [held for held in self._held.values() if held.policy is None]:
+            for held in broken:
+                await self._recall(held)
+            self._shelve()
 
     async def run(self) -> None:
-        """A child of the tree: look for changes for ever."""
-        await self._directory.run()
+        """A child of the tree."""
+        await self._watched.run()
 
-    def _changed(self, policies: Mapping[Key, Policy]) -> None:
-        self._shelf.replace(policies)
+    def _changed(self, entries: Mapping[str, Entry]) -> None:
+        self._held = {key: self._hold(entry) for key, entry in entries.items()}
+        self._shelve()
+
+    def _shelve(self) -> None:
+        policies = [held.policy for held in self._held.values() if held.policy is not None]
+        self._shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
         log.info(events.POLICY_LOADED, policies=len(policies))
 
+    def _hold(self, entry: Entry) -> _Held:
+        """What was read already is not read again."""
+        before = self._held.get(entry.key)
+        if before is not None and before.entry == entry:
+            return before
+        try:
+            return _Held(entry, _read(entry), None)
+        except Exception as exc:  # whatever reading one document raises is that document's error, and no other's
+            log.error(events.POLICY_BROKEN, path=entry.key, error=str(exc), in_force="the last good version, if there was one")
+            return _Held(entry, before.policy if before is not None else None, str(exc))
 
-def _read(key: Key, data: bytes) -> tuple[Key, Policy]:
-    parsed = load_policy(data, *key)
-    for warning in parsed.warnings:
-        log.warning(events.POLICY_WARNING, tenant=key[0], policy=key[1], path=warning.path, warning=warning.message)
-    return key, parsed.policy
+    async def _recall(self, held: _Held) -> None:
+        """The last good one before a mistake, out of the history: what instances that were there before still serve."""
+        for entry in reversed(await self._documents.history(held.entry.key)):
+            if isinstance(entry, Gone):
+                return
+            with contextlib.suppress(Exception):
+                self._held[entry.key] = replace(held, policy=_read(entry))
+                return
 
 
-def _broken(path: str, message: str) -> None:
-    log.error(events.POLICY_BROKEN, path=path, error=message, in_force="the last good version, if there was one")
+def _read(entry: Entry) -> Policy:
+    """Raises Poison or PolicyError: a stranger wrote it."""
+    parts = ids.parts_of(entry.key)
+    tenant_id, policy_id = parts if parts is not None and len(parts) == 2 else ("", entry.key)
+    record = read_record(entry.value)
+    return parse_policy(record.document, tenant_id, policy_id, record.version).policy

@@ -34,7 +34,7 @@ def results_handler(ground: Ground) -> ResultsHandler:
     return ResultsHandler(
         ground.known,
         ResultsMetrics(ground.metrics, ground.violations, is_stored=settings.usage.enabled),
-        ground.averages,
+        ground.providers,
         rules=ResultRules(
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),

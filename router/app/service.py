@@ -19,7 +19,6 @@ from router.app.connect import connect_by
 from router.app.declared import declared
 from router.app.ground import Ground
 from router.app.house import House, Stations
-from router.app.policies import PolicyDirectory
 from router.app.survey import Survey
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
@@ -46,11 +45,11 @@ class RouterService:
         self.settings = settings
         self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
         self.shelf = Shelf()
-        root = policies_dir or settings.policies.dir
-        self._policies = PolicyDirectory(root, self.shelf) if root is not None else None
+        self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
         self._stations = Stations(settings, self.metrics, self._alerts)
         self._survey: Survey | None = None
+        self._ground: Ground | None = None
         self._connection: Connection | None = None
         self._is_stopping = False
         self._http_port = 0
@@ -58,17 +57,17 @@ class RouterService:
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
-        if self._policies is not None:
-            self._policies.load()
-        if not self.shelf.all():
-            log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
         connection = await self._connect()
         try:
             survey = self._survey = self._surveying(JetStream(connection, self.settings.nats.js_domain))
             await survey.ensure()
+            ground = self._grounded(survey)
+            await ground.extensions_in_force.load()
+            await ground.breakers.shared.load()
+            await self._begin_with_policies(ground)
             announcing = asyncio.create_task(self._announce(on_ready))
             try:
-                await supervise(self._tree(survey))
+                await supervise(self._tree(ground, survey))
             finally:
                 announcing.cancel()
         finally:
@@ -77,18 +76,27 @@ class RouterService:
                 await connection.close()
             log.info(events.ROUTER_STOPPED)
 
+    async def _begin_with_policies(self, ground: Ground) -> None:
+        await ground.live_policies.begin(self._seed)
+        if not self.shelf.all():
+            log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
+
     def tree(self) -> Supervisor:
         """The supervision tree, for who wants to look at it: nothing is started by it."""
-        return self._tree(self._surveying(JetStream(Connection())))
+        survey = self._surveying(JetStream(Connection()))
+        return self._tree(self._grounded(survey), survey)
 
     def _surveying(self, jetstream: JetStream) -> Survey:
         return Survey(jetstream, declared(self.settings), self.metrics, self._stations.newest, mode=self.settings.topology)
 
-    def _tree(self, survey: Survey) -> Supervisor:
-        ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream)
+    def _grounded(self, survey: Survey) -> Ground:
+        self._ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream)
+        return self._ground
+
+    def _tree(self, ground: Ground, survey: Survey) -> Supervisor:
         operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
         http = Child("http", lambda: operators.run(self._bound))
-        return House(ground, survey, self._stations).tree(http, self._policies)
+        return House(ground, survey, self._stations).tree(http)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -98,6 +106,7 @@ class RouterService:
         return {
             "broker": Check(self._is_connected, "connected" if self._is_connected else "not connected"),
             "topology": Check(not drift, "; ".join(str(one) for one in drift) or "as declared"),
+            **{name: check() for name, check in (self._ground.checks if self._ground is not None else {}).items()},
             **{station.durable: station.check for station in self._stations.all()},
         }
 

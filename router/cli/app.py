@@ -7,10 +7,13 @@ import typer
 from router.cli.assignments import assignments
 from router.cli.config import config
 from router.cli.decide import decide
+from router.cli.decisions import decisions
 from router.cli.demo import demo
 from router.cli.dlq import dlq
 from router.cli.doctor import doctor
+from router.cli.extension import extension
 from router.cli.policy import policy
+from router.cli.provider import provider
 from router.cli.serve import serve
 from router.cli.topology import topology
 from router.cli.tree import tree
@@ -36,6 +39,9 @@ app = typer.Typer(
 for command in (serve, worker, decide, workers, doctor, demo, tree, config, version):
     app.command()(command)
 app.add_typer(assignments, name="assignments")
+app.add_typer(decisions, name="decisions")
 app.add_typer(dlq, name="dlq")
+app.add_typer(extension, name="extension")
 app.add_typer(policy, name="policy")
+app.add_typer(provider, name="provider")
 app.add_typer(topology, name="topology")

@@ -10,10 +10,9 @@ import orjson
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-from router.cli.output import cell, console
+from router.cli.output import console, grid, heading
 from router.cli.shown import shown
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ def print_assignment(one: Assigned) -> None:
 def assignment_panel(one: Assigned) -> Panel:
     """The whole of it in a frame."""
     work = orjson.loads(bytes(one.record.assignment))
-    parts: list[RenderableType] = [_grid(_who(one)), _heading("decision"), _grid(_decision(one)), _heading("work")]
+    parts: list[RenderableType] = [grid(_who(one)), heading("decision"), grid(_decision(one)), heading("work")]
     parts.append(Text(shown(orjson.dumps(work.get("job")))))
     if one.ack is not None:
-        parts += [_heading("worker"), _grid(_said(one))]
+        parts += [heading("worker"), grid(_said(one))]
     title = f"assignment {one.known.assignment_id}"
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
@@ -60,17 +59,3 @@ def _said(one: Assigned) -> Facts:
         yield "status", one.ack.status
         yield "message", one.ack.message
         yield "at", datetime.fromtimestamp(one.ack.at_ms / 1000, UTC).isoformat()
-
-
-def _grid(pairs: Facts) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        if value is not None:
-            grid.add_row(cell(name), cell(value))
-    return grid
-
-
-def _heading(text: str) -> Text:
-    return Text(f"\n{text}", style="dim")

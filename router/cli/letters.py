@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
-from router.cli.output import cell, console
+from router.cli.output import console, grid, heading
 from router.cli.shown import shown
 
 if TYPE_CHECKING:
@@ -32,10 +31,10 @@ def print_letter(letter: Letter) -> None:
 def panel(letter: Letter) -> Panel:
     """The whole letter in a frame: what happened, the message's headers, its payload."""
     body = shown(letter.payload) if letter.payload is not None else ""
-    parts: list[RenderableType] = [_facts(_what(letter))]
+    parts: list[RenderableType] = [grid(_what(letter))]
     if letter.headers:
-        parts += [_heading("headers"), _facts(letter.headers.items())]
-    parts += [_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")), Text(body)]
+        parts += [heading("headers"), grid(letter.headers.items())]
+    parts += [heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")), Text(body)]
     title = f"letter {letter.sequence}"
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
@@ -57,16 +56,3 @@ def _what(letter: Letter) -> list[tuple[str, object]]:
         ("from", origin),
     ]
     return [(name, value) for name, value in facts if value]
-
-
-def _facts(pairs: Any) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in pairs:
-        grid.add_row(cell(name), cell(value))
-    return grid
-
-
-def _heading(text: str) -> Text:
-    return Text(f"\n{text}", style="dim")

@@ -15,5 +15,6 @@ ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML. Default: ROUTER_CONFIG_FILE.", dir_okay=False)
 ]
 PoliciesDir = Annotated[
-    Path | None, typer.Option("--policies", metavar="DIR", help="Directory of policies: <tenant>/<policy>.json and _shared/.")
+    Path | None,
+    typer.Option("--policies", metavar="DIR", help="Directory of <tenant>/<policy>.json and _shared/: puts what the server never had."),
 ]

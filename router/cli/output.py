@@ -48,6 +48,22 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     return made
 
 
+def grid(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Names and values, one pair a line; what is None is left out."""
+    made = Table.grid(padding=(0, 2))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            made.add_row(cell(name), cell(value))
+    return made
+
+
+def heading(text: str) -> Text:
+    """Above a part of a panel."""
+    return Text(f"\n{text}", style="dim")
+
+
 @contextmanager
 def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error while a person looks at it; it is told (done, total)."""

@@ -75,9 +75,9 @@ async def _serve(settings: Settings, store: Path | None, nats_port: int) -> int:
 
 def samples() -> Path:
     """The policies that come with the package."""
-    from importlib.resources import files
+    from router.samples import policies
 
-    return Path(str(files("router.samples"))) / "policies"
+    return policies()
 
 
 def _announce(ready: Ready, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""`router worker`: take assignments and answer them, with a function of yours or an echo, until told to stop."""
+"""`router worker`: take assignments and answer them, with a function of yours, a registered provider or an echo, until told to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from router.cli.session import settings_of
 if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.exec_assignment import ExecAssignment
-    from router.sdk import Places, StepResult, Worker
+    from router.sdk import Client, Places, StepResult, Worker
     from router.sdk.step import Handler
 
 
@@ -26,6 +26,7 @@ def worker(
     *,
     target: Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="What answers an assignment with a StepResult.")] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Answer with what was given instead.")] = False,
+    providers: Annotated[bool, typer.Option("--providers", help="Answer by invoking each assignment's provider, as registered.")] = False,
     worker_id: Annotated[str | None, typer.Option(help="Who this worker is. Default: host and process id.")] = None,
     slots: Annotated[int, typer.Option(help="Assignments at once.", min=1)] = 16,
     subject: Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")] = None,
@@ -47,18 +48,21 @@ def worker(
 
     Prints one JSON line, worker.ready, once assignments are taken, then one for each that was handled. Logs go to standard error.
 
-    Example:  router worker --echo --latency-ms 20        or        router worker my_package.models:answer
+    Example:  router worker --echo --latency-ms 20    router worker --providers    router worker my_package.models:answer
     """
-    if (target is None) != echo:
-        raise typer.BadParameter("give MODULE:FUNCTION or --echo")
-    from router.sdk import Worker
+    if [target is not None, echo, providers].count(True) != 1:
+        raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
+    from router.sdk import Client, Worker
     from router.sdk.echo import Echo
+    from router.sdk.invoking import Invoking
 
     with ends.errors_told():
         settings = settings_of(nats_url, config)
+        client = Client(settings.nats) if providers else None
+        echoing = Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost)
         made = Worker(
             settings.nats,
-            _loaded(target) if target is not None else Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost),
+            _loaded(target) if target is not None else Invoking(client) if client is not None else echoing,
             worker_id=worker_id or f"{socket.gethostname()}:{os.getpid()}",
             subject=subject or settings.assignment.subjects[0],
             durable=durable,
@@ -70,7 +74,7 @@ def worker(
             on_done=_untold if quiet else _told,
             places=places_of(settings),
         )
-    ends.run(_work(made, settings, {"durable": durable, "slots": slots}))
+    ends.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
 
 
 def places_of(settings: Settings) -> Places:
@@ -85,13 +89,16 @@ def places_of(settings: Settings) -> Places:
     )
 
 
-async def _work(worker: Worker, settings: Settings, facts: dict[str, object]) -> int:
+async def _work(worker: Worker, settings: Settings, facts: dict[str, object], client: Client | None) -> int:
+    from contextlib import nullcontext
+
     from router.cli.life import until_told
     from router.observability import configure
 
     configure(settings.log.level, settings.log.format)
     announce = partial(_announce, worker.worker_id, facts)
-    return await until_told(worker.run(announce))
+    async with client or nullcontext():
+        return await until_told(worker.run(announce))
 
 
 def _announce(worker_id: str, facts: dict[str, object], nats_url: str) -> None:

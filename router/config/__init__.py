@@ -16,12 +16,14 @@ from router.config.connection import NatsConfig
 from router.config.consumers import AcksConfig, ConsumerConfig, DecideConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
+from router.config.operators import AdminConfig, IngressConfig
 from router.config.service import AssignmentConfig, DeadLetterConfig, DrainConfig, HttpConfig, LogConfig, MetricsConfig, ReplyConfig
 from router.config.settings import Settings
 from router.config.storage import BucketConfig, BucketsConfig, StreamConfig, StreamsConfig
 
 __all__ = [
     "AcksConfig",
+    "AdminConfig",
     "AssignmentConfig",
     "BucketConfig",
     "BucketsConfig",
@@ -30,6 +32,7 @@ __all__ = [
     "DecideConfig",
     "DrainConfig",
     "HttpConfig",
+    "IngressConfig",
     "Loaded",
     "LogConfig",
     "MetricsConfig",

@@ -37,6 +37,11 @@ class DecideConfig(ConsumerConfig):
     max_age_ms: OptionalMillis = Field(
         default=None, description="a request that waited longer is answered deadline_exceeded, milliseconds; empty = off"
     )
+    pipeline_timeout_ms: Millis = Field(
+        default=30_000, description="a policy's extensions and its decision have this long, unless it says timeout_ms, milliseconds"
+    )
+    pipeline_slots: Count = Field(default=64, description="requests whose extensions are called at once, at most")
+    pipeline_queue: Count = Field(default=1024, description="requests that wait for one of pipeline_slots; one more is answered overloaded")
 
 
 class AcksConfig(ConsumerConfig):

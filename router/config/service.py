@@ -6,12 +6,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from router.config.group import Count, File, Group, Millis, OptionalSubject, Port, Prefixes, Subjects, Texts
+from router.config.group import Count, Environment, File, Group, Millis, OptionalSubject, Port, Prefixes, Subjects, Texts
 
 
 class PoliciesConfig(Group):
-    dir: File = Field(default=None, description="directory of policies: <tenant>/<policy>.json and _shared/")
+    dir: File = Field(default=None, description="directory that seeds the bucket of policies: <tenant>/<policy>.json and _shared/")
     sessions_entries: Count = Field(default=100_000, description="sticky sessions remembered by one instance")
+
+
+class ExtensionsConfig(Group):
+    """The registry's surroundings (policy reference §3)."""
+
+    dir: File = Field(default=None, description="directory of registry entries, one JSON file each: a missing one is registered at start")
+    environment: Environment = Field(default=None, description="this instance's environment, for versions with rules; empty = none")
 
 
 class ContractConfig(Group):

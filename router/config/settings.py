@@ -11,9 +11,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from router.config.breakers import ExtensionBreakerConfig
 from router.config.connection import NatsConfig
 from router.config.consumers import RESULTS, AcksConfig, ConsumerConfig, DecideConfig
 from router.config.group import Count, Group, Texts
+from router.config.operators import AdminConfig, IngressConfig
+from router.config.providers import ProvidersConfig
+from router.config.recorder import RecorderConfig
 from router.config.service import (
     AlertsConfig,
     AssignmentConfig,
@@ -21,6 +25,7 @@ from router.config.service import (
     DeadLetterConfig,
     DrainConfig,
     EvidenceConfig,
+    ExtensionsConfig,
     HttpConfig,
     IdempotencyConfig,
     LogConfig,
@@ -54,13 +59,19 @@ class Settings(Group):
     results: ConsumerConfig = RESULTS
     acks: AcksConfig = AcksConfig()
     policies: PoliciesConfig = PoliciesConfig()
+    extensions: ExtensionsConfig = ExtensionsConfig()
+    recorder: RecorderConfig = RecorderConfig()
     contract: ContractConfig = ContractConfig()
     reply: ReplyConfig = ReplyConfig()
     idempotency: IdempotencyConfig = IdempotencyConfig()
     assignment: AssignmentConfig = AssignmentConfig()
     usage: UsageConfig = UsageConfig()
     dlq: DeadLetterConfig = DeadLetterConfig()
+    extension_breaker: ExtensionBreakerConfig = ExtensionBreakerConfig()
     alerts: AlertsConfig = AlertsConfig()
+    admin: AdminConfig = AdminConfig()
+    ingress: IngressConfig = IngressConfig()
+    providers: ProvidersConfig = ProvidersConfig()
     evidence: EvidenceConfig = EvidenceConfig()
     streams: StreamsConfig = StreamsConfig()
     buckets: BucketsConfig = BucketsConfig()

@@ -58,4 +58,4 @@ class BucketsConfig(Group):
     extensions: BucketConfig = BucketConfig(name="ROUTER_EXTENSIONS", history=64)
     assignments_known: BucketConfig = BucketConfig(name="ROUTER_ASSIGNMENTS_KNOWN", ttl_ms=_millis(hours=24))
     starts: BucketConfig = BucketConfig(name="ROUTER_STARTS", ttl_ms=_millis(hours=1))
-    breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS")
+    breakers: BucketConfig = BucketConfig(name="ROUTER_BREAKERS", ttl_ms=_millis(days=1))  # far above any opening's time

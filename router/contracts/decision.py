@@ -15,6 +15,7 @@ POLICY_NOT_FOUND = "policy_not_found"
 DECISION_FAILED = "decision_failed"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
+OVERLOADED = "overloaded"
 INTERNAL = "internal"
 
 

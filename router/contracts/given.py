@@ -6,6 +6,7 @@ null is absent, and so is an empty string (CONTRACTS §2: missing for ids and ty
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -87,6 +88,18 @@ def whole(body: Object, name: str) -> int | None:
         raise _not_a_number(name)
     floor = int(value)
     return floor + (value - floor >= 0.5)  # floor(value + 0.5) would round 0.49999999999999994 up
+
+
+def moment(body: Object, name: str) -> int | None:
+    """Milliseconds since the epoch, or ISO 8601, UTC where it names no zone."""
+    value = body.get(name)
+    if type(value) is not str:
+        return whole(body, name)
+    try:
+        told = datetime.fromisoformat(value)
+        return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError) as exc:
+        raise invalid(name, name, "milliseconds or ISO 8601") from exc
 
 
 def amount(body: Object, name: str) -> float | None:

@@ -8,7 +8,6 @@ Heard on a core subscription: nothing is stored, so what cannot be read is count
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -56,24 +55,12 @@ def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> He
     return Heartbeat(
         worker_id=worker_id,
         status=given.one_of(body, "status", STATUSES),
-        timestamp=_timestamp(body, received_ms),
+        timestamp=given.moment(body, "timestamp") or received_ms,
         load=_load(body),
         capacity=given.whole(body, "capacity"),
         interval_ms=_interval(body),
         tenant_id=given.tenant(headers, body),
     )
-
-
-def _timestamp(body: Object, received_ms: int) -> int:
-    """Milliseconds or ISO 8601, UTC where it names no zone. Liveness goes by when it was heard, so it may be absent."""
-    value = body.get("timestamp")
-    if type(value) is not str:
-        return given.whole(body, "timestamp") or received_ms
-    try:
-        told = datetime.fromisoformat(value)
-        return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError) as exc:
-        raise invalid("timestamp", "timestamp", "milliseconds or ISO 8601") from exc
 
 
 def _load(body: Object) -> float | None:

@@ -3,6 +3,7 @@
     not readable, wrong tenant       -> Dead: an error reply, and a dead letter
     a routing answer that says no    -> Done: it was answered
     a decision                       -> Done, and remembered for whoever asks the same again
+    a policy with extensions         -> an awaitable of the same: they are called first, and after
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
 
 A policy without extensions stays on this synchronous path: no task, future, lock, log line or metadata object.
@@ -25,13 +26,16 @@ from router.contracts.decision import (
     Decision,
     Refusal,
 )
-from router.contracts.headers import Violation
+from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
 from router.decide.read import Limits, read
+from router.decide.recorded import Evaluate
 from router.decide.replays import Recall, Replays
 from router.decide.replies import refused, reply_to
+from router.decide.turns import Turns
+from router.extensions import Extensions, Invoker, Nobody, Piped, Registry
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt
 from router.policy import NO_STATES, Policies, Policy, ProviderStates, RateLimits, Sessions, Sticky, evaluate, session_of
@@ -58,6 +62,7 @@ class DecideRules(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     max_age: float | None = None
+    pipeline_timeout: float = 30.0  # of a policy that says no timeout_ms
 
 
 class DecideHandler:
@@ -73,7 +78,10 @@ class DecideHandler:
         sessions: Sessions | None = None,
         rates: RateLimits | None = None,
         push: Push | None = None,
+        extensions: Extensions | None = None,
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
+        chosen: Callable[[str, Decision], None] = lambda *_: None,
+        evaluate: Evaluate = evaluate,
         now: Clock = steady,
         today: Clock = wall,
     ) -> None:
@@ -84,7 +92,11 @@ class DecideHandler:
         self._sessions = sessions if sessions is not None else Sessions(clock=now)
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
+        self._extensions = extensions if extensions is not None else Extensions(Registry(), Invoker(Nobody()))  # none is registered
+        self._turns: Turns[None] = Turns()
         self._states = states  # of a tenant's providers; NO_STATES costs nothing
+        self._chosen = chosen  # told of each decision that looked at states: it may be a breaker's probe
+        self._evaluate = evaluate  # the engine's own, or the same recorded
         self._now = now
         self._today = today
 
@@ -106,6 +118,8 @@ class DecideHandler:
         answer = self._decide(request, message, started)
         if isinstance(answer, Decision):
             self._replays.remember(request, message.data, answer)
+        elif isinstance(answer, Policy):
+            return self._piped(answer, request, message, started)
         return self._answered(request, answer, started)
 
     def _answered(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
@@ -117,6 +131,34 @@ class DecideHandler:
             return CONFLICT
         self._meter.replayed()
         return known
+
+    async def _piped(self, policy: Policy, request: RouteRequest, message: Message, started: float) -> Outcome:
+        """Concurrent duplicates wait for the first; what it decided is theirs, a refusal they earn for themselves."""
+        key = (request.tenant_id, request.request_key)
+        await self._turns.take(key)
+        try:
+            known = self._replays.recall(request, message.data)
+            if known is not Recall.NEW:
+                return self._answered(request, self._again(known), started)
+            answer = (await self._run(policy, request, message, started)).answer
+            if isinstance(answer, Decision):
+                self._replays.remember(request, message.data, answer)
+            return self._answered(request, answer, started)
+        finally:
+            self._turns.give(key)
+
+    async def _run(self, policy: Policy, request: RouteRequest, message: Message, started: float) -> Piped:
+        """The policy's pipeline around its decision; its time runs from the start of handling."""
+        if policy.refusal is None and (limited := self._limited(policy, request, started)) is not None:
+            return Piped(limited, (), request)
+        timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
+        return await self._extensions.run(
+            policy,
+            request,
+            lambda changed: self._choose(policy, changed, self._now()),
+            deadline=started + timeout_s,
+            traceparent=traceparent_in(message.headers),
+        )
 
     def _assigned(self, request: RouteRequest, message: Message, started: float) -> Outcome | Awaitable[Outcome]:
         if self._push is None:
@@ -131,7 +173,12 @@ class DecideHandler:
 
         Raises BrokerUnavailable while it cannot be stored: the lane waits, and nobody hears of a decision that may not stand.
         """
-        pushed = await push(request, message, lambda: self._decide(request, message, started))
+
+        def decide() -> Decision | Refusal | Awaitable[Piped]:
+            decided = self._decide(request, message, started)
+            return self._run(decided, request, message, started) if isinstance(decided, Policy) else decided
+
+        pushed = await push(request, message, decide)
         if not isinstance(pushed, Pushed):
             return self._answered(request, pushed, started)
         if pushed.is_again:
@@ -144,21 +191,30 @@ class DecideHandler:
         self._meter.decided(request, pushed.decision, self._now() - started)
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
-    def _decide(self, request: RouteRequest, message: Message, now: float) -> Decision | Refusal:
+    def _decide(self, request: RouteRequest, message: Message, now: float) -> Decision | Refusal | Policy:
+        """The policy itself, where extensions are to be asked first."""
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
-        if policy.rate_limit is not None and (wait_ms := self._rates.allow(policy, request.tenant_id, now)) is not None:
-            return Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
+        if not policy.pipeline.is_empty:
+            return policy
+        limited = self._limited(policy, request, now) if policy.rate_limit is not None else None
+        return self._choose(policy, request, now) if limited is None else limited
+
+    def _limited(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
+        wait_ms = self._rates.allow(policy, request.tenant_id, now)
+        return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
+
+    def _choose(self, policy: Policy, request: RouteRequest, now: float) -> Decision | Refusal:
         if policy.sticky is None or (session := session_of(policy, request)) is None:
-            return evaluate(policy, request, states=self._states(request.tenant_id), now=now)
+            return self._evaluated(policy, request, now)
         return self._decide_session(policy, policy.sticky, request, session, now)
 
     def _decide_session(self, policy: Policy, sticky: Sticky, request: RouteRequest, session: str, now: float) -> Decision | Refusal:
         remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
-        decision = evaluate(policy, request, states=self._states(request.tenant_id), now=now, remembered=remembered)
+        decision = self._evaluated(policy, request, now, remembered)
         if isinstance(decision, Refusal):
             return decision
         if remembered == decision.provider_id:
@@ -166,4 +222,11 @@ class DecideHandler:
         else:
             self._meter.session("miss" if remembered is None else "moved")
             self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, sticky.ttl_s)
+        return decision
+
+    def _evaluated(self, policy: Policy, request: RouteRequest, now: float, remembered: str | None = None) -> Decision | Refusal:
+        states = self._states(request.tenant_id)
+        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered)
+        if states is not NO_STATES and isinstance(decision, Decision):
+            self._chosen(request.tenant_id, decision)
         return decision

@@ -12,8 +12,7 @@ and the same request free to be sent again. It is a routing answer, so no dead l
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -24,6 +23,8 @@ from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, UNAUTHORIZED, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
+from router.decide.turns import Turns
+from router.extensions import Piped
 from router.message import Effect, Message
 
 CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
@@ -34,7 +35,7 @@ FOREIGN_TENANT = Refusal(
     UNAUTHORIZED, "This tenant may not push assignments", {"field": "push_assignment", "reason": "assignment_tenant_forbidden"}
 )
 
-Decide = Callable[[], Decision | Refusal]
+Decide = Callable[[], Decision | Refusal | Awaitable[Piped]]  # awaited where extensions are asked first
 
 
 class AssignmentBook(Protocol):
@@ -71,7 +72,7 @@ class Push:
     def __init__(self, book: AssignmentBook, rules: PushRules = PushRules()) -> None:  # noqa: B008 - frozen
         self._book = book
         self._rules = rules
-        self._turns: dict[str, asyncio.Future[bytes | None]] = {}
+        self._turns: Turns[bytes] = Turns()
 
     def refusal(self, request: RouteRequest) -> Refusal | None:
         """Why this request may not be pushed, if it may not."""
@@ -83,23 +84,27 @@ class Push:
 
     async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> Pushed | Refusal:
         key = ids.key(assignment_id(request))
-        while (turn := self._turns.get(key)) is not None:
-            stored = await asyncio.shield(turn)  # a waiter that is cancelled must not take the first one's future along
-            if stored is not None:
-                return _pushed(stored, request, message)
-        turn = self._turns[key] = asyncio.get_running_loop().create_future()
-        stored = None
+        if (stored := await self._turns.take(key)) is not None:
+            return _pushed(stored, request, message)
         try:
-            decided = decide()
+            decided, as_assigned = await _decided(decide, request)
             if isinstance(decided, Refusal):
                 stored = await self._book.find(key)
                 return decided if stored is None else _pushed(stored, request, message)
-            ours = record_of(request, message, decided, self._rules.subject)
+            ours = record_of(as_assigned, message, decided, self._rules.subject)
             stored = await self._book.create(key, ours)
             return _pushed(stored, request, message, decided if stored == ours else None)
         finally:
-            del self._turns[key]
-            turn.set_result(stored)
+            self._turns.give(key, stored)
+
+
+async def _decided(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
+    """The decision, and the request as the worker is to have it: as the pre-processors left it."""
+    decided = decide()
+    if isinstance(decided, Decision | Refusal):
+        return decided, request
+    piped = await decided
+    return piped.answer, piped.request
 
 
 def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> Pushed | Refusal:

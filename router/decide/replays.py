@@ -2,10 +2,13 @@
 
 Only decisions are remembered: a refusal has no effect that could happen twice, and a client that asks again after
 its policy was mended should hear of it. Where the memory is gone, the deterministic draw decides alike again.
+
+Operators look into the same memory by the ids that a request went by; nothing is indexed for them, they wait for a search.
 """
 
 from __future__ import annotations
 
+import asyncio
 from enum import Enum
 
 from msgspec import Struct
@@ -15,6 +18,8 @@ from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.memory import Memory
 
+AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecond
+
 
 class Recall(Enum):
     """What is known of a request, when it is not a decision."""
@@ -23,9 +28,19 @@ class Recall(Enum):
     CONFLICT = "conflict"  # the same identity came with other bytes
 
 
-class _Known(Struct, frozen=True, gc=False):
+class Remembered(Struct, frozen=True, gc=False):
+    """One decision, and the ids that its request went by."""
+
     decision: Decision
     content: int | None  # None: an idempotency key stands for the request, whatever its bytes
+    answer_id: str
+    message_id: str | None
+    trace_id: str | None
+    has_request_id: bool  # else `answer_id` is a message id too, the payload's own
+
+    def went_by(self, request_id: str | None, message_id: str | None) -> bool:
+        is_message = message_id in (None, self.message_id) or (message_id == self.answer_id and not self.has_request_id)
+        return is_message and request_id in (None, self.answer_id)
 
 
 class Replays:
@@ -34,7 +49,7 @@ class Replays:
     def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
         self._ttl_s = ttl_s
         self._clock = clock
-        self._known: Memory[tuple[str, str], _Known] = Memory(limit)
+        self._known: Memory[tuple[str, str], Remembered] = Memory(limit)
 
     def recall(self, request: RouteRequest, data: bytes) -> Decision | Recall:
         """The decision of the same request, NEW, or CONFLICT."""
@@ -47,7 +62,26 @@ class Replays:
 
     def remember(self, request: RouteRequest, data: bytes, decision: Decision) -> None:
         content = hash(data) if request.idempotency_key is None else None
-        self._known.keep((request.tenant_id, request.request_key), _Known(decision, content), self._clock() + self._ttl_s)
+        has_id = request.request_id is not None
+        known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
+        self._known.keep((request.tenant_id, request.request_key), known, self._clock() + self._ttl_s)
+
+    async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
+        """The newest decision of a tenant's request that went by these ids; at least one is given."""
+        for given in (request_id, message_id):  # most requests are kept under one of them
+            known = self._known.peek((tenant_id, given), self._clock()) if given is not None else None
+            if known is not None and known.went_by(request_id, message_id):
+                return known
+        return await self._search(tenant_id, request_id, message_id)
+
+    async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> Remembered | None:
+        keys = self._known.keys()
+        for last in range(len(keys), 0, -AT_ONCE):
+            for key in reversed(keys[max(0, last - AT_ONCE) : last]):
+                if key[0] == tenant_id and (known := self._known.peek(key, self._clock())) and known.went_by(request_id, message_id):
+                    return known
+            await asyncio.sleep(0)
+        return None
 
     def __len__(self) -> int:
         return len(self._known)

@@ -56,13 +56,23 @@ class Connection(Client):
         self.hears[subscription._id] = partial(self._let_hear, hear)
         return subscription._id
 
-    async def leave(self, sid: int) -> None:
-        """End a subscription; what the server had sent before it understood is still heard."""
+    async def attend_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+        """`attend` with everything as bytes, as it came (subject, reply, data, header block), for who reads millions.
+
+        What it raises ends the reader, so it must not.
+        """
+        subscription = await self.subscribe(subject, cb=_unheard)
+        self.hears[subscription._id] = hear
+        return subscription._id
+
+    async def leave(self, sid: int, *, at_once: bool = False) -> None:
+        """End a subscription; what the server had sent before it understood is still heard, unless `at_once`."""
         subscription = self._subs.get(sid)
         if subscription is not None and self.is_connected:
             with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
                 await self._send_unsubscribe(sid)
-                await self.flush(timeout=LEAVE_S)
+                if not at_once:
+                    await self.flush(timeout=LEAVE_S)
         self.hears.pop(sid, None)
         if subscription is not None:
             subscription._stop_processing()
@@ -106,6 +116,16 @@ class Connection(Client):
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await _cancellable(super().flush(*args, **kwargs))
+
+    # -- overridden: a flush confirms what was sent before it ----------------------------------------------
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        # nats-py writes the PING past its own buffer: the PONG would come before the SUB that was to be confirmed.
+        if self._pending and self.is_connected and self._transport is not None:
+            self._transport.writelines(self._pending[:])
+            self._pending = []
+            self._pending_data_size = 0
+        await super()._send_ping(future)
 
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
 

@@ -23,6 +23,9 @@ Send = Callable[[str, bytes], None]  # inbox, data
 Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
 Spot = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
+# Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
+# them were heard longer ago than this, it may still be on its way: the answer goes to them, and waits for it too.
+FRESH_S = 0.02
 SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
 
 
@@ -124,6 +127,8 @@ class Rendezvous:
                 self._send(inbox, data)
             self._hush(key, now)
             is_claimed = True
+            if may_wait and now - asked[-1][2] > FRESH_S:
+                self._spare(spot, Waiting(key, data, now + self._wait_s, _nothing))
         elif len(asked) == 1 and asked[0][1] == key:  # nearly always
             self._send(asked[0][0], data)
             is_claimed = True
@@ -132,7 +137,7 @@ class Rendezvous:
         if is_claimed:
             return
         if may_wait:
-            self._waiting.setdefault(spot, deque()).append(Waiting(key, data, now + self._wait_s, unclaimed))
+            self._spare(spot, Waiting(key, data, now + self._wait_s, unclaimed))
         elif key not in self._silent:
             unclaimed()
 
@@ -171,6 +176,9 @@ class Rendezvous:
         if self._old and (older := self._old.pop(spot, None)) is not None:
             asked = older + asked if asked is not None else older
         return asked or []
+
+    def _spare(self, spot: Spot, waiting: Waiting) -> None:
+        self._waiting.setdefault(spot, deque()).append(waiting)
 
     def _share(self, asked: list[Asked], key: int, question: Question, data: bytes, served: str | None = None) -> bool:
         """One stored copy's answer among all inboxes of its id.
@@ -224,6 +232,10 @@ class Rendezvous:
 
     def _turn(self, now: float) -> None:
         self._old, self._young, self._turned_at, self._inboxes = self._young, {}, now, 0
+
+
+def _nothing() -> None:
+    """Nobody need be told: it was answered."""
 
 
 def _key_of(question: Question) -> int:

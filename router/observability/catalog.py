@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from router import __version__
 from router.observability.bounds import Allowed, Bounded
 from router.observability.exposition import Registry
-from router.observability.instruments import Count, Gauge, Spread, Tally
+from router.observability.instruments import Census, Count, Gauge, Spread, Spreads, Tally
 
 
 class Metrics:
@@ -22,14 +22,17 @@ class Metrics:
         self.tenant = Allowed(tenants)
         self.policy = Bounded(label_limit)
         self.provider = Bounded(label_limit)
+        self.extension = Bounded(label_limit)
         self.subject = Bounded(label_limit)
         self.registry = Registry()
         self._declare_decisions()
         self._declare_delivery()
         self._declare_workers()
+        self._declare_extensions()
+        self._declare_breakers()
         self._declare_process()
         for instrument in vars(self).values():
-            if isinstance(instrument, Count | Tally | Spread | Gauge):
+            if isinstance(instrument, Count | Tally | Spread | Spreads | Gauge | Census):
                 self.registry.add(instrument)
 
     def _declare_decisions(self) -> None:
@@ -68,6 +71,16 @@ class Metrics:
         self.usage_published = Count("router_usage_published_total", "Usage events stored")
         self.workers_alive = Gauge("router_workers_alive", "Workers that are heard")
         self.heartbeats_refused = Count("router_worker_heartbeats_refused_total", "Heartbeats that could not be read or found no room")
+
+    def _declare_extensions(self) -> None:
+        self.extension_calls = Tally("router_extension_calls_total", "Attempts to call an extension", "extension", "type", "status")
+        self.extension_seconds = Spreads("router_extension_seconds", "From an extension's call to its answer, or to none", "extension")
+
+    def _declare_breakers(self) -> None:
+        """`kind`: extension | provider; a provider's name is `tenant/provider`."""
+        self.breaker_states = Census("router_circuit_breaker_state", "1 for the state that a breaker is in", "kind", "name", "state")
+        changes = "router_circuit_breaker_transitions_total"
+        self.breaker_transitions = Tally(changes, "Changes of state, also those taken over", "kind", "name", "from", "to")
 
     def _declare_process(self) -> None:
         self.connected = Gauge("router_nats_connected", "1 while the broker is connected")

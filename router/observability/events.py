@@ -30,6 +30,11 @@ TOPOLOGY_CREATED: Final = "topology.created"
 TOPOLOGY_UPDATED: Final = "topology.updated"
 TOPOLOGY_DRIFT: Final = "topology.drift"
 
+# Buckets
+BUCKET_AWAY: Final = "bucket.away"
+BUCKET_BACK: Final = "bucket.back"
+BUCKET_REPLACED: Final = "bucket.replaced"
+
 # Delivery
 PULL_STALLED: Final = "pull.stalled"
 CONSUMER_GONE: Final = "consumer.gone"
@@ -54,7 +59,16 @@ CONTRACT_VIOLATION: Final = "contract.violation"
 POLICY_LOADED: Final = "policy.loaded"
 POLICY_BROKEN: Final = "policy.broken"
 POLICY_WARNING: Final = "policy.warning"
+POLICY_NOT_SEEDED: Final = "policy.not_seeded"
+EXTENSIONS_LOADED: Final = "extensions.loaded"
+EXTENSION_BROKEN: Final = "extension.broken"
+EXTENSION_FAILED: Final = "extension.failed"  # at its author's side
+EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and its mode says warn
+EXTENSION_REGISTERED: Final = "extension.registered"
+EXTENSION_UNREGISTERED: Final = "extension.unregistered"
 
+BREAKER_CHANGED: Final = "breaker.changed"
+BREAKER_UNREADABLE: Final = "breaker.unreadable"
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
 WORKER_CHANGED: Final = "worker.changed"
@@ -64,3 +78,4 @@ WORKERS_LETTER: Final = "worker.letter"
 ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"
+SERVICE_FAILED: Final = "service.failed"

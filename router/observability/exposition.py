@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import inf
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -20,7 +20,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
 
-from router.observability.instruments import Buckets, Family, Instrument
+from router.observability.instruments import Buckets, Family, Instrument, Labels
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SAMPLES_AT_A_TIME = 50  # about 0.3 ms
@@ -71,17 +71,18 @@ def _breathing(samples: Iterable[Sample]) -> Iterator[Sample]:
 
 
 def _samples(family: Family) -> Iterator[Sample]:
-    if family.buckets is not None:
-        return _histogram(family.name, family.buckets)
+    if family.kind == "histogram":
+        return chain.from_iterable(_histogram(family, values, buckets) for values, buckets in family.buckets.items())
     return (Sample(family.name, dict(zip(family.labels, values, strict=True)), value) for values, value in family.series.items())
 
 
-def _histogram(name: str, buckets: Buckets) -> Iterator[Sample]:
+def _histogram(family: Family, values: Labels, buckets: Buckets) -> Iterator[Sample]:
+    name, labels = family.name, dict(zip(family.labels, values, strict=True))
     sums = list(accumulate(buckets.counts))
     for edge, count in zip((*buckets.edges, inf), sums, strict=True):
-        yield Sample(f"{name}_bucket", {"le": "+Inf" if edge == inf else repr(edge)}, count)
-    yield Sample(f"{name}_count", {}, sums[-1])
-    yield Sample(f"{name}_sum", {}, buckets.total)
+        yield Sample(f"{name}_bucket", {**labels, "le": "+Inf" if edge == inf else repr(edge)}, count)
+    yield Sample(f"{name}_count", labels, sums[-1])
+    yield Sample(f"{name}_sum", labels, buckets.total)
 
 
 _PROCESS = ProcessCollector(registry=CollectorRegistry(auto_describe=True))  # a registry of its own: the global one is not ours

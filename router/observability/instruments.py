@@ -3,7 +3,9 @@
     Count    one number              metrics.replays.value += 1
     Tally    one number a label set  metrics.acks["router-results",] += 1
     Spread   a histogram             metrics.decision_seconds.observe(0.0004)
+    Spreads  a histogram a label     metrics.extension_seconds[extension].observe(0.002)
     Gauge    asks when scraped       metrics.in_flight.watch(lambda: lane.in_flight, "router-results")
+    Census   asks for all its series metrics.breaker_states.watch(board.census)
 
 Nothing here knows Prometheus; `exposition` does. A `Family` is a copy that another thread may read at leisure.
 """
@@ -69,7 +71,7 @@ class Family(Struct, frozen=True):
     kind: str
     labels: Labels
     series: Mapping[Labels, Value]
-    buckets: Buckets | None = None
+    buckets: Mapping[Labels, Buckets] = {}
 
 
 class Instrument(Protocol):
@@ -126,7 +128,29 @@ class Spread:
         self._total += value
 
     def family(self) -> Family:
-        return Family(self.name, self.help, "histogram", (), {}, Buckets(self._edges, tuple(self._counts), self._total))
+        return Family(self.name, self.help, "histogram", (), {}, {(): self.buckets()})
+
+    def buckets(self) -> Buckets:
+        return Buckets(self._edges, tuple(self._counts), self._total)
+
+
+class Spreads(dict[str, Spread]):
+    """A histogram for each value of one label, made when it is first asked for."""
+
+    __slots__ = ("help", "label", "name")
+
+    def __init__(self, name: str, text: str, label: str) -> None:
+        super().__init__()
+        self.name = name
+        self.help = text
+        self.label = label
+
+    def __missing__(self, value: str) -> Spread:
+        spread = self[value] = Spread(self.name, self.help)
+        return spread
+
+    def family(self) -> Family:
+        return Family(self.name, self.help, "histogram", (self.label,), {}, {(value,): one.buckets() for value, one in self.items()})
 
 
 class Gauge:
@@ -160,3 +184,21 @@ class Gauge:
             if self._once.allows(values):
                 log.exception(events.GAUGE_FAILED, metric=self.name, labels=values)
             return UNKNOWN
+
+
+class Census:
+    """A gauge whose series come and go: somebody else knows them all, and is asked on the loop at each scrape."""
+
+    __slots__ = ("_read", "help", "labels", "name")
+
+    def __init__(self, name: str, text: str, *labels: str) -> None:
+        self.name = name
+        self.help = text
+        self.labels = labels
+        self._read: Callable[[], Mapping[Labels, Value]] = dict
+
+    def watch(self, read: Callable[[], Mapping[Labels, Value]]) -> None:
+        self._read = read
+
+    def family(self) -> Family:
+        return Family(self.name, self.help, "gauge", self.labels, dict(self._read()))

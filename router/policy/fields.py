@@ -18,14 +18,20 @@ from router.errors import RouterError
 D = TypeVar("D")
 
 
-class PolicyError(RouterError):
-    """A document that is no policy; `errors` holds every (path, message), in the order of reading."""
+class DocumentError(RouterError):
+    """A document that is not what it should be; `errors` holds every (path, message), in the order of reading."""
 
-    code = "invalid_policy"
+    code = "invalid_document"
 
     def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
         super().__init__("\n".join(f"{path}: {message}" for path, message in errors))
         self.errors = tuple(errors)
+
+
+class PolicyError(DocumentError):
+    """A document that is no policy."""
+
+    code = "invalid_policy"
 
 
 class Problems:
@@ -37,9 +43,9 @@ class Problems:
     def add(self, path: str, message: str) -> None:
         self._found.append((path, message))
 
-    def raise_if_any(self) -> None:
+    def raise_if_any(self, error: type[DocumentError] = PolicyError) -> None:
         if self._found:
-            raise PolicyError(self._found)
+            raise error(self._found)
 
 
 class Fields:

@@ -89,6 +89,10 @@ class Pipeline(Struct, frozen=True):
     post: tuple[ExtensionUse, ...] = ()
     parallel: bool = False  # neighbours of one stage may run side by side
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.pre or self.validators or self.post)
+
 
 class Finding(Struct, frozen=True):
     """A remark about a document: `severity` is warning or error, `path` is like `providers[1].weight`."""

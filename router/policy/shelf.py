@@ -14,7 +14,7 @@ class Shelf:
     """`Policies` in memory."""
 
     def __init__(self, policies: Mapping[Key, Policy] | None = None) -> None:
-        self._table: dict[Key, Policy] = dict(policies or {})
+        self.replace(policies or {})
 
     def find(self, tenant_id: str, policy_id: str) -> Policy | None:
         """(tenant, id), else (`_shared`, id), else None."""
@@ -23,6 +23,8 @@ class Shelf:
 
     def replace(self, policies: Mapping[Key, Policy]) -> None:
         self._table = dict(policies)
+        self._all = MappingProxyType(self._table)
 
     def all(self) -> Mapping[Key, Policy]:
-        return MappingProxyType(self._table)
+        """The whole table: the same object until it is replaced, so that who has read it knows whether to read again."""
+        return self._all

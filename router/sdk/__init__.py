@@ -1,11 +1,14 @@
 """What other people import: `from router import Client, Worker`. Each is loaded when it is first asked for.
 
 client, answer                asking, from Python; what a decide request is answered with
+providers                     invoking a provider through the router: at once, or as a stream
 worker                        working, from Python
     step, attempts            what a handler answers; its attempts at one assignment
     assignments, reports      one assignment in, one outcome out; what is said of it, as bytes
+    echo, invoking            handlers that come with the package: what was given, and what a provider says to it
     pulse, noted              heartbeats; what a worker logs
-reach                         how both find their broker
+extension/                    writing extensions: `from router.extension import pre, serve`
+reach                         how all of them find their broker
 """
 
 from __future__ import annotations
@@ -18,15 +21,19 @@ if TYPE_CHECKING:
     from router.sdk.answer import Answer
     from router.sdk.assignments import Places
     from router.sdk.client import Client
+    from router.sdk.invoking import Invoking
+    from router.sdk.providers import InvocationFailed
     from router.sdk.step import StepResult
     from router.sdk.worker import Worker
 
-__all__ = ["Answer", "Client", "ExecAssignment", "Places", "StepResult", "Worker"]
+__all__ = ["Answer", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "Places", "StepResult", "Worker"]
 
 _HOMES = {
     "Answer": "router.sdk.answer",
     "Client": "router.sdk.client",
     "ExecAssignment": "router.contracts.exec_assignment",
+    "InvocationFailed": "router.sdk.providers",
+    "Invoking": "router.sdk.invoking",
     "Places": "router.sdk.assignments",
     "StepResult": "router.sdk.step",
     "Worker": "router.sdk.worker",

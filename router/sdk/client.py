@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import orjson
 
@@ -24,6 +24,7 @@ from router.contracts.codec import text_of
 from router.delivery.connection import Connection, head_of
 from router.errors import Misconfigured, RouterError, Unanswered
 from router.sdk.answer import Answer, read_answer
+from router.sdk.providers import ProviderCalls
 from router.sdk.reach import DEFAULT_URL, connected
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 SUBJECT = "beamline.router.v1.decide"
 NOTHING: Mapping[str, str] = MappingProxyType({})
+T = TypeVar("T")
 
 
-class Client:
-    """Decide requests over one connection; may be shared by any number of tasks.
+class Client(ProviderCalls):
+    """Decide requests and provider invocations (`providers`) over one connection; may be shared by any number of tasks.
 
     `nats`: a URL, or the settings that say how to log in (`router.config.load().settings.nats`).
     """
@@ -46,7 +48,7 @@ class Client:
         self._subject = subject
         self._connection: Connection | None = None
         self._inbox = ""
-        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._waiting: dict[str, Callable[[bytes, bool], None]] = {}  # by token: what is done with an answer, and with 503
 
     async def __aenter__(self) -> Self:
         """Raises BrokerUnavailable when no server answers."""
@@ -102,17 +104,29 @@ class Client:
         attempts: int = 1,
     ) -> Answer:
         """Send these bytes as they are: a request in any accepted form. A message id is added unless `headers` has one."""
+        return await self._ask(self._subject, body, headers, read_answer, timeout=timeout, attempts=attempts)
+
+    async def _ask(
+        self,
+        subject: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        read: Callable[[bytes], T | None],
+        *,
+        timeout: float,  # noqa: ASYNC109
+        attempts: int = 1,
+    ) -> T:
         connection = self._open()
         token = uuid.uuid4().hex
         inbox = f"{self._inbox}.{token}"
         head = head_of({"Nats-Msg-Id": token, **headers, "Reply-To": inbox})
         if len(head) + len(body) > connection.max_payload:
             raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = answer
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = _settling(answer, read, subject)
         try:
             for _ in range(attempts):
-                connection.post(self._subject, body, inbox, head)
+                connection.post(subject, body, inbox, head)
                 done, _pending = await asyncio.wait({answer}, timeout=timeout)
                 if done:
                     return answer.result()
@@ -120,7 +134,7 @@ class Client:
             del self._waiting[token]
             answer.cancel()
         raise Unanswered(
-            f"no answer on {self._subject} within {timeout:g} s"
+            f"no answer on {subject} within {timeout:g} s"
             + (f" ({attempts} attempts)" if attempts > 1 else "")
             + ": is a router running there? `router doctor` looks"
         )
@@ -131,16 +145,26 @@ class Client:
         return self._connection
 
     def _hear(self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
-        answer = self._waiting.get(subject.rpartition(".")[2])
-        if answer is None or answer.done():
+        settle = self._waiting.get(subject.rpartition(".")[2])
+        if settle is not None:
+            settle(data, not data and headers is not None and headers.get("Status") == "503")
+
+
+def _settling(answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str) -> Callable[[bytes, bool], None]:
+    """What is done with each message that comes for a question; `read` gives None for one that is no answer yet."""
+
+    def settle(data: bytes, is_nobody: bool) -> None:
+        if answer.done():
             return  # the second answer of a redelivery, or one that came too late
         try:
-            if not data and headers is not None and headers.get("Status") == "503":
-                raise Unanswered(f"nobody listens on {self._subject}: no router was ever started on this server")
-            if (heard := read_answer(data)) is not None:
+            if is_nobody:
+                raise Unanswered(f"nobody listens on {subject}: no router was ever started on this server")
+            if (heard := read(data)) is not None:
                 answer.set_result(heard)
         except RouterError as exc:
             answer.set_exception(exc)
+
+    return settle
 
 
 def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[str, object]) -> bytes:

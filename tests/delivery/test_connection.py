@@ -268,3 +268,14 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     task = asyncio.create_task(connection.request(prefix, b"x", timeout=2) if ask == "request" else connection.flush())
     await asyncio.wait([task])
     assert task.cancelled()
+
+
+async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker: Broker) -> None:
+    """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found nobody."""
+    async with connected(broker.url) as ours, connected(broker.url) as theirs:
+        ear = Ear()
+        for number in range(200):
+            await theirs.attend(f"flushed.{number}", ear)
+            await theirs.flush()
+            ours.post(f"flushed.{number}", b"heard")
+        await until(lambda: len(ear.heard) == 200, within_s=3)

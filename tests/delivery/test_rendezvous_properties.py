@@ -100,3 +100,24 @@ def test_with_other_bytes_under_one_id_none_is_answered_twice_and_whatever_is_st
 @given(requests(st.none(), b"x", b"y"))
 def test_without_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> None:
     assert answers_to(sent) == once_each(sent)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(milliseconds(0, 40), milliseconds(0, 80), st.integers(0, 1)), min_size=1, max_size=8))
+def test_without_ids_no_inbox_of_two_instances_is_left_out(sent: list[tuple[float, float, int]]) -> None:
+    """Both hear every request, one of them decides it: sooner, perhaps, than it hears who asked."""
+    told: Counter[str] = Counter()
+    both = [Rendezvous(lambda inbox, _: told.update([inbox]), lambda _: b"", dedupe_window_s=WINDOW) for _ in range(2)]
+    question = Question(None, "t", b"x")
+    events = [(at / 20, 2, -1) for at in range(60)]
+    for number, (heard_after, decided_after, _) in enumerate(sent):
+        events += [(number / 10 + heard_after, 0, number), (number / 10 + decided_after, 1, number)]
+    for now, kind, number in sorted(events):
+        for instance, rendezvous in enumerate(both):
+            if kind == 2:
+                rendezvous.tick(now)
+            elif kind == 0:
+                rendezvous.ask(question, str(number), now)
+            elif instance == sent[number][2]:
+                rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
+    assert set(told) == {str(number) for number in range(len(sent))}

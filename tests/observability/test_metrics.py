@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.observability import OTHER, Allowed, Bounded, Count, Gauge, Metrics, Registry, Spread, Tally
+from router.observability.instruments import Census
 from tests.support.observability import captured, scraped
 
 # The reference's metrics of what is built, with their labels.
@@ -41,6 +42,10 @@ REFERENCE = {
     "router_results_uncorrelated_total": (),
     "router_usage_published_total": (),
     "router_workers_alive": (),
+    "router_extension_calls_total": ("extension", "type", "status"),
+    "router_extension_seconds": ("extension",),
+    "router_circuit_breaker_state": ("kind", "name", "state"),
+    "router_circuit_breaker_transitions_total": ("kind", "name", "from", "to"),
 }
 
 # What the reference does not name, and operators of the circle want.
@@ -52,7 +57,7 @@ BESIDE = {
 }
 
 
-def with_only(instrument: Count | Tally | Spread | Gauge) -> Registry:
+def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
     registry = Registry()
     registry.add(instrument)
     return registry
@@ -141,3 +146,14 @@ def test_only_allowed_tenants_have_a_label_and_the_list_does_not_grow() -> None:
     allowed = Allowed(["acme"])
     assert [allowed["acme"], allowed["evil"], allowed["evil"]] == ["acme", OTHER, OTHER]
     assert len(allowed) == 1
+
+
+def test_the_series_of_a_census_come_and_go() -> None:
+    census, there = Census("c", "c", "x"), {("a",): 1}
+    assert scraped(with_only(census)).get("c", {}) == {}
+    census.watch(lambda: there)
+    assert scraped(with_only(census))["c"] == {(("x", "a"),): 1}
+    (before,) = with_only(census).snapshot()
+    there.clear()
+    assert before.series == {("a",): 1}
+    assert scraped(with_only(census)).get("c", {}) == {}

@@ -1,17 +1,16 @@
-"""A policy file is broken while the router runs: the last good version keeps deciding, and an operator hears of it."""
+"""Files that are no policies in the directory that seeds a router: each is told at the start, and takes no other along."""
 
 import json
-import shutil
 from pathlib import Path
 
 from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.observability import captured
+from tests.support.policies_at_run_time import a_policy_of, store_of
 from tests.support.requests import a_body
-from tests.support.service import POLICIES, a_router, settings_for
+from tests.support.service import a_router, settings_for
 from tests.support.stories import Json, ask
-from tests.support.waiting import until
 
 BROKEN = {
     "half-written": '{"version": "1.0", "providers": [',
@@ -21,42 +20,35 @@ BROKEN = {
 }
 
 
-async def test_the_last_good_version_keeps_deciding(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
-    """Story 10: half written, empty, not a policy: decided as before, with a loud error each; mended, it is in force."""
-    policies = shutil.copytree(POLICIES, tmp_path / "policies") / "acme"
+async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
     settings = settings_for(nats_url, prefix)
-    for name in BROKEN:
-        _write(policies, name, "first")
+    (tmp_path / "acme").mkdir()
+    for name, text in BROKEN.items():
+        (tmp_path / "acme" / f"{name}.json").write_text(text)
+    (tmp_path / "acme" / "good.json").write_bytes(a_policy_of("good"))
     with captured("info") as lines:
-        async with a_router(settings, policies.parent):
-            assert await _deciding(nc, settings) == dict.fromkeys(BROKEN, "first")
-            for name, text in BROKEN.items():
-                (policies / f"{name}.json").write_text(text)
-            _write(policies, "beacon", "seen")  # written last: once this one is in force, the others have been read
-            await until(lambda: _is_there(nc, settings, "beacon"))
-
-            assert await _deciding(nc, settings) == dict.fromkeys(BROKEN, "first")
-            errors = {line["path"]: line["level"] for line in lines.all() if line["event"] == "policy.broken"}
-            assert errors == {f"acme/{name}.json": "error" for name in BROKEN}
-
+        async with a_router(settings, tmp_path):
+            assert (await _decide(nc, settings, "good"))["decision"]["provider_id"] == "good"
             for name in BROKEN:
-                _write(policies, name, "second")
-            _write(policies, "second-beacon", "seen")
-            await until(lambda: _is_there(nc, settings, "second-beacon"))
-            assert await _deciding(nc, settings) == dict.fromkeys(BROKEN, "second")
+                assert (await _decide(nc, settings, name))["error"]["code"] == "policy_not_found"
+    errors = {line["path"]: line["level"] for line in lines.all() if line["event"] == "policy.broken"}
+    assert errors == {f"acme/{name}.json": "error" for name in BROKEN}
 
 
-def _write(folder: Path, name: str, provider: str) -> None:
-    (folder / f"{name}.json").write_text(json.dumps({"version": "1.0", "providers": [{"name": provider, "weight": 1}]}))
-
-
-async def _deciding(nc: Client, settings: Settings) -> dict[str, str]:
-    """Which provider each policy decides for, now."""
-    return {name: (await _decide(nc, settings, name))["decision"]["provider_id"] for name in BROKEN}
-
-
-async def _is_there(nc: Client, settings: Settings, name: str) -> bool:
-    return bool((await _decide(nc, settings, name))["ok"])
+async def test_the_last_good_version_outlives_a_file_that_broke(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+    """Story 10: started again on a half-written directory, a router decides as before; the bucket remembers."""
+    settings = settings_for(nats_url, prefix)
+    (tmp_path / "acme").mkdir()
+    for name in BROKEN:
+        (tmp_path / "acme" / f"{name}.json").write_bytes(a_policy_of("first"))
+    async with a_router(settings, tmp_path):
+        assert (await _decide(nc, settings, "empty"))["decision"]["provider_id"] == "first"
+    for name, text in BROKEN.items():
+        (tmp_path / "acme" / f"{name}.json").write_text(text)
+    async with a_router(settings, tmp_path), store_of(settings) as store:
+        for name in BROKEN:
+            assert (await _decide(nc, settings, name))["decision"]["provider_id"] == "first"
+        assert {one.record.version for one in await store.list()} == {1}
 
 
 async def _decide(nc: Client, settings: Settings, policy: str) -> Json:

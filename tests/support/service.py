@@ -37,6 +37,9 @@ def names_for(url: str, prefix: str) -> dict[str, object]:
         **{f"streams.{name}.name": f"{upper}_{name.upper()}" for name in ("decide", "results", "acks", "assignments", "usage", "dlq")},
         "buckets.starts.name": f"{upper}_STARTS",
         "buckets.assignments_known.name": f"{upper}_KNOWN",
+        "buckets.breakers.name": f"{upper}_BREAKERS",
+        "buckets.policies.name": f"{upper}_POLICIES",
+        "buckets.extensions.name": f"{upper}_EXTENSIONS",
     }
 
 

@@ -1,4 +1,4 @@
-"""`router policy`: documents looked at before a router sees them."""
+"""`router policy lint`: documents looked at before a router sees them. No server is asked."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ import typer
 
 from router.cli import ends
 from router.cli.options import AsJson
-from router.cli.output import print_json, print_lines, print_table
-
-policy = typer.Typer(no_args_is_help=True, help="Policies: checked and shown.", rich_markup_mode="rich")
+from router.cli.output import print_lines, print_table
 
 Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
 COLUMNS = ("file", "", "where", "what")
 
 
-@policy.command()
 def lint(
     path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],
     as_json: AsJson = False,
@@ -35,38 +32,6 @@ def lint(
     else:
         print("nothing to say against it")
     raise typer.Exit(ends.NO if any(severity == "error" for _, severity, _, _ in remarks) else ends.OK)
-
-
-@policy.command()
-def show(
-    tenant: Annotated[str, typer.Argument(help="The tenant that asks.")],
-    name: Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")],
-    policies: Annotated[Path, typer.Option(metavar="DIR", help="Directory of policies.", exists=True, file_okay=False)],
-    as_json: AsJson = False,
-) -> None:
-    """Show the policy that a tenant's request would meet: its own, or the shared one, in the newest form of a document.
-
-    Exit status: 0 shown, 1 there is none or it cannot be used.
-
-    Example:  router policy show acme default --policies ./policies
-    """
-    from router import ids
-    from router.policy import SHARED, PolicyError, load_policy
-
-    if not (ids.is_scoped(tenant) and ids.is_scoped(name)):
-        raise typer.BadParameter("a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front")
-    for owner in (tenant, SHARED):
-        file = policies / owner / f"{name}.json"
-        if file.is_file():
-            try:
-                parsed = load_policy(file.read_bytes(), owner, name)
-            except PolicyError as exc:
-                ends.complain(f"{file}: {exc}")
-                raise typer.Exit(ends.NO) from None
-            print_json({"tenant": owner, "policy": name, "document": parsed.document} if as_json else parsed.document)
-            return
-    ends.complain(f"policy_not_found: neither {tenant}/{name}.json nor {SHARED}/{name}.json is in {policies}")
-    raise typer.Exit(ends.NO)
 
 
 def _documents(path: Path) -> Iterator[tuple[Path, str]]:

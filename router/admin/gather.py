@@ -1,0 +1,48 @@
+"""Asking every instance at once: the first that knows wins; silence and "not here" are the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router.admin.service import Answer
+from router.delivery.connection import Connection, head_of
+from router.delivery.wire import Headers
+
+
+class Peers:
+    """The instances that serve a subject, this one among them. `within_s`: how long anybody may take."""
+
+    def __init__(self, connection: Connection, headers: Mapping[str, str], within_s: float = 0.25) -> None:
+        self._connection = connection
+        self._head = head_of(headers)
+        self._within_s = within_s
+
+    async def first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
+        """The first answer that is ok; None when there was none in time."""
+        found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def hear(_subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
+            answer = _read(data)
+            if answer.get("ok") is True and not found.done():
+                found.set_result(answer)
+
+        inbox = self._connection.new_inbox()
+        sid = await self._connection.attend(inbox, hear)
+        try:
+            self._connection.post(subject, orjson.dumps(asked), inbox, self._head)
+            await asyncio.wait({found}, timeout=self._within_s)
+            return found.result() if found.done() else None
+        finally:
+            await self._connection.leave(sid)
+
+
+def _read(data: bytes) -> Mapping[str, Any]:
+    try:
+        answer = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return answer if isinstance(answer, dict) else {}

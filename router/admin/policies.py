@@ -1,0 +1,61 @@
+"""Policies over NATS: list, get, put, delete (policy reference §4). A write names the version that it replaces, or is a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from router.admin.asked import Asked
+from router.admin.service import Answer, Service
+
+AUTHOR = "admin service"  # of who does not say
+
+
+class PolicyBook(Protocol):
+    """Each raises Declined (invalid_request, policy_not_found, conflict) or BrokerUnavailable."""
+
+    async def list(self, tenant_id: str | None) -> list[Answer]:
+        """`{tenant_id, policy_id, version, author, time, hash}` of each."""
+
+    async def get(self, tenant_id: str, policy_id: str, version: int | None) -> Answer:
+        """The same, and the document as `policy`."""
+
+    async def put(self, tenant_id: str, policy_id: str, policy: Mapping[str, object], replaces: int | None, author: str) -> int:
+        """The new version."""
+
+    async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
+        """The version that is gone."""
+
+
+class PolicyServices:
+    """`_shared` is a tenant here; everywhere else a tenant's policies are its own."""
+
+    def __init__(self, book: PolicyBook) -> None:
+        self._book = book
+
+    def all(self) -> tuple[Service, ...]:
+        one = "{tenant_id, policy_id, version, author, time, hash}"
+        put = "{tenant_id, policy_id, policy, replaces?, author?}"
+        done = "{ok, tenant_id, policy_id, version}"
+        return (
+            Service("list_policies", "Policies, of all tenants or of one", "{tenant_id?}", f"{{ok, policies[{one}]}}", self.list),
+            Service("get_policy", "A policy as it stands", "{tenant_id, policy_id, version?}", f"{{ok, …{one}, policy}}", self.get),
+            Service("put_policy", "Write a policy; `replaces` names the version it replaces, absent = there is none", put, done, self.put),
+            Service("delete_policy", "Delete a policy; its history stays", "{tenant_id, policy_id, replaces?}", done, self.delete),
+        )
+
+    async def list(self, asked: Asked) -> Answer:
+        return {"policies": await self._book.list(asked.maybe_shelf_tenant())}
+
+    async def get(self, asked: Asked) -> Answer:
+        return await self._book.get(asked.shelf_tenant(), asked.policy_id(), asked.whole("version"))
+
+    async def put(self, asked: Asked) -> Answer:
+        tenant_id, policy_id, policy = asked.shelf_tenant(), asked.policy_id(), asked.an_object("policy")
+        version = await self._book.put(tenant_id, policy_id, policy, asked.replaces(), asked.text("author") or AUTHOR)
+        return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}
+
+    async def delete(self, asked: Asked) -> Answer:
+        tenant_id, policy_id = asked.shelf_tenant(), asked.policy_id()
+        version = await self._book.delete(tenant_id, policy_id, asked.replaces())
+        return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}

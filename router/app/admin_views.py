@@ -1,0 +1,107 @@
+"""What operators look at: how extensions fare, how heavy a policy is, what it would do with a payload.
+
+A dry run remembers no session, draws on no limit, counts nothing. Without `invoke` it calls nobody: the extensions are
+shown as skipped and the payload stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import structs, to_builtins
+
+from router.admin import Declined
+from router.admin.declined import POLICY_NOT_FOUND
+from router.admin.pipeline import Trial
+from router.admin.service import Answer, present
+from router.app.breakers import Breakers
+from router.app.ground import Ground
+from router.breakers import CLOSED
+from router.clock import steady
+from router.contracts.answer import decision_fields
+from router.contracts.codec import text_of
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.extensions import Health, Registry, complexity
+from router.extensions.executed import executed_fields
+from router.policy import Policy, Step, evaluate
+
+
+class ExtensionHealth:
+    """`admin.extensions.HealthBook`: the window's figures with the breaker's state beside them."""
+
+    def __init__(self, registry: Registry, health: Health, breakers: Breakers) -> None:
+        self._registry = registry
+        self._health = health
+        self._breakers = breakers
+
+    def health(self) -> Mapping[str, object]:
+        states = self._breakers.extension_states()
+        return {extension_id: self._line(extension_id, states.get(extension_id, {})) for extension_id in sorted(self._registry.all())}
+
+    def _line(self, extension_id: str, breaker: Mapping[str, object]) -> Answer:
+        figures = structs.asdict(self._health.figures(extension_id))
+        state = {"circuit_breaker_state": breaker.get("state", CLOSED), "circuit_breaker_opened_at_ms": breaker.get("opened_at_ms")}
+        return present({**figures, **state})
+
+
+class Pipelines:
+    """`admin.pipeline.Pipelines` over the policies in force."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def complexity(self, tenant_id: str, policy_id: str) -> Answer:
+        return structs.asdict(complexity(self._policy(tenant_id, policy_id).pipeline, self._ground.health.p50_ms))
+
+    async def dry_run(self, trial: Trial) -> Answer:
+        """The very functions that live requests go through; what they remember is left out."""
+        policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[Step](), steady()
+        states = self._ground.providers.states_of(trial.tenant_id)
+        timeout_ms = policy.timeout_ms or self._ground.settings.decide.pipeline_timeout_ms
+
+        def decide(request: RouteRequest) -> Decision | Refusal:
+            return evaluate(policy, request, states=states, now=now, trace=trace)
+
+        deadline = now + timeout_ms / 1000
+        piped = await self._ground.extensions.dry(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
+        return {
+            **_said(piped.answer),
+            "executed_extensions": executed_fields(piped.executed),
+            **_final(piped.request.payload),
+            "trace": to_builtins(trace),
+        }
+
+    def _policy(self, tenant_id: str, policy_id: str) -> Policy:
+        policy = self._ground.policies.find(tenant_id, policy_id)
+        if policy is None:
+            raise Declined(POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id})
+        return policy
+
+
+def _request(trial: Trial) -> RouteRequest:
+    """A payload alone, as the request that would carry it."""
+    return RouteRequest(
+        tenant_id=trial.tenant_id,
+        message_type="dry_run",
+        payload=trial.payload,
+        request_key="dry_run",
+        answer_id="dry_run",
+        policy_id=trial.policy_id,
+        context=trial.context,
+    )
+
+
+def _said(answer: Decision | Refusal) -> dict[str, object]:
+    if isinstance(answer, Decision):
+        return {"decision": decision_fields(answer)}
+    error = present({"code": answer.code, "message": answer.message, "details": answer.details})
+    return {"decision": None, "error": error}
+
+
+def _final(payload: object) -> dict[str, object]:
+    """An extension may answer bytes; JSON says so (CONTRACTS §2)."""
+    if not isinstance(payload, bytes):
+        return {"final_payload": payload}
+    text, encoding = text_of(payload)
+    return present({"final_payload": text, "payload_encoding": encoding})

@@ -1,0 +1,48 @@
+"""Calling extensions, joined with this process: its connection, registry, breakers, health, metrics and log."""
+
+from __future__ import annotations
+
+from router.app.breakers import Breakers
+from router.calls.caller import Calls
+from router.config import Settings
+from router.delivery.connection import Connection
+from router.extensions import Extensions, Health, Invoker, Registry, Slots
+from router.observability import Metrics, Once, events, logs
+
+log = logs.logger(__name__)
+
+
+class ExtensionMetrics:
+    """`extensions.Meter`, counted. The log has one line a second for each extension that is tolerated; metrics have them all."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._lines = Once(every_s=1.0)
+
+    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
+        metrics = self._metrics
+        label = metrics.extension[extension_id]
+        metrics.extension_calls[label, kind, status] += 1
+        if status != "open":
+            metrics.extension_seconds[label].observe(seconds)
+
+    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
+        if self._lines.allows((extension_id, code)):
+            log.warning(events.EXTENSION_TOLERATED, extension=extension_id, type=kind, policy_id=policy_id, code=code)
+
+
+def invoker_of(connection: Connection, breakers: Breakers, health: Health, metrics: Metrics) -> Invoker:
+    """One way of calling for decisions and providers alike."""
+    return Invoker(Calls(connection), breakers.extensions, health, ExtensionMetrics(metrics))
+
+
+def extensions_of(settings: Settings, registry: Registry, invoker: Invoker, metrics: Metrics) -> Extensions:
+    """The pipelines of decide requests."""
+    decide = settings.decide
+    return Extensions(
+        registry,
+        invoker,
+        slots=Slots(decide.pipeline_slots, decide.pipeline_queue),
+        meter=ExtensionMetrics(metrics),
+        environment=settings.extensions.environment,
+    )

@@ -1,0 +1,98 @@
+"""The registry of this process: seeded once from a directory, then equal to its bucket, moments after every change.
+
+    directory ── seed ──> bucket ── Watched ──> ExtensionsInForce ──> Registry       (missing keys only)
+
+What a stranger wrote changes nothing: the last good entry of that key stays, a line and readiness say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from router.app.extension_store import ExtensionStore, read_registered
+from router.buckets.documents import Documents
+from router.buckets.entries import Entry as Held
+from router.buckets.watched import Watched
+from router.delivery.api import JetStream
+from router.errors import BrokerUnavailable, Conflict, RouterError
+from router.extensions import Entry, Health, Registry
+from router.extensions.parse import read_document
+from router.observability import Check, events, logs
+
+log = logs.logger(__name__)
+
+SEED_AUTHOR = "seed"
+
+
+class _Known(Struct, frozen=True):
+    """What was read of one key. `entry` outlives an error: it is the last good one."""
+
+    value: bytes
+    entry: Entry | None
+    error: str | None = None
+
+
+class ExtensionsInForce:
+    """Keeps a registry equal to its bucket. `health` forgets what was removed."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, registry: Registry, health: Health, seed: Path | None = None) -> None:
+        self.registry = registry
+        self._health = health
+        self._seed = seed
+        self._store = ExtensionStore(Documents(jetstream, bucket))
+        self._watched = Watched(jetstream, bucket, self.changed)
+        self._known: dict[str, _Known] = {}
+
+    async def load(self) -> None:
+        """Before the first request is taken. A bucket that is away is no reason not to begin: readiness waits for it."""
+        try:
+            if self._seed is not None:
+                await seed(self._store, self._seed)
+            await self._watched.load()
+        except BrokerUnavailable as exc:
+            log.error(events.BUCKET_AWAY, bucket="extensions", cause=str(exc))
+
+    async def run(self) -> None:
+        """A child of the tree: follow the bucket for ever."""
+        await self._watched.run()
+
+    @property
+    def check(self) -> Check:
+        """Its line in /readyz. One broken entry does not take the process out of service."""
+        check = self._watched.check
+        broken = [key for key, known in self._known.items() if known.error is not None]
+        return Check(check.ok, f"{check.detail}; cannot be read: {', '.join(broken)}") if broken else check
+
+    def changed(self, held: Mapping[str, Held]) -> None:
+        """All that stands in the bucket now."""
+        self._known = {key: self._look(one) for key, one in held.items()}
+        self.registry.replace(known.entry for known in self._known.values() if known.entry is not None)
+        self._health.keep(self.registry.all())
+        log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.all()))
+
+    def _look(self, held: Held) -> _Known:
+        known = self._known.get(held.key)
+        if known is not None and known.value == held.value:
+            return known
+        try:
+            return _Known(held.value, read_registered(held).entry)
+        except RouterError as exc:
+            log.error(events.EXTENSION_BROKEN, key=held.key, error=str(exc), in_force="the last good entry, if there was one")
+            return _Known(held.value, known.entry if known is not None else None, str(exc))
+
+
+async def seed(store: ExtensionStore, root: Path) -> None:
+    """Register what the directory's files say and the bucket does not know. A file that is wrong is told; the others count."""
+    for file in sorted(root.glob("*.json")):  # noqa: ASYNC240 - before anything else runs
+        try:
+            document = read_document(file.read_bytes())
+            await store.put(document, author=SEED_AUTHOR, replaces=0)
+        except Conflict:
+            continue  # it is there: the bucket knows better, or another instance was quicker
+        except BrokerUnavailable:
+            raise
+        except (RouterError, OSError) as exc:
+            log.error(events.EXTENSION_BROKEN, path=file.name, error=str(exc))

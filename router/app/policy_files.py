@@ -1,0 +1,48 @@
+"""A directory of policies, read and checked: every good one, and everything that is wrong with the others, with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from router.app.policy_check import checked
+from router.buckets.directory import Unreadable, documents_in
+from router.policy import ParsedPolicy, PolicyError
+
+Key = tuple[str, str]  # tenant (or `_shared`), policy
+Check = Callable[[bytes, str, str], ParsedPolicy]
+
+
+class Mistake(Struct, frozen=True):
+    """`path`: the file's, inside the directory; `where`: the place inside the document, empty for the file itself."""
+
+    path: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.path, self.where, self.message) if part)
+
+
+class PolicyFiles(Struct, frozen=True):
+    """What a directory says."""
+
+    policies: Mapping[Key, ParsedPolicy]
+    mistakes: tuple[Mistake, ...]
+
+
+def read_policies(root: Path, check: Check = checked) -> PolicyFiles:
+    """Every document below it, `<tenant>/<policy>.json` and `_shared/`; `check` raises PolicyError."""
+    policies: dict[Key, ParsedPolicy] = {}
+    mistakes: list[Mistake] = []
+    for found in documents_in(root):
+        if isinstance(found, Unreadable):
+            mistakes.append(Mistake(found.path, "", found.error))
+            continue
+        try:
+            policies[found.key] = check(found.data, *found.key)
+        except PolicyError as exc:
+            mistakes += (Mistake(found.path, where, message) for where, message in exc.errors)
+    return PolicyFiles(policies, tuple(mistakes))

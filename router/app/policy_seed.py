@@ -1,0 +1,52 @@
+"""A directory seeds the bucket of policies: only what the bucket never had. `router policy sync` makes them equal.
+
+Instances may race: whoever comes second finds that it is there. What was deleted on purpose does not come back by itself.
+The samples of the package only keep the place warm: they give way to the first directory of somebody's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from router import samples
+from router.app.policy_files import Key, read_policies
+from router.app.policy_store import PolicyStore
+from router.contracts.versioned import Record, document_hash
+from router.errors import Conflict
+from router.observability import events, logs
+from router.policy import ParsedPolicy, load_policy
+
+log = logs.logger(__name__)
+
+SEED, SAMPLES = "seed", "samples"  # the authors of what a directory brought
+
+
+async def seed(store: PolicyStore, root: Path) -> None:
+    """A file that is wrong is told with its path; the others count. Raises BrokerUnavailable."""
+    files = read_policies(root, load_policy)
+    for mistake in files.mistakes:
+        log.error(events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message)
+    author = SAMPLES if root == samples.policies() else SEED
+    standing = {(one.tenant_id, one.policy_id): one.record for one in await store.list()}
+    if author == SEED:
+        await _clear(store, {key: record for key, record in standing.items() if record.author == SAMPLES and key not in files.policies})
+    await asyncio.gather(*(_sow(store, key, parsed, standing.get(key), author) for key, parsed in files.policies.items()))
+
+
+async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: Record | None, author: str) -> None:
+    if record is not None and (record.author != SAMPLES or author == SAMPLES):
+        if record.hash != document_hash(parsed.document):
+            log.info(events.POLICY_NOT_SEEDED, tenant=key[0], policy=key[1], version=record.version, by=record.author)
+        return
+    if await store.seed(*key, parsed, replaces=record, author=author):
+        for warning in parsed.warnings:
+            log.warning(events.POLICY_WARNING, tenant=key[0], policy=key[1], path=warning.path, warning=warning.message)
+
+
+async def _clear(store: PolicyStore, unwanted: dict[Key, Record]) -> None:
+    for key, record in unwanted.items():
+        try:
+            await store.delete(*key, replaces=record.version)
+        except Conflict:
+            continue  # somebody made it their own

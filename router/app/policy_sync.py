@@ -1,0 +1,51 @@
+"""A bucket made equal to a directory: first the whole plan, then one write after the other.
+
+Git is the source then: what differs is put, what is not in the directory is deleted. Each write names the version that the
+plan saw, so whatever somebody else writes meanwhile is not overwritten: that step is a Conflict, and the plan is made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import orjson
+from msgspec import Struct
+
+from router.app.policy_files import Key
+from router.app.policy_store import PolicyStore, Stored
+from router.policy import ParsedPolicy
+from router.policy.difference import Difference, differences
+
+PUT, REPLACE, DELETE = "put", "replace", "delete"
+
+
+class Step(Struct, frozen=True):
+    """One write. `replaces`: the version that was seen, None for a new policy; `changes`: of a replacement."""
+
+    action: str
+    key: Key
+    replaces: int | None
+    document: Mapping[str, object] | None  # None: to be deleted
+    changes: tuple[Difference, ...] = ()
+
+
+def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list[Step]:
+    """What is to be done, in the order of the names; empty: nothing."""
+    there = {(one.tenant_id, one.policy_id): one.record for one in standing}
+    steps = []
+    for key in sorted({*wanted, *there}):
+        record, parsed = there.get(key), wanted.get(key)
+        if parsed is None:
+            steps.append(Step(DELETE, key, there[key].version, None))
+        elif record is None:
+            steps.append(Step(PUT, key, None, parsed.document))
+        elif changes := tuple(differences(record.document, parsed.document)):
+            steps.append(Step(REPLACE, key, record.version, parsed.document, changes))
+    return steps
+
+
+async def carry_out(store: PolicyStore, step: Step, author: str) -> int:
+    """The version that is in force now, or is gone. Raises Conflict."""
+    if step.document is None:
+        return await store.delete(*step.key, replaces=step.replaces)
+    return await store.put(*step.key, orjson.dumps(step.document), replaces=step.replaces, author=author)

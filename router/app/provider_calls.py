@@ -1,0 +1,29 @@
+"""Providers joined with this process: its registry, its way of calling, its breakers, health and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from router.app.extension_calls import ExtensionMetrics
+from router.app.ground import Ground
+from router.calls.stream import Stream
+from router.delivery.connection import Connection, head_of
+from router.extensions.providers import Providers
+
+
+def providers_of(ground: Ground) -> Providers:
+    streams = partial(_stream, ground.connection)
+    return Providers(
+        ground.registry,
+        ground.invoker,
+        streams,
+        breakers=ground.breakers.extensions,
+        health=ground.health,
+        meter=ExtensionMetrics(ground.metrics),
+        environment=ground.settings.extensions.environment,
+    )
+
+
+def _stream(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> Stream:
+    return Stream(connection, subject, data, head_of(headers), silence_s=silence_s)

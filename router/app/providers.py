@@ -1,0 +1,156 @@
+"""The services `beamline.provider.v1.invoke` and `….invoke.stream`: the router is who listens there, providers stand behind it.
+
+    client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
+                            └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox that asked
+
+One instance of the queue group takes each request, in a task of its own. Whatever is wrong is said in an answer: never
+silence. A stream is cancelled as soon as nobody listens to it (`calls.outlets`), and leaves its provider the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from router.app.ground import Ground
+from router.app.provider_calls import providers_of
+from router.calls.outlets import Outlets
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.headers import message_id_in
+from router.contracts.malformed import Malformed
+from router.contracts.provider import (
+    INVOKE,
+    INVOKE_STREAM,
+    ProviderResponse,
+    refused,
+    response_bytes,
+    wants_protobuf,
+)
+from router.contracts.provider_call import time_left
+from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
+from router.contracts.provider_request import ProviderRequest, read_request
+from router.delivery.connection import head_of
+from router.delivery.wire import Headers
+from router.ids import is_literal_subject
+from router.message import NO_HEADERS
+from router.observability import events, logs
+
+log = logs.logger(__name__)
+
+OVERLOADED = "overloaded"
+HEADERS = {"version": "1"}
+HEAD = head_of(HEADERS)
+LINGER_S = 5.0  # what is in hand may take this long when the router stops
+
+Serve = Callable[[str, bytes, Mapping[str, str]], Coroutine[Any, Any, None]]
+
+
+class ProviderStation:
+    """The child "providers"."""
+
+    def __init__(self, ground: Ground) -> None:
+        settings = ground.settings
+        self._connection = ground.connection
+        self._config = settings.providers
+        self._limits = (settings.max_payload_bytes, settings.max_depth)
+        self._tenants = frozenset(settings.tenants_allowed)
+        self._prefixes = settings.reply.prefixes
+        self._outlets = Outlets(ground.connection)
+        self._providers = providers_of(ground)
+        self._hands: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Until cancelled; then nothing more is taken, and what is in hand may finish."""
+        self._is_stopping = False
+        connection, group = self._connection, self._config.queue_group
+        async with self._outlets:
+            subscriptions = [
+                await connection.attend(INVOKE, partial(self._hear, self._invoke), group),
+                await connection.attend(INVOKE_STREAM, partial(self._hear, self._stream), group),
+            ]
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for sid in subscriptions:
+                    await connection.leave(sid)
+                await self._finish()
+
+    def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        if not (reply.startswith(self._prefixes) and is_literal_subject(reply)):
+            return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
+        given = headers or NO_HEADERS
+        if len(self._hands) >= self._config.at_once:
+            no = refused(message_id_in(given) or "", OVERLOADED, "Too many invocations in hand; ask again")
+            self._say_no(no, subject, reply, given)
+            return
+        task = asyncio.get_running_loop().create_task(self._kept(serve, subject, reply, data, given))
+        self._hands.add(task)
+        task.add_done_callback(self._hands.discard)
+
+    async def _kept(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
+        """An answer in any case, but for a stream that nobody listens to."""
+        try:
+            await serve(reply, data, headers)
+        except asyncio.CancelledError:
+            if self._is_stopping:
+                self._say_no(refused(message_id_in(headers) or "", INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
+            raise
+        except Malformed as exc:
+            no = refused(message_id_in(headers) or "", INVALID_REQUEST, str(exc), metadata={"field": exc.field} if exc.field else {})
+            self._say_no(no, subject, reply, headers)
+        except Exception as exc:
+            log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
+            no = refused(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
+            self._say_no(no, subject, reply, headers)
+
+    async def _invoke(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
+        request = read_request(data, headers, *self._limits)
+        response = self._refusal(request) or await self._providers.invoke(request, time_left(headers))
+        self._connection.post(reply, response_bytes(response, protobuf=request.wants_protobuf), "", _head(request))
+
+    async def _stream(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
+        request = read_request(data, headers, *self._limits)
+        if (no := self._refusal(request)) is not None:
+            self._say_no(no, INVOKE_STREAM, reply, headers)
+            return
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        with self._outlets.open(reply, task.cancel, _told(request)) as outlet:
+
+            def send(chunk: StreamChunk) -> None:
+                outlet.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
+
+            await self._providers.stream(request, send, time_left(headers))
+
+    def _refusal(self, request: ProviderRequest) -> ProviderResponse | None:
+        if self._tenants and request.tenant_id not in self._tenants:
+            return refused(request.request_id, UNAUTHORIZED, "This tenant is not served here")
+        return None
+
+    def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
+        write = response_bytes if subject == INVOKE else _as_chunk
+        self._connection.post(reply, write(response, protobuf=wants_protobuf(headers)), "", HEAD)
+
+    async def _finish(self) -> None:
+        if self._hands:
+            await asyncio.wait(self._hands, timeout=LINGER_S)
+        self._is_stopping = True
+        for task in self._hands:
+            task.cancel()
+        if self._hands:
+            await asyncio.wait(self._hands)
+
+
+def _as_chunk(response: ProviderResponse, *, protobuf: bool) -> bytes:
+    return chunk_bytes(last_chunk(response), protobuf=protobuf)
+
+
+def _told(request: ProviderRequest) -> dict[str, str]:
+    return {**HEADERS, "trace_id": request.trace_id, "tenant_id": request.tenant_id}
+
+
+def _head(request: ProviderRequest) -> bytes:
+    return head_of(_told(request))

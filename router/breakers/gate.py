@@ -1,0 +1,173 @@
+"""One breaker: the states count and change (`states`), the gate decides who may call and whose outcome is heard.
+
+    enter ── closed ──> the lease that all share        half open ──> a probe, while one is free ──> None
+      └───── open, its time not over ──> None
+    succeeded | failed | left(lease) ──> recorded, if the lease still stands
+
+pybreaker alone would let every caller through half-open, take a cancellation for a failure, close a new opening by an old
+probe's late success, and go by the wall clock. So it is never held around an await, and hears of outcomes alone.
+
+On one event loop only; nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.breakers.probes import Probes
+from router.breakers.rules import BreakerRules
+from router.breakers.standing import CLOSED, HALF_OPEN, OPEN, Lease, Standing, Transition
+from router.breakers.states import States
+from router.breakers.window import Window
+from router.clock import Clock, steady, wall
+
+AT_ONCE_S = 1.0  # for an outcome that is there already
+
+Changed = Callable[[Transition], None]
+
+
+class Gate:
+    """`now` is a steady clock, `today` the wall's, for `opened_at_ms` alone.
+
+    `changed` hears of every change of state, in the midst of it: it may look, not act.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rules: BreakerRules = BreakerRules(),  # noqa: B008 - frozen
+        *,
+        now: Clock = steady,
+        today: Clock = wall,
+        changed: Changed = lambda _: None,
+    ) -> None:
+        self.name = name
+        self.rules = rules
+        self.state = CLOSED  # as it was stepped last; `phase` is what others see
+        self._now = now
+        self._today = today
+        self._changed = changed
+        self._era = 0  # counts the changes of state
+        self._shared = Lease(0)
+        self._probes = Probes()
+        self._until = 0.0  # of an opening, on the steady clock
+        self._opened_at_ms: int | None = None
+        self._told: tuple[float, int] | None = None  # while another instance's doing is taken over: how long still, since when
+        self._window = Window(rules.error_rate_window_s)
+        self._states = States(rules, self._moved)
+
+    def follow(self, rules: BreakerRules) -> None:
+        """Other rules from now on. The window begins again; failures in a row, and an opening's time, stay as they are."""
+        self.rules = rules
+        self._window = Window(rules.error_rate_window_s)
+        self._states.follow(rules)
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def enter(self, lease_s: float) -> Lease | None:
+        """The right to call once, None: no call is to be made. A probe's lease ends by itself after `lease_s` seconds."""
+        if self.state == CLOSED:
+            return self._shared
+        if self.shut_until() > self._now():
+            return None
+        if self.state == OPEN:
+            self._states.half_open()
+        return Lease(self._era, self._probes.begin(self._now() + lease_s))
+
+    def unnamed(self) -> Lease | None:
+        """For an outcome that names no lease: the shared one, else the probe that is out longest, else one of its own.
+
+        None while open: what comes then was begun before the opening.
+        """
+        if self.state == CLOSED:
+            return self._shared
+        oldest = self._probes.oldest(self._now())
+        return Lease(self._era, oldest) if oldest is not None else self.enter(AT_ONCE_S)
+
+    def succeeded(self, lease: Lease, latency_ms: float) -> None:
+        """The call went well; above the rules' latency it is a failure all the same."""
+        slow = self.rules.latency_threshold_ms
+        if slow is not None and latency_ms > slow:
+            self.failed(lease)
+        elif self._takes(lease):
+            self._record(failed=False)
+
+    def failed(self, lease: Lease) -> None:
+        """The callee's fault, or no answer in time."""
+        if self._takes(lease):
+            self._record(failed=True)
+
+    def left(self, lease: Lease) -> None:
+        """Neither: cancelled, or the caller's own fault. A probe's place is free again."""
+        self._takes(lease)
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    def shut_until(self) -> float:
+        """On the steady clock: nobody is let through before; a time that is over: somebody is."""
+        if self.state != HALF_OPEN:
+            return self._until
+        return self._probes.free_at(self._now(), self.rules.half_open_max_calls)
+
+    @property
+    def phase(self) -> str:
+        """closed | open | half_open; an opening whose time is over is half open, whether somebody has called since or not."""
+        return HALF_OPEN if self.state == OPEN and self._until <= self._now() else self.state
+
+    @property
+    def standing(self) -> Standing:
+        """Where it stands now."""
+        return Standing(self.phase, self._opened_at_ms, self._states.failures, self._window.rate(self._now()))
+
+    # -- another instance's doing ------------------------------------------------------------------------------------
+
+    def told_open(self, left_s: float, opened_at_ms: int) -> None:
+        """Somebody else opened it; it stays open for `left_s` seconds more, and never for longer than the rules say."""
+        self._told = (min(left_s, self.rules.timeout_s), opened_at_ms)
+        self._states.open()
+        self._told = None
+
+    def told_closed(self) -> None:
+        if self.state != CLOSED:
+            self._told = (0.0, 0)
+            self._states.close()
+            self._told = None
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _takes(self, lease: Lease) -> bool:
+        """Whether this lease still stands; a probe's ends by it."""
+        if lease.probe == 0 or lease.era != self._era:
+            return lease.era == self._era
+        return self._probes.end(lease.probe, self._now())
+
+    def _record(self, *, failed: bool) -> None:
+        if self.state == CLOSED:
+            self._window.note(self._now(), failed=failed)
+        if failed or self.state != CLOSED or self._states.failures:  # else pybreaker would set a counter from 0 to 0, at 9 µs
+            self._states.record(failed=failed)
+        if self.state == CLOSED and self._window.failures:
+            self._weigh()
+
+    def _weigh(self) -> None:
+        rules, rate = self.rules, self._window.rate(self._now())
+        if self._window.calls >= rules.minimum_calls and 0 < rate >= rules.error_rate_threshold:
+            self._states.open()
+
+    def _moved(self, state: str) -> None:
+        """pybreaker is changing its state: every lease of before is over."""
+        was, self.state = self.state, state
+        self._era += 1
+        self._shared = Lease(self._era)
+        self._probes.end_all()
+        if state == OPEN:
+            left_s, self._opened_at_ms = self._told or (self.rules.timeout_s, round(self._today() * 1000))
+            self._until = self._now() + left_s
+        elif state == CLOSED:
+            self._until, self._opened_at_ms, self._window = 0.0, None, Window(self.rules.error_rate_window_s)
+        if was != state:
+            self._changed(self._transition(was))
+
+    def _transition(self, was: str) -> Transition:
+        left_s = self._until - self._now() if self.state == OPEN else 0.0
+        return Transition(self.name, was, self.state, self._opened_at_ms, left_s, self._told is not None)

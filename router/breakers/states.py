@@ -1,0 +1,72 @@
+"""pybreaker's three states, stepped by outcomes that are known already.
+
+`CircuitBreaker.call` is given a function that returns or raises at once, and is never asked while it is open: half open is
+set from outside, by a steady clock. Of pybreaker remain the counts, the thresholds and the transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN, CircuitBreaker, CircuitBreakerListener, CircuitBreakerState
+
+from router.breakers.rules import BreakerRules
+from router.breakers.standing import CLOSED, HALF_OPEN, OPEN
+
+_NAMES = {STATE_CLOSED: CLOSED, STATE_OPEN: OPEN, STATE_HALF_OPEN: HALF_OPEN}
+
+
+class States:
+    """`moved` hears of each state in the midst of the change."""
+
+    def __init__(self, rules: BreakerRules, moved: Callable[[str], None]) -> None:
+        self._breaker = CircuitBreaker(
+            rules.failure_threshold,
+            success_threshold=rules.success_threshold,
+            listeners=[_Listener(moved)],
+            throw_new_error_on_trip=False,
+        )
+
+    def follow(self, rules: BreakerRules) -> None:
+        """Other thresholds; what was counted stays."""
+        self._breaker.fail_max, self._breaker.success_threshold = rules.failure_threshold, rules.success_threshold
+
+    @property
+    def failures(self) -> int:
+        """In a row."""
+        return self._breaker.fail_counter
+
+    def record(self, *, failed: bool) -> None:
+        """One outcome; closed or half open only."""
+        with suppress(_FailedError):
+            self._breaker.call(_badly if failed else _well)
+
+    def open(self) -> None:
+        self._breaker.open()
+
+    def half_open(self) -> None:
+        self._breaker.half_open()
+
+    def close(self) -> None:
+        self._breaker.close()
+
+
+class _Listener(CircuitBreakerListener):
+    def __init__(self, moved: Callable[[str], None]) -> None:
+        self._moved = moved
+
+    def state_change(self, cb: CircuitBreaker, old_state: CircuitBreakerState | None, new_state: CircuitBreakerState) -> None:
+        self._moved(_NAMES[new_state.name])
+
+
+class _FailedError(Exception):
+    """What the record of a failure raises; it never leaves this file."""
+
+
+def _well() -> None:
+    """A call that went well."""
+
+
+def _badly() -> None:
+    raise _FailedError

@@ -1,0 +1,15 @@
+"""A bucket that does not answer as one: never an empty one, always away, and the text says what to do."""
+
+from __future__ import annotations
+
+from router.delivery.api import STREAM_NOT_FOUND
+from router.errors import BrokerRefused, BrokerUnavailable
+
+
+def missing(bucket: str) -> BrokerUnavailable:
+    return BrokerUnavailable(f"there is no bucket {bucket}: `router topology apply` makes it")
+
+
+def away(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
+    """What a server's refusal means for whoever wanted the bucket."""
+    return missing(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")

@@ -1,0 +1,86 @@
+"""Documents of a bucket that people write: nobody overwrites what they have not seen.
+
+Every write names the revision that it replaces, and the server compares. A bucket that is missing or silent is away
+(BrokerUnavailable): it is never taken for an empty one. `Watched` is the way to read them in a router.
+"""
+
+from __future__ import annotations
+
+from router.buckets.away import away
+from router.buckets.entries import Entry, Gone, nanos, read_entry
+from router.buckets.following import Following
+from router.buckets.records import TOO_LARGE, WRONG_LAST_SEQUENCE
+from router.delivery.api import JetStream
+from router.errors import BrokerRefused, Conflict, Poison
+
+_HEAD_BYTES = 256  # of the connection's limit: our headers
+
+
+class Documents:
+    """One bucket over one connection."""
+
+    def __init__(self, jetstream: JetStream, bucket: str) -> None:
+        self._jetstream = jetstream
+        self._bucket = bucket
+        self._stream = f"KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+
+    async def get(self, key: str) -> Entry | None:
+        """What stands under the key now. BrokerUnavailable."""
+        newest = await self.newest(key)
+        return newest if isinstance(newest, Entry) else None
+
+    async def newest(self, key: str) -> Entry | Gone | None:
+        """The same, and whether anything ever stood there. BrokerUnavailable."""
+        try:
+            stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
+        except BrokerRefused as exc:
+            raise away(self._bucket, exc) from None
+        return None if stored is None else read_entry(key, stored.data, stored.headers, stored.sequence, nanos(stored.time))
+
+    async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
+        """The new revision. `revision`: the one it replaces; None: there must be none. Conflict, BrokerUnavailable, Poison (too large)."""
+        if len(value) > self._jetstream.connection.max_payload - _HEAD_BYTES:
+            raise Poison("the document is larger than the connection allows")
+        return await self._write(key, value, {}, await self._free(key) if revision is None else revision)
+
+    async def delete(self, key: str, *, revision: int) -> None:
+        """Its history stays. Conflict, BrokerUnavailable."""
+        await self._write(key, b"", {"KV-Operation": "DEL"}, revision)
+
+    async def history(self, key: str) -> list[Entry | Gone]:
+        """All that the bucket still keeps of one key, oldest first. BrokerUnavailable."""
+        found: list[Entry | Gone] = []
+        await self._once(Following(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
+        return found
+
+    async def all(self) -> dict[str, Entry]:
+        """Everything that stands in the bucket now. BrokerUnavailable."""
+        found: list[Entry | Gone] = []
+        await self._once(Following(self._jetstream, self._bucket, found.append))
+        newest = {one.key: one for one in found}
+        return {key: one for key, one in newest.items() if isinstance(one, Entry)}
+
+    async def _once(self, following: Following) -> None:
+        try:
+            await following.open()
+        finally:
+            await following.close()
+
+    async def _free(self, key: str) -> int:
+        """What the server is to expect of a key under which nothing stands."""
+        newest = await self.newest(key)
+        if isinstance(newest, Entry):
+            raise Conflict(f"{key} exists already", newest.revision)
+        return newest.revision if newest is not None else 0
+
+    async def _write(self, key: str, value: bytes, headers: dict[str, str], last: int) -> int:
+        try:
+            answer = await self._jetstream.publish(self._prefix + key, value, {**headers, "Nats-Expected-Last-Subject-Sequence": str(last)})
+        except BrokerRefused as exc:
+            if exc.err_code in WRONG_LAST_SEQUENCE:
+                raise Conflict(f"{key} was written by somebody else") from exc
+            if exc.err_code == TOO_LARGE:
+                raise Poison("the document is larger than its bucket allows") from exc
+            raise away(self._bucket, exc) from None
+        return int(answer["seq"])

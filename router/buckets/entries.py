@@ -1,0 +1,41 @@
+"""What a bucket says about a key: a value, or that there is none any more. And whether bytes and headers are the one or the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+_GONE = frozenset({"DEL", "PURGE"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Entry(Struct, frozen=True):
+    """A value. `revision` is the bucket's sequence, the optimistic lock; `stored_ns` the server's time, nanoseconds."""
+
+    key: str
+    value: bytes
+    revision: int
+    stored_ns: int
+
+
+class Gone(Struct, frozen=True):
+    """A key was deleted, by this revision."""
+
+    key: str
+    revision: int
+    stored_ns: int
+
+
+def read_entry(key: str, value: bytes, headers: Mapping[str, str] | None, revision: int, stored_ns: int) -> Entry | Gone:
+    if headers and headers.get("KV-Operation") in _GONE:
+        return Gone(key, revision, stored_ns)
+    return Entry(key, value, revision, stored_ns)
+
+
+def nanos(time: str) -> int:
+    """A server's RFC 3339 text as nanoseconds since the epoch; Python's own reading stops at microseconds."""
+    whole, _, fraction = time.removesuffix("Z").partition(".")
+    seconds = datetime.fromisoformat(f"{whole}+00:00") - _EPOCH
+    return int(seconds.total_seconds()) * 1_000_000_000 + int(f"{fraction:0<9}"[:9])

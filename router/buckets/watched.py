@@ -1,0 +1,138 @@
+"""A mirror of one bucket in this process: every instance has the same one within moments of a change.
+
+    run ── list and follow ──> changed(all entries)      after the first listing, and after every change
+      ^                  └ not sound any more, or a minute old: again from the start, into a new table
+      └ the bucket is away: the last known entries go on serving, and readiness says so
+
+Knows nothing of what the entries mean. nats-py's own watcher is not used: it stays deaf for 12-18 s after a server's kill,
+and for ever after its bucket was made again (CONTRACTS §1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import nats.errors
+
+from router.buckets.entries import Entry, Gone
+from router.buckets.following import Following
+from router.clock import Clock, steady
+from router.delivery.api import JetStream
+from router.errors import RouterError
+from router.observability import Check, events, logs
+
+log = logs.logger(__name__)
+
+TICK_S = 0.05
+AGAIN_S = 60.0  # whatever was missed without a trace is missed no longer than this
+RETRY_S = 0.25
+
+Changed = Callable[[Mapping[str, Entry]], None]
+
+
+class Watched:
+    """One bucket, mirrored. `changed` is called on the loop with all entries; it sorts its own errors."""
+
+    def __init__(self, jetstream: JetStream, bucket: str, changed: Changed, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
+        self._jetstream = jetstream
+        self._bucket = bucket
+        self._changed = changed
+        self._again_s = again_s
+        self._now = now
+        self._table: dict[str, Entry] | None = None  # None: never listed
+        self._following: Following | None = None
+        self._listed_at = 0.0
+        self._tried_at = float("-inf")
+        self._created = ""  # which bucket it is, by the time it was made
+        self._cause: str | None = None  # why it is away
+        self._is_telling = False
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """All that is known."""
+        return MappingProxyType(self._table or {})
+
+    @property
+    def check(self) -> Check:
+        """Its line in /readyz."""
+        if self._table is None:
+            return Check(False, self._cause or "not listed yet")
+        if self._cause is not None or self._following is None or not self._following.is_sound:
+            return Check(False, f"{self._cause or 'not watched'}; the last known state serves")
+        return Check(True, f"{len(self._table)} entries")
+
+    async def load(self) -> None:
+        """List once, now: for whoever must not begin without. Raises BrokerUnavailable."""
+        await self._list()
+
+    async def run(self) -> None:
+        """A child of the tree: until cancelled; it may be run again."""
+        try:
+            while True:
+                if self._is_due():
+                    await self._try()
+                await asyncio.sleep(TICK_S)
+        finally:
+            following, self._following = self._following, None
+            if following is not None:
+                await following.close()
+
+    def _is_due(self) -> bool:
+        if not self._jetstream.connection.is_connected or self._now() - self._tried_at < RETRY_S:
+            return False
+        is_followed = self._following is not None and self._following.is_sound
+        return not is_followed or self._now() - self._listed_at >= self._again_s
+
+    async def _try(self) -> None:
+        self._tried_at = self._now()
+        try:
+            await self._list()
+        except (RouterError, nats.errors.Error, OSError) as exc:
+            if self._cause is None:
+                log.error(events.BUCKET_AWAY, bucket=self._bucket, cause=str(exc), in_force="the last known state")
+            self._cause = str(exc)
+
+    async def _list(self) -> None:
+        """A new table beside the old one, which serves until the new one is whole."""
+        table: dict[str, Entry] = {}
+        following = Following(self._jetstream, self._bucket, partial(self._heard, table), now=self._now)
+        try:
+            await following.open()
+        except BaseException:
+            await following.close()
+            raise
+        before, self._following = self._following, following
+        self._listed_at = self._now()
+        self._identify(following.created)
+        self._install(table)
+        if before is not None:
+            await before.close()
+
+    def _identify(self, created: str) -> None:
+        if self._created and self._created != created:
+            log.warning(events.BUCKET_REPLACED, bucket=self._bucket, created=created)
+        self._created = created
+
+    def _install(self, table: dict[str, Entry]) -> None:
+        if self._cause is not None:
+            log.info(events.BUCKET_BACK, bucket=self._bucket)
+        is_news = table != self._table
+        self._cause, self._table = None, table
+        if is_news:
+            self._tell()
+
+    def _heard(self, table: dict[str, Entry], found: Entry | Gone) -> None:
+        if isinstance(found, Entry):
+            table[found.key] = found
+        else:
+            table.pop(found.key, None)
+        if table is self._table and not self._is_telling:
+            self._is_telling = True  # what came in one chunk is told once
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._is_telling = False
+        self._changed(dict(self._table or {}))

@@ -1,0 +1,119 @@
+"""Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of who waits.
+
+    call ── post ──> subject ── reply: {inbox}.{token} ──> the reader ──> the future of that token
+
+Deadlines fall into ticks of 5 ms, and one timer serves all calls of a tick: a timer of its own costs a call as much as sending
+it. An answer that comes after its deadline finds nobody and is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from router.delivery.connection import Connection, head_of
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
+
+TICK_S = 0.005
+NO_RESPONDERS = "503"
+ERROR_CODE = "Nats-Service-Error-Code"
+ERROR = "Nats-Service-Error"
+UNKNOWN_ERROR = 500  # an error that names no number we can read
+
+
+class Answered(Struct, frozen=True, gc=False):
+    """What came back. `error_code`: a service says no, by the NATS service protocol (4xx: the request; 5xx: the service)."""
+
+    data: bytes
+    error_code: int | None = None
+    error: str | None = None
+
+
+class TooLarge(Poison):
+    """The server takes no message of this size."""
+
+
+class Calls:
+    """All calls over one connection. Nothing is subscribed before the first."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inbox = ""
+        self._opening: asyncio.Task[int] | None = None
+        self._tokens = itertools.count()
+        self._waiting: dict[str, asyncio.Future[Answered]] = {}
+        self._due: dict[int, dict[str, int]] = {}  # by tick: who waits, and the connection's life when it was called
+
+    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
+        """The answer. Raises CallTimeout, NoResponders, BrokerUnavailable, TooLarge. The subject is trusted."""
+        if self._opening is None or not self._opening.done():
+            await self._open()
+        head = head_of(headers)
+        self._check(len(head) + len(data))
+        token = str(next(self._tokens))
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Answered] = loop.create_future()
+        self._waiting[token] = waiting
+        due = self._due_in(timeout_s, loop)
+        due[token] = self._connection.lives
+        self._connection.post(subject, data, f"{self._inbox}.{token}", head)
+        try:
+            return await waiting
+        finally:
+            del self._waiting[token]
+            due.pop(token, None)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def _check(self, size: int) -> None:
+        if not self._connection.is_connected:
+            raise BrokerUnavailable("not connected")
+        if size > self._connection.max_payload:  # the server would end the connection for it
+            raise TooLarge(f"{size} bytes where the server takes {self._connection.max_payload}")
+
+    async def _open(self) -> None:
+        """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._inbox = self._connection.new_inbox()
+            self._opening = asyncio.create_task(self._connection.attend(f"{self._inbox}.*", self._hear))
+        await asyncio.shield(self._opening)
+
+    def _hear(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        waiting = self._waiting.get(subject[len(self._inbox) + 1 :])
+        if waiting is None or waiting.done():
+            return
+        if headers is None:
+            waiting.set_result(Answered(data))
+        elif not data and headers.get("Status") == NO_RESPONDERS:
+            waiting.set_exception(NoResponders("nobody listens there"))
+        elif ERROR_CODE in headers or ERROR in headers:
+            waiting.set_result(Answered(data, _number(headers.get(ERROR_CODE, "")), headers.get(ERROR, "")))
+        else:
+            waiting.set_result(Answered(data))
+
+    def _due_in(self, timeout_s: float, loop: asyncio.AbstractEventLoop) -> dict[str, int]:
+        tick = int((loop.time() + timeout_s) / TICK_S) + 1
+        due = self._due.get(tick)
+        if due is None:
+            due = self._due[tick] = {}
+            loop.call_at(tick * TICK_S, self._expire, tick)
+        return due
+
+    def _expire(self, tick: int) -> None:
+        for token, lives in self._due.pop(tick).items():
+            waiting = self._waiting[token]
+            if waiting.done():
+                continue
+            if self._connection.lives != lives or not self._connection.is_connected:
+                waiting.set_exception(BrokerUnavailable("the connection was lost while the call was under way"))
+            else:
+                waiting.set_exception(CallTimeout("no answer in time"))
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else UNKNOWN_ERROR

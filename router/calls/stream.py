@@ -1,0 +1,104 @@
+"""One question, many pieces: a stream as whoever asked for it hears it.
+
+    async with Stream(connection, subject, data, head, silence_s=5.0) as pieces:
+        async for piece in pieces: ...                    whoever reads knows which piece is the last, and leaves
+
+A subscription for each stream, given back at the end: from then on the server tells the sender that nobody listens
+(`outlets`), so a reader that is cancelled, or dies, stops its stream without a word of its own. Pieces come in order or the
+stream breaks: what a lost connection may have swallowed is never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Self
+
+from msgspec import Struct
+
+from router.delivery.connection import Connection
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+
+MOST_WAITING = 8 * 1024 * 1024  # bytes that a reader may be behind
+NO_HEADERS: Headers = {}
+
+
+class Overrun(RouterError):
+    """The reader was too slow, and pieces were dropped."""
+
+    code = "stream_overrun"
+
+
+class Piece(Struct, frozen=True):
+    """One message of a stream."""
+
+    data: bytes
+    headers: Headers
+
+
+class Stream:
+    """`silence_s`: seconds without a piece after which it is given up, the first one included."""
+
+    def __init__(self, connection: Connection, subject: str, data: bytes, head: bytes = b"", *, silence_s: float) -> None:
+        self._connection = connection
+        self._question = (subject, data, head)
+        self._silence_s = silence_s
+        self._lives = connection.lives
+        self._sid: int | None = None
+        self._waiting: deque[Piece] = deque()
+        self._size = 0
+        self._broken: RouterError | None = None
+        self._news: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Ask. Raises BrokerUnavailable."""
+        if not self._connection.is_connected:
+            raise BrokerUnavailable("not connected")
+        subject, data, head = self._question
+        inbox = self._connection.new_inbox()
+        self._sid = await self._connection.attend(inbox, self._hear)
+        self._connection.post(subject, data, inbox, head)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sid is not None:
+            await self._connection.leave(self._sid)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Piece:
+        """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, Overrun; it never ends by itself."""
+        if not self._waiting and self._broken is None:
+            await self._news_heard()
+        if self._waiting:
+            piece = self._waiting.popleft()
+            self._size -= len(piece.data)
+            return piece
+        raise self._broken or CallTimeout(f"nothing was heard for {self._silence_s:g} s")
+
+    async def _news_heard(self) -> None:
+        self._news = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(self._silence_s):
+                await self._news
+        except TimeoutError:
+            return
+        finally:
+            self._news = None
+
+    def _hear(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        if self._broken is not None:
+            return
+        if self._connection.lives != self._lives:
+            self._broken = BrokerUnavailable("the connection was lost while the stream ran")
+        elif not data and headers is not None and headers.get("Status") == "503":
+            self._broken = NoResponders("nobody listens there")
+        elif self._size + len(data) > MOST_WAITING:
+            self._broken = Overrun(f"the reader is more than {MOST_WAITING} bytes behind")
+        else:
+            self._size += len(data)
+            self._waiting.append(Piece(data, headers or NO_HEADERS))
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)

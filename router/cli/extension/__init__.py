@@ -1,0 +1,21 @@
+"""`router extension`: the registry looked at and written, extensions called; and, for authors, tried, checked, served."""
+
+from __future__ import annotations
+
+import typer
+
+from router.cli.extension.call import call
+from router.cli.extension.change import disable, enable, remove
+from router.cli.extension.check import check
+from router.cli.extension.health import health
+from router.cli.extension.look import list_, show
+from router.cli.extension.register import register
+from router.cli.extension.serve import serve, serve_samples
+from router.cli.extension.try_ import try_
+
+extension = typer.Typer(no_args_is_help=True, help="Extensions: registered, looked at, switched, called by hand.", rich_markup_mode="rich")
+
+extension.command("list")(list_)
+extension.command("try")(try_)
+for command in (register, show, enable, disable, remove, health, call, check, serve, serve_samples):
+    extension.command()(command)

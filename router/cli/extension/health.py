@@ -1,0 +1,72 @@
+"""`router extension health`: how extensions fare, as a running router sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.extension.asking import asked
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_table
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+
+SUBJECT = "beamline.router.v1.admin.get_extension_health"
+COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker")
+
+
+def health(
+    extension_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="Only this one.")] = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a running router how its extensions fared in the last five minutes.
+
+    Exit status: 0 nobody is unhealthy, 1 somebody is or the router refuses to tell, 3 no router answers.
+
+    Example:  router extension health
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_health(settings, extension_id, as_json), unavailable=ends.SILENT)
+
+
+async def _health(settings: Settings, extension_id: str | None, as_json: bool) -> int:
+    async with jetstream_of(settings) as jetstream:
+        answer = orjson.loads((await asked(jetstream.connection, SUBJECT, b"{}", _login(settings), who="no router")).data)
+    if error := answer.get("error"):
+        ends.complain(f"{error.get('code')}: {error.get('message')}")
+        return ends.NO
+    found = {name: one for name, one in answer["health"].items() if extension_id in (None, name)}
+    if extension_id is not None and not found:
+        ends.complain(f"no extension {extension_id!r} is registered")
+        return ends.NO
+    _tell(found, as_json)
+    return ends.NO if any(one["status"] == "unhealthy" for one in found.values()) else ends.OK
+
+
+def _tell(found: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print_json({"health": found})
+    elif found:
+        print_table(COLUMNS, (_row(name, one) for name, one in sorted(found.items())))
+    else:
+        print("no extension is registered")
+
+
+def _row(name: str, one: Mapping[str, Any]) -> tuple[object, ...]:
+    latencies = [f"{one[f'p{share}_latency_ms']:.1f}" for share in (50, 95, 99)]
+    calls = one["success_count"] + one["failure_count"]
+    return (name, one["status"], f"{one['success_rate']:.1%}", calls, one["failure_count"], *latencies, one.get("circuit_breaker_state"))
+
+
+def _login(settings: Settings) -> dict[str, str]:
+    key = settings.admin.api_key
+    return {"api_key": key.get_secret_value()} if key is not None else {}

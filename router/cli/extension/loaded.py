@@ -1,0 +1,78 @@
+"""Extensions as an author writes them, loaded from a file or a module."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import typer
+
+from router.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from router.extension import Extension
+
+
+def extensions_at(target: str) -> list[Extension]:
+    """Every extension in `FILE`, or the one at `FILE:FUNCTION`; a module's name will do for a file. Raises Misconfigured."""
+    from router.extension import Extension
+
+    place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
+    module = _module(place)
+    named = {key: value for key, value in vars(module).items() if isinstance(value, Extension)}
+    if colon and name not in named:
+        raise Misconfigured(target, f"{name} is no extension there; {_offer(named)}")
+    found = [named[name]] if colon else [one for one in named.values() if one.__module__ == module.__name__]
+    if not found:
+        raise Misconfigured(target, "holds no function with @pre, @validator, @post or @provider on it")
+    return found
+
+
+def given(text: str, option: str) -> Any:
+    """JSON as an option gives it, `@FILE` for a file's."""
+    try:
+        return orjson.loads(Path(text[1:]).read_bytes() if text.startswith("@") else text)
+    except OSError as exc:
+        raise typer.BadParameter(f"{text[1:]} cannot be read: {exc.strerror}", param_hint=option) from None
+    except orjson.JSONDecodeError as exc:
+        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+
+
+def given_object(text: str, option: str) -> dict[str, Any]:
+    value = given(text, option)
+    if not isinstance(value, dict):
+        raise typer.BadParameter("is not a JSON object", param_hint=option)
+    return value
+
+
+def _module(place: str) -> ModuleType:
+    sys.path.insert(0, os.getcwd())
+    try:
+        return _file(Path(place)) if place.endswith(".py") else import_module(place)
+    except Misconfigured:
+        raise
+    except Exception as exc:  # whatever a stranger's file does while it is imported
+        raise Misconfigured(place, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise Misconfigured(str(path), "is no file")
+    spec = spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise Misconfigured(str(path), "is no Python file")
+    module = module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))  # what stands beside it may be imported, as when it is run
+    spec.loader.exec_module(module)
+    return module
+
+
+def _offer(named: dict[str, Extension]) -> str:
+    return f"there are {', '.join(named)}" if named else "there are none"

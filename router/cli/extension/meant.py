@@ -1,0 +1,48 @@
+"""What the router makes of an extension's answer, in one line for people."""
+
+from __future__ import annotations
+
+import orjson
+
+
+def what_the_router_does(kind: str, extension_id: str, answer: bytes) -> str:
+    """Read with the router's own readers. An answer that it cannot read is `extension_error`."""
+    from router.errors import RouterError
+
+    try:
+        match kind:
+            case "validator":
+                return _judged(answer)
+            case "provider":
+                return _provided(extension_id, answer)
+            case _:
+                return _changed(kind, answer)
+    except RouterError as exc:
+        return f"extension_error, not tried again: {exc}"
+
+
+def _changed(kind: str, answer: bytes) -> str:
+    from router.contracts.extension import read_changed
+
+    changed = read_changed(answer)
+    names = ", ".join(changed.metadata) or "nothing"
+    if kind == "post":
+        return f"the decision's metadata gains {names}; nothing else of it changes"
+    return f"the payload is now {orjson.dumps(changed.message.payload, default=repr).decode()[:200]}; the context gains {names}"
+
+
+def _judged(answer: bytes) -> str:
+    from router.contracts.extension import read_judged
+
+    judged = read_judged(answer)
+    if judged.is_ok:
+        return "the request goes on"
+    return f"validator_blocked, reason {judged.reason}, where the policy says on_fail: block; it goes on with warn and ignore"
+
+
+def _provided(extension_id: str, answer: bytes) -> str:
+    from router.contracts.provider_call import read_answer
+
+    read = read_answer(answer, extension_id)
+    told = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
+    return f"success, cost {read.cost:g}" + (f", {told}" if told else "")

@@ -1,0 +1,97 @@
+"""`router extension register`: an entry from a file or from options, checked, then written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.extension.store import Author, author_of, store_of
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+
+Document = dict[str, object]
+
+
+def register(
+    file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="The entry as JSON; - reads standard input.")] = None,
+    *,
+    id_: Annotated[str | None, typer.Option("--id", help="The extension's id, instead of a file.")] = None,
+    type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Its subject. Default: the one of version v1.")] = None,
+    timeout_ms: Annotated[int | None, typer.Option(help="A call may take this long; 10..60000.")] = None,
+    retry: Annotated[int | None, typer.Option(help="Further attempts after a failure; 0..3.")] = None,
+    config_json: Annotated[str | None, typer.Option("--extension-config", metavar="JSON", help="What each call is given.")] = None,
+    replaces: Annotated[
+        int | None, typer.Option(metavar="VERSION", help="Only over this version; 0: only if there is none.", min=0)
+    ] = None,
+    author: Author = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Register an extension, or register it anew; every running router uses it within a second.
+
+    The same entry again changes nothing. Exit status: 0 it is registered, 1 the entry is wrong or somebody else was quicker.
+
+    Example:  router extension register --id pii_guard --type validator --timeout-ms 200
+    """
+    if (file is None) == (id_ is None):
+        raise typer.BadParameter("give a FILE, or --id with --type")
+    given = {"timeout_ms": timeout_ms, "retry": retry, "config": _json(config_json)}
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+        document = _read(file) if file is not None else _made(id_ or "", type_ or "", subject, given)
+    ends.run(_register(settings, document, author_of(author), replaces, as_json))
+
+
+async def _register(settings: Settings, document: Document, author: str, replaces: int | None, as_json: bool) -> int:
+    from router.extensions import EntryError, parse_entry
+
+    try:
+        parse_entry(document)
+    except EntryError as exc:
+        for path, message in exc.errors:
+            ends.complain(f"{path}: {message}")
+        return ends.NO
+    async with store_of(settings) as store:
+        written = await store.put(document, author=author, replaces=replaces)
+    if as_json:
+        print_json({"id": written.extension_id, "version": written.version, "is_new": written.is_new})
+    else:
+        print(f"{written.extension_id}: version {written.version} " + ("is registered" if written.is_new else "says the same already"))
+    return ends.OK
+
+
+def _read(name: str) -> Document:
+    from router.extensions.parse import read_document
+
+    try:
+        return dict(read_document(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()))
+    except OSError as exc:
+        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint="FILE") from None
+
+
+def _made(extension_id: str, kind: str, subject: str | None, given: Document) -> Document:
+    """The entry that the options say; what is wrong with it is told like that of a file."""
+    from router.extensions import KINDS, subject_of
+
+    if subject is None and kind in KINDS:
+        subject = subject_of(kind, extension_id, "v1")
+    document = {"id": extension_id, "type": kind or None, "subject": subject, **given}
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _json(text: str | None) -> object:
+    try:
+        return orjson.loads(text) if text is not None else None
+    except orjson.JSONDecodeError as exc:
+        raise typer.BadParameter(f"is not JSON: {exc}", param_hint="--extension-config") from None

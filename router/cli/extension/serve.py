@@ -1,0 +1,85 @@
+"""`router extension serve` and `serve-samples`: extensions served until told to stop."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.extension.loaded import extensions_at
+from router.cli.options import ConfigFile, NatsUrl
+from router.cli.output import print_lines
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from router.extension import Extension
+
+SAMPLES = ("normalize_text", "pii_guard", "mask_pii", "echo_provider")
+
+Register = Annotated[bool, typer.Option("--register", help="Have the router write the entries that are missing.")]
+ApiKey = Annotated[str | None, typer.Option(help="For registering, where the router asks for one. Default: the setting admin.api_key.")]
+Concurrency = Annotated[int, typer.Option(help="Requests at work at once, for each function that awaits or blocks.", min=1)]
+
+
+def serve(
+    target: Annotated[str, typer.Argument(metavar="FILE[:FUNCTION]", help="A file with extensions; a module's name will do.")],
+    *,
+    register: Register = False,
+    instance: Annotated[
+        list[str] | None, typer.Option(metavar="ID[=WEIGHT]", help="This process in the registry; may be given again.")
+    ] = None,
+    concurrency: Concurrency = 64,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", help="Requests in hand may take this long at the end.", min=0)] = 10.0,
+    api_key: ApiKey = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Serve extensions until SIGTERM or Ctrl-C; then finish what is in hand and end with 0.
+
+    Prints one JSON line, extensions.ready, once requests are answered. Logs go to standard error.
+
+    Example:  router extension serve my_extensions.py --register
+    """
+    with ends.errors_told():
+        found = extensions_at(target)
+    shares = dict(_share(text) for text in instance or ())
+    _serve(found, nats_url, config, api_key, register=register, instances=shares, concurrency=concurrency, drain_s=drain)
+
+
+def serve_samples(register: Register = False, api_key: ApiKey = None, nats_url: NatsUrl = None, config: ConfigFile = None) -> None:
+    """Serve the extensions that come with the package: normalize_text, pii_guard, mask_pii, and the provider echo.
+
+    Example:  router extension serve-samples --register
+    """
+    found = [one for name in SAMPLES for one in extensions_at(f"router.samples.extensions.{name}")]
+    _serve(found, nats_url, config, api_key, register=register)
+
+
+def _serve(found: Sequence[Extension], nats_url: str | None, config: Path | None, api_key: str | None, **options: object) -> None:
+    from router.cli.life import until_told
+    from router.extension import ExtensionServer
+    from router.observability import configure
+
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+        if api_key is None and settings.admin.api_key is not None:
+            api_key = settings.admin.api_key.get_secret_value()
+        server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, **options)  # type: ignore[arg-type]  # each as its command declares it
+    configure(settings.log.level, settings.log.format)
+    ends.run(until_told(server.run(partial(_announce, found))))
+
+
+def _announce(found: Sequence[Extension], nats_url: str) -> None:
+    print_lines([{"event": "extensions.ready", "nats_url": nats_url, "subjects": [one.subject for one in found]}])
+
+
+def _share(text: str) -> tuple[str, int]:
+    instance, equals, weight = text.partition("=")
+    if equals and not weight.isdecimal():
+        raise typer.BadParameter(f"{text} is not like blue=30", param_hint="--instance")
+    return instance, int(weight) if equals else 100

@@ -1,0 +1,55 @@
+"""Policies, their versions and what differs, as a row for people and as an object for programs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import orjson
+
+if TYPE_CHECKING:
+    from router.app.policy_store import Change, Stored
+    from router.policy.difference import Difference
+
+DELETED = "deleted"
+
+
+def stored_fields(one: Stored) -> dict[str, object]:
+    record = one.record
+    written = {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
+    return {"tenant": one.tenant_id, "policy": one.policy_id, **written}
+
+
+def stored_row(one: Stored) -> tuple[object, ...]:
+    record = one.record
+    return (one.tenant_id, one.policy_id, record.version, record.author, _minute(record.time), record.hash[:12])
+
+
+def change_fields(change: Change) -> dict[str, object]:
+    record = change.record
+    if record is None:
+        time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+        return {"version": DELETED, "author": None, "time": time, "hash": None}
+    return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
+
+
+def difference_fields(one: Difference) -> dict[str, object]:
+    """`before` or `after` is left out where there is nothing."""
+    from router.policy.difference import ABSENT
+
+    sides = {"before": one.before, "after": one.after}
+    return {"path": one.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
+
+
+def difference_row(one: Difference) -> tuple[str, str, str]:
+    return (one.path, _value(one.before), _value(one.after))
+
+
+def _value(value: object) -> str:
+    from router.policy.difference import ABSENT
+
+    return "–" if value is ABSENT else orjson.dumps(value).decode()
+
+
+def _minute(time: str) -> str:
+    return time[:19].replace("T", " ")

@@ -1,0 +1,51 @@
+"""The policies of a server, as every command of `router policy` reaches them; and the options that several take."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.output import print_json
+from router.cli.session import jetstream_of
+
+if TYPE_CHECKING:
+    from router.app.policy_store import PolicyStore
+    from router.config import Settings
+    from router.policy import PolicyError
+
+Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")]
+Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
+Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
+
+
+@asynccontextmanager
+async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
+    """Raises BrokerUnavailable."""
+    from router.app.policy_store import PolicyStore
+    from router.buckets.documents import Documents
+
+    async with jetstream_of(settings) as jetstream:
+        yield PolicyStore(Documents(jetstream, settings.buckets.policies.name))
+
+
+def author_of(given: str | None) -> str:
+    if given is not None:
+        return given
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # nobody by that number, as in a container
+        return "unknown"
+
+
+def refuse(exc: PolicyError, file: str, as_json: bool) -> int:
+    """Say everything that is wrong with a document, each with its path; the status to end with."""
+    if as_json:
+        print_json({"ok": False, "code": exc.code, "errors": [{"path": path, "message": message} for path, message in exc.errors]})
+    for path, message in exc.errors:
+        ends.complain(f"{file}: {path}: {message}")
+    return ends.NO

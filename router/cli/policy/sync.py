@@ -1,0 +1,89 @@
+"""`router policy sync DIR`: a directory under version control is the source; the server is made equal to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines, print_table
+from router.cli.policy.store import Author, author_of, store_of
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.app.policy_files import Mistake, PolicyFiles
+    from router.app.policy_sync import Step
+    from router.config import Settings
+
+
+def sync(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="<tenant>/<policy>.json and _shared/.", exists=True, file_okay=False)],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    author: Author = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put what differs from DIR, and delete what is not in it. One bad document, and nothing at all is changed.
+
+    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, somebody else wrote meanwhile, or (--dry-run) it differs.
+
+    Example:  router policy sync ./policies --dry-run
+    """
+    from router.app.policy_files import read_policies
+
+    with ends.errors_told():
+        settings, files = settings_of(nats_url, config), read_policies(directory)
+    if mistakes := [*map(str, files.mistakes)] or _nothing_in(directory, files):
+        raise typer.Exit(_refuse(mistakes, files.mistakes, as_json))
+    ends.run(_sync(settings, files, author_of(author), dry_run, as_json))
+
+
+async def _sync(settings: Settings, files: PolicyFiles, author: str, dry_run: bool, as_json: bool) -> int:
+    from router.app.policy_sync import carry_out, plan
+
+    async with store_of(settings) as store:
+        steps = plan(files.policies, await store.list())
+        _print(steps, as_json)
+        if dry_run:
+            return ends.NO if steps else ends.OK
+        for step in steps:
+            await carry_out(store, step, author)
+    return ends.OK
+
+
+def _nothing_in(directory: Path, files: PolicyFiles) -> list[str]:
+    # An empty directory is a wrong path far more often than the wish to delete everything.
+    return [] if files.policies else [f"{directory}: there is no policy in it; to have none, delete them one by one"]
+
+
+def _refuse(lines: Iterable[str], mistakes: Sequence[Mistake], as_json: bool) -> int:
+    if as_json:
+        print_json({"ok": False, "errors": [{"file": one.path, "path": one.where, "message": one.message} for one in mistakes]})
+    for line in lines:
+        ends.complain(line)
+    return ends.NO
+
+
+def _print(steps: Sequence[Step], as_json: bool) -> None:
+    if as_json:
+        print_lines(_fields(step) for step in steps)
+    elif steps:
+        print_table(("", "tenant", "policy", "now", "what changes"), map(_row, steps))
+    else:
+        print("nothing to do: all is equal")
+
+
+def _fields(step: Step) -> dict[str, object]:
+    tenant, name = step.key
+    fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
+    return {key: value for key, value in fields.items() if value is not None} | {"changes": [one.path for one in step.changes]}
+
+
+def _row(step: Step) -> tuple[object, ...]:
+    return (step.action, *step.key, step.replaces, ", ".join(one.path for one in step.changes))

@@ -1,0 +1,87 @@
+"""What a candidate changes: the answers of all instances as one account, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from router.cli.output import print_json, print_table
+
+Compared = Mapping[str, Any]  # one recorded request, as `try_policy` tells it
+Pair = tuple[str, str]
+
+CHANGES = ("decided", "tenant", "request", "before", "after")
+PAIRS = ("before", "after", "requests")
+DOUBTS = ("request", "why it cannot be compared")
+
+
+class Tried(Struct, frozen=True):
+    """The newest recorded requests of all instances, newest first, by what becomes of them."""
+
+    changed: tuple[Compared, ...]
+    unclear: tuple[Compared, ...]
+    unchanged: int
+    instances: int
+    missing: int  # instances that did not answer in time
+
+    @property
+    def total(self) -> int:
+        return len(self.changed) + len(self.unclear) + self.unchanged
+
+    @property
+    def pairs(self) -> Mapping[Pair, int]:
+        """How often each change comes, the most numerous first."""
+        return dict(Counter((named(one["before"]), named(one["after"])) for one in self.changed).most_common())
+
+
+def tried(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> Tried:
+    """Each instance gave the newest that it recorded: of all of them together the newest `against` count."""
+    answers = list(answers)
+    newest = sorted((one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"])[:against]
+    return Tried(
+        changed=tuple(one for one in newest if one["verdict"] == "changed"),
+        unclear=tuple(one for one in newest if one["verdict"] == "unclear"),
+        unchanged=sum(one["verdict"] == "unchanged" for one in newest),
+        instances=len(answers) + missing,
+        missing=missing,
+    )
+
+
+def named(choice: Compared) -> str:
+    """`openai (weighted)`; of a refusal its code."""
+    provider = choice.get("provider")
+    return f"{provider} ({choice['reason']})" if provider is not None else str(choice["reason"])
+
+
+def print_tried(found: Tried) -> None:
+    if found.changed:
+        print_table(CHANGES, map(_row, found.changed))
+        print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
+    if found.unclear:
+        print_table(DOUBTS, ((one["request_id"], one["doubt"]) for one in found.unclear))
+    print(f"{'. '.join(_sentences(found))}.")
+
+
+def print_tried_json(found: Tried) -> None:
+    pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
+    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+    print_json({**fields, "pairs": pairs})
+
+
+def _row(one: Compared) -> tuple[object, ...]:
+    from datetime import UTC, datetime
+
+    at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
+    return at, one["tenant_id"], one["request_id"], named(one["before"]), named(one["after"])
+
+
+def _sentences(found: Tried) -> Iterator[str]:
+    yield f"{len(found.changed)} of {found.total} recorded decisions would change"
+    yield f"{found.unchanged} would not"
+    if found.unclear:
+        yield f"{len(found.unclear)} could not be compared"
+    if found.missing:
+        yield f"{found.missing} of {found.instances} instances did not answer"

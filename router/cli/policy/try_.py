@@ -1,0 +1,133 @@
+"""`router policy try`: a candidate tried out, on one request here, or on what a running router decided last."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.everyone import ask_everyone, complain_of
+from router.cli.explained import STEPS, answer_text
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_table, printable
+from router.cli.policy.store import refuse
+from router.cli.policy.tried import print_tried, print_tried_json, tried
+from router.cli.session import jetstream_of, settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.contracts.request import RouteRequest
+    from router.policy import ParsedPolicy, Policy
+
+SERVICE = "try_policy"
+MOST = 1000
+
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--request", metavar="FILE", help="Decide this one request, here, with no router.", exists=True, dir_okay=False),
+]
+
+
+def try_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Whose policy it will be. Default: the name of FILE's directory.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy's id. Default: the name of FILE.")] = None,
+    against: Annotated[
+        int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MOST)
+    ] = None,
+    request: JsonFile = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Try a policy out before it is put. Nothing is written anywhere.
+
+    --against N: what every instance recorded last (the setting `recorder.tenants`) is decided again by the candidate. The draw
+    is held still, so a candidate that says the same changes nothing. Compared is the choice: not extensions, not rate limits.
+
+    Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or there is nothing to compare it
+    with, 2 wrong use, 3 no answer. With --request: 0 decided, 1 refused.
+
+    Example:  router policy try ./policies/acme/default.json --against 500
+    """
+    if (against is None) == (request is None):
+        raise typer.BadParameter("give --against N or --request FILE")
+    candidate = _candidate(file, tenant or file.resolve().parent.name, policy or file.stem, as_json)
+    if request is not None:
+        raise typer.Exit(_decide(candidate.policy, _request(request), as_json))
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_compare(settings, candidate, against or 1, timeout, as_json), unavailable=ends.SILENT)
+
+
+def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
+    """Checked as `put` checks it: what is wrong ends the command, what looks wrong is only said."""
+    from router.app.policy_check import checked
+    from router.policy import PolicyError, lint
+
+    try:
+        parsed = checked(file.read_bytes(), tenant, policy)
+    except PolicyError as exc:
+        raise typer.Exit(refuse(exc, str(file), as_json)) from None
+    for finding in (*parsed.warnings, *lint(parsed.policy)):
+        ends.complain(f"{file}: {finding.severity}: {finding.path}: {finding.message}")
+    return parsed
+
+
+async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool) -> int:
+    from router.admin.service import ADMIN
+
+    owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
+    asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
+    async with jetstream_of(settings) as jetstream:
+        heard = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    if not heard.good:
+        return complain_of(heard)
+    found = tried(heard.good, against, heard.missing)
+    if found.total == 0:
+        ends.complain(_why_nothing(owner, name, any(answer["is_recorded"] for answer in heard.good)))
+        return ends.NO
+    (print_tried_json if as_json else print_tried)(found)
+    return ends.NO if found.changed else ends.OK
+
+
+def _why_nothing(owner: str, name: str, is_recorded: bool) -> str:
+    if is_recorded:
+        return f"no decision by {owner}/{name} is recorded yet"
+    return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router"
+
+
+def _request(file: Path) -> RouteRequest:
+    from router.decide import read
+    from router.message import NO_HEADERS, Message
+    from router.outcome import Fault
+
+    asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
+    if isinstance(asked, Fault):
+        ends.complain(f"{file}: {asked.message}")
+        raise typer.Exit(ends.USAGE)
+    return asked
+
+
+def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
+    """As a router would that knows nothing of the providers yet."""
+    from msgspec import to_builtins
+
+    from router.contracts.decision import Decision
+    from router.decide.explain import answer_told
+    from router.policy import Step, evaluate
+
+    trace: list[Step] = []
+    answer = evaluate(policy, request, now=0.0, trace=trace)
+    told = answer_told(answer)
+    if as_json:
+        print_json({**told, "trace": to_builtins(trace)})
+    else:
+        print_table(STEPS, ((step.stage, step.subject, step.verdict) for step in trace))
+        print(printable(answer_text(told)))
+    return ends.OK if isinstance(answer, Decision) else ends.NO

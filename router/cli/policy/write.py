@@ -1,0 +1,134 @@
+"""`router policy put`, `rollback`, `delete`: one more version each. Nobody overwrites what they have not seen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json
+from router.cli.policy.store import Author, Name, Tenant, author_of, refuse, store_of
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+
+STDIN = Path("-")
+Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you have seen and replace.", min=1)]
+
+
+def put(
+    tenant: Tenant,
+    name: Name,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The document; - reads standard input.", dir_okay=False)],
+    *,
+    replaces: Replaces = None,
+    author: Author = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a policy: every router uses it within a second. Without --replaces there must be none yet.
+
+    Exit status: 0 it is in force, 1 refused: the document is wrong, or somebody else wrote first.
+
+    Example:  router policy put acme default ./default.json --replaces 3
+    """
+    with ends.errors_told():
+        settings, document = settings_of(nats_url, config), _read(file)
+    ends.run(_put(settings, (tenant, name), file, document, replaces=replaces, author=author_of(author), as_json=as_json))
+
+
+def rollback(
+    tenant: Tenant,
+    name: Name,
+    *,
+    to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; `history` lists them.", min=1)],
+    author: Author = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a former version once more, as a new one. Works for a deleted policy too.
+
+    Exit status: 0 it is in force, 1 that version is not kept any more, or somebody else wrote meanwhile.
+
+    Example:  router policy rollback acme default --to 3
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_rollback(settings, (tenant, name), to, author_of(author), as_json))
+
+
+def delete(
+    tenant: Tenant,
+    name: Name,
+    *,
+    replaces: Replaces = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a policy: requests for it meet the shared one, or none. Its history stays, `rollback` brings it back.
+
+    Exit status: 0 it is gone, 1 there is none, or it is at another version than --replaces says.
+
+    Example:  router policy delete acme trial
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_delete(settings, (tenant, name), replaces, as_json))
+
+
+async def _put(
+    settings: Settings, key: tuple[str, str], file: Path, document: bytes, *, replaces: int | None, author: str, as_json: bool
+) -> int:
+    from router.app.policy_check import checked
+    from router.policy import PolicyError, lint
+
+    try:
+        parsed = checked(document, *key)
+        async with store_of(settings) as store:
+            version = await store.put(*key, document, replaces=replaces, author=author)
+    except PolicyError as exc:
+        return refuse(exc, str(file), as_json)
+    warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]
+    for warning in warnings:
+        ends.complain(f"{file}: {warning['path']}: {warning['message']}")
+    _tell(key, version, "in force", as_json, warnings=warnings)
+    return ends.OK
+
+
+async def _rollback(settings: Settings, key: tuple[str, str], to: int, author: str, as_json: bool) -> int:
+    async with store_of(settings) as store:
+        version = await store.rollback(*key, to, author=author)
+    _tell(key, version, f"in force, as version {to} was", as_json, rolled_back_to=to)
+    return ends.OK
+
+
+async def _delete(settings: Settings, key: tuple[str, str], replaces: int | None, as_json: bool) -> int:
+    async with store_of(settings) as store:
+        version = await store.delete(*key, replaces=replaces)
+    _tell(key, version, "deleted", as_json, deleted=True)
+    return ends.OK
+
+
+def _read(file: Path) -> bytes:
+    from router.errors import Misconfigured
+
+    try:
+        return sys.stdin.buffer.read() if file == STDIN else file.read_bytes()
+    except OSError as exc:
+        raise Misconfigured(str(file), f"cannot be read: {exc.strerror}") from exc
+
+
+def _tell(key: tuple[str, str], version: int, what: str, as_json: bool, **facts: object) -> None:
+    tenant, name = key
+    if as_json:
+        print_json({"ok": True, "tenant": tenant, "policy": name, "version": version, **facts})
+    else:
+        print(f"{tenant}/{name} version {version}: {what}")

@@ -1,0 +1,130 @@
+"""`router provider invoke`: ask a provider through a router, and hear it at once or piece by piece."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_lines, printable
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.contracts.provider import ProviderResponse
+    from router.contracts.provider_chunk import StreamChunk
+
+provider = typer.Typer(help="Providers of the registry, asked directly.", no_args_is_help=True)
+
+
+@provider.callback()
+def _providers() -> None:
+    """A group, also while it has one command."""
+
+
+@provider.command()
+def invoke(
+    provider_id: Annotated[str, typer.Argument(metavar="ID", help="The provider's id in the registry.")],
+    *,
+    prompt: Annotated[str, typer.Option(help="What it is asked; @FILE reads a file, - standard input.")],
+    tenant: Annotated[str, typer.Option(help="Who asks.")],
+    stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it comes.")] = False,
+    parameter: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
+    context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long it may take in all.", min=0.001)] = 30.0,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a provider once. Prints its answer, with --stream as it comes; with --json all that is said of it, a line for each chunk.
+
+    Exit status: 0 answered, 1 it failed or is not registered, 2 wrong use, 3 no router answers.
+
+    Example:  router provider invoke echo --tenant acme --prompt hello --stream
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    asked = {
+        "provider_id": provider_id,
+        "tenant_id": tenant,
+        "prompt": _prompt(prompt),
+        "parameters": _pairs(parameter or (), "--parameter"),
+        "context": _pairs(context or (), "--context"),
+        "timeout": timeout,
+    }
+    ends.run((_streamed if stream else _whole)(settings, asked, as_json), unavailable=ends.SILENT)
+
+
+async def _whole(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+    from router.contracts.provider import response_bytes
+    from router.sdk import Client
+
+    async with Client(settings.nats) as client:
+        response = await client.invoke(**asked)
+    if as_json:
+        print_lines([orjson.loads(response_bytes(response))])
+    elif response.ok:
+        print(_text(response.body))
+    else:
+        ends.complain(_reason(response))
+    return ends.OK if response.ok else ends.NO
+
+
+async def _streamed(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+    from router.sdk import Client
+
+    async with Client(settings.nats) as client:
+        async for chunk in client.invoke_stream(**asked):
+            _show(chunk, as_json)
+    if not as_json:
+        print(flush=True)
+    return ends.OK
+
+
+def _show(chunk: StreamChunk, as_json: bool) -> None:
+    from router.contracts.provider_chunk import chunk_bytes
+
+    if as_json:
+        print_lines([orjson.loads(chunk_bytes(chunk))])
+    else:
+        print(_text(chunk.data), end="", flush=True)
+
+
+def _reason(response: ProviderResponse) -> str:
+    hint = ": `router extension list` shows who is registered" if response.error_code == "extension_not_found" else ""
+    return f"{response.error_code}: {response.error_message}{hint}"
+
+
+def _text(data: str | bytes) -> str:
+    return printable(data if isinstance(data, str) else data.decode("utf-8", "replace"))
+
+
+def _prompt(text: str) -> str | bytes:
+    from router.contracts.codec import value_of
+
+    if text != "-" and not text.startswith("@"):
+        return text
+    name = text.removeprefix("@")
+    try:
+        return value_of(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
+    except OSError as exc:
+        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}") from None
+
+
+def _pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        found[name] = value
+        with suppress(orjson.JSONDecodeError):
+            found[name] = orjson.loads(value)
+    return found

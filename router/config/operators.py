@@ -1,0 +1,27 @@
+"""Services that are asked over NATS: the operators', and the way in for messages."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from router.config.connection import Secret
+from router.config.group import Count, Group, Millis, Name
+
+
+class AdminConfig(Group):
+    """`beamline.router.v1.admin.*` and `beamline.router.v1.get_decision` (policy reference §4)."""
+
+    enabled: bool = Field(default=True, description="serve operators over NATS")
+    api_key: Secret = Field(default=None, description="asked of every request when it is set, in the body or as a header")
+    queue_group: Name = Field(default="router-decide-group", description="instances of one group share the requests")
+    at_once: Count = Field(default=64, description="requests in hand; more are told to ask again")
+    peers_wait_ms: Millis = Field(default=250, description="other instances are waited for this long, milliseconds")
+
+
+class IngressConfig(Group):
+    """`beamline.ingress.v1.message`: deprecated in the mapping page, and off."""
+
+    enabled: bool = Field(default=False, description="take messages of the ingress subject as decide requests")
+    queue_group: Name = Field(default="router-decide-group", description="instances of one group share the messages")
+    at_once: Count = Field(default=1_000, description="messages in hand; more are told to ask again")
+    confirm_ms: Millis = Field(default=2_000, description="a message must be found stored within this time, milliseconds")

@@ -1,0 +1,54 @@
+"""How an opened or closed provider breaker stands in its bucket (CONTRACTS §1 `ROUTER_BREAKERS`, policy reference §3).
+
+    {tenant_id, provider_id, state: open | closed, opened_at_ms, until_ms, node, life}
+
+Half open is never written: every instance comes to it by itself at `until_ms`, and probes are each instance's own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import orjson
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
+
+from router import ids
+from router.errors import Poison
+
+_Moment = Annotated[int, Meta(ge=0)]  # milliseconds since the epoch
+
+
+class BreakerRecord(Struct, frozen=True, kw_only=True):
+    """One transition. `node` names the instance to people, `life` one process: a node's name may come back."""
+
+    tenant_id: str
+    provider_id: str
+    state: Literal["open", "closed"]
+    opened_at_ms: _Moment
+    until_ms: _Moment  # no call before; 0 when closed
+    node: str
+    life: str
+
+
+def breaker_key(tenant_id: str, provider_id: str) -> str:
+    return ids.key(tenant_id, provider_id)
+
+
+def breaker_record_bytes(record: BreakerRecord) -> bytes:
+    return orjson.dumps(asdict(record))
+
+
+def read_breaker_record(key: str, data: bytes) -> BreakerRecord:
+    """What stands under this key. Raises Poison for anything that no router wrote there."""
+    try:
+        record = _decode(data)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        raise Poison(f"not a breaker's record: {exc}") from exc
+    if breaker_key(record.tenant_id, record.provider_id) != key:
+        raise Poison("a breaker's record under another one's key")
+    return record
+
+
+_decode = msgspec.json.Decoder(BreakerRecord).decode

@@ -1,0 +1,208 @@
+"""An extension as it is called, on `beamline.ext.{pre|validate|post}.{id}.{version}` (S3, S4 "Extension Request-Reply Contract").
+
+    request     {trace_id, tenant_id, payload, metadata{…, policy_id}, config}; `payload` is the message:
+                {message_id?, message_type, payload, payload_encoding?, payload_ref?, metadata}
+    pre, post   {payload{payload, metadata?, …}, metadata?}
+    validator   {status: ok | reject, reason?, details?}; `valid: false` reads as reject
+    error       headers Nats-Service-Error-Code and Nats-Service-Error, as the NATS service protocol has them
+
+A post-processor sees what was decided under `metadata.decision`. A message of at most 1 MiB, metadata of at most 64 KiB, both
+ways. `Router-Deadline-Ms` tells how many milliseconds are left when the request is sent: a span and no moment, for two hosts'
+clocks differ by more than a call takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Raw, Struct
+
+from router.contracts.answer import decision_fields
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, bytes_of, is_deeper, text_of, value_of
+from router.contracts.decision import Decision
+from router.contracts.request import NOTHING, RouteRequest
+from router.errors import Poison
+
+MAX_METADATA_BYTES = 64 * 1024
+DEADLINE = "Router-Deadline-Ms"
+ERROR_CODE = "Nats-Service-Error-Code"
+ERROR = "Nats-Service-Error"
+
+OK = "ok"
+REJECT = "reject"
+
+
+class NotAllowed(Poison):
+    """Bytes that are no such message: too large, no JSON, or of another shape. Asking again would not mend them."""
+
+    code = "extension_error"
+
+
+class ExtensionMessage(Struct, frozen=True, kw_only=True, gc=False):
+    """The message inside a request or an answer."""
+
+    payload: Any  # any JSON value; bytes where they are not UTF-8
+    message_type: str | None = None
+    message_id: str | None = None
+    payload_encoding: str | None = None
+    payload_ref: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class ExtensionRequest(Struct, frozen=True, kw_only=True):
+    """What an author's function is asked. `message.payload` is decoded already."""
+
+    trace_id: str
+    tenant_id: str
+    message: ExtensionMessage
+    metadata: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+class Changed(Struct, frozen=True, gc=False):
+    """What a pre- or post-processor answered."""
+
+    message: ExtensionMessage
+    metadata: Mapping[str, Any]
+
+
+class Judged(Struct, frozen=True, gc=False):
+    """What a validator answered."""
+
+    is_ok: bool
+    reason: str | None = None
+    details: object = None
+
+
+# -- the router's side: asking -----------------------------------------------------------------------------------
+
+
+def message_bytes(request: RouteRequest) -> bytes:
+    """The request's message. Raises NotAllowed above 1 MiB."""
+    body: dict[str, object] = {"message_type": request.message_type, "payload": request.payload, "metadata": request.metadata}
+    if isinstance(request.payload, bytes):
+        body["payload"], encoding = text_of(request.payload)
+        if encoding is not None:
+            body["payload_encoding"] = encoding
+    if request.message_id is not None:
+        body["message_id"] = request.message_id
+    if request.payload_ref is not None:
+        body["payload_ref"] = request.payload_ref
+    return _bounded(orjson.dumps(body, default=dict), MAX_PAYLOAD_BYTES, "message")
+
+
+def metadata_bytes(context: Mapping[str, object], policy_id: str, decision: Decision | None = None) -> bytes:
+    """The routing context, with what the router itself says of it. Raises NotAllowed above 64 KiB."""
+    body = {**context, "policy_id": policy_id}
+    if decision is not None:
+        body["decision"] = decision_fields(decision)
+    return _bounded(orjson.dumps(body, default=dict), MAX_METADATA_BYTES, "metadata")
+
+
+def opening_bytes(trace_id: str, tenant_id: str) -> bytes:
+    """How every request of one pipeline begins."""
+    return b'{"trace_id":%b,"tenant_id":%b,' % (orjson.dumps(trace_id), orjson.dumps(tenant_id))
+
+
+def request_bytes(opening: bytes, message: bytes, metadata: bytes, config: Mapping[str, object]) -> bytes:
+    """One request of parts that are JSON already: they stay the same from one extension to the next."""
+    known = orjson.dumps(config, default=dict) if config else b"{}"
+    return b'%b"payload":%b,"metadata":%b,"config":%b}' % (opening, message, metadata, known)
+
+
+# -- the router's side: hearing ----------------------------------------------------------------------------------
+
+
+def read_changed(data: bytes) -> Changed:
+    """A processor's answer. Raises NotAllowed."""
+    wire = _decode(_CHANGED, data, MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES)
+    if len(data) > MAX_METADATA_BYTES:  # below that no part can be too large
+        parts = _PARTS.decode(data)
+        _bounded(bytes(parts.payload), MAX_PAYLOAD_BYTES, "message")
+        _bounded(bytes(parts.metadata), MAX_METADATA_BYTES, "metadata")
+    return Changed(_decoded(wire.payload), wire.metadata or NOTHING)
+
+
+def read_judged(data: bytes) -> Judged:
+    """A validator's answer. Raises NotAllowed."""
+    wire = _decode(_JUDGED, data, MAX_METADATA_BYTES)
+    if wire.status not in (OK, REJECT, None) or (wire.status is None and wire.valid is None):
+        raise NotAllowed("a validator answers with a status of ok or reject")
+    is_ok = wire.status != REJECT and wire.valid is not False
+    return Judged(is_ok, wire.reason, wire.details)
+
+
+# -- the author's side -------------------------------------------------------------------------------------------
+
+
+def read_request(data: bytes) -> ExtensionRequest:
+    """What the router asks. Raises NotAllowed, which says what is wrong."""
+    wire = _decode(_REQUEST, data, 2 * MAX_PAYLOAD_BYTES)
+    return ExtensionRequest(
+        trace_id=wire.trace_id,
+        tenant_id=wire.tenant_id,
+        message=_decoded(wire.payload),
+        metadata=wire.metadata or NOTHING,
+        config=wire.config or NOTHING,
+    )
+
+
+class _ChangedWire(Struct, gc=False):
+    payload: ExtensionMessage
+    metadata: dict[str, Any] | None = None
+
+
+class _Parts(Struct):
+    payload: Raw
+    metadata: Raw = Raw(b"{}")
+
+
+class _JudgedWire(Struct, gc=False):
+    status: str | None = None
+    valid: bool | None = None
+    reason: str | None = None
+    details: Any = None
+
+
+class _RequestWire(Struct):
+    tenant_id: str
+    payload: ExtensionMessage
+    trace_id: str = ""
+    metadata: dict[str, Any] | None = None
+    config: dict[str, Any] | None = None
+
+
+_CHANGED = msgspec.json.Decoder(_ChangedWire)
+_PARTS = msgspec.json.Decoder(_Parts)
+_JUDGED = msgspec.json.Decoder(_JudgedWire)
+_REQUEST = msgspec.json.Decoder(_RequestWire)
+
+
+def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAYLOAD_BYTES) -> Any:
+    _bounded(data, most, "whole")
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
+        raise NotAllowed(f"nested deeper than {MAX_DEPTH}")
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as exc:
+        raise NotAllowed(f"not such a message: {exc}") from exc
+
+
+def _decoded(message: ExtensionMessage) -> ExtensionMessage:
+    """With its payload turned back to bytes when `payload_encoding` says base64 (text if those are UTF-8)."""
+    if message.payload_encoding is None:
+        return message
+    try:
+        payload = value_of(bytes_of(message.payload, message.payload_encoding))
+    except (ValueError, TypeError, AttributeError) as exc:
+        raise NotAllowed("payload: is not what payload_encoding says") from exc
+    return msgspec.structs.replace(message, payload=payload, payload_encoding=None)
+
+
+def _bounded(data: bytes, most: int, part: str) -> bytes:
+    if len(data) > most:
+        raise NotAllowed(f"{part}: {len(data)} bytes where {most} are allowed")
+    return data

@@ -1,0 +1,142 @@
+"""A message into the system and its receipt: S3 "beamline.ingress.v1.message", S4 "Ingress Service" (deprecated there).
+
+    IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
+                     in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
+    IngressAck       {message_id, correlation_id?, status accepted | rejected | error, message?, error_code?, metadata?, timestamp_ms}
+
+Only what the receipt needs is read here. The message becomes a decide request in form a (CONTRACTS §2), and that
+reader says what a request must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.contracts import given
+from router.contracts.codec import text_of
+from router.contracts.given import Object
+from router.contracts.headers import traceparent_in
+from router.contracts.malformed import missing
+from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
+from router.contracts.worker import Kind, Limits, read_body
+from router.message import NO_HEADERS
+
+SUBJECT = "beamline.ingress.v1.message"
+ACCEPTED = "accepted"  # it stands in the decide stream
+REJECTED = "rejected"  # these bytes will never be taken
+ERROR = "error"  # nobody knows; the same message may be sent again, it is decided once
+
+
+class Ingress(Struct, frozen=True, kw_only=True):
+    """A message as the decide request that it becomes: the same message is always the same bytes under the same id."""
+
+    message_id: str
+    tenant_id: str
+    correlation_id: str | None
+    body: bytes
+    headers: Mapping[str, str]  # its Nats-Msg-Id is a digest of tenant and message id: two tenants never share one
+
+
+class IngressAck(Struct, frozen=True, kw_only=True):
+    """A receipt; `timestamp_ms` is when it was written, milliseconds since the epoch."""
+
+    status: str
+    timestamp_ms: int
+    message_id: str | None = None  # None: the message could not be read that far
+    correlation_id: str | None = None
+    message: str | None = None
+    error_code: str | None = None
+    metadata: Mapping[str, str] = NO_HEADERS
+
+
+def read_body_of(data: bytes, limits: Limits) -> Object:
+    """The message as an object, JSON or protobuf. Raises Malformed when it is neither, or beyond the limits."""
+    return read_body(data, INGRESS, limits.max_payload_bytes, limits.max_depth)
+
+
+def read_ingress(body: Object, headers: Mapping[str, str]) -> Ingress:
+    """Raises Malformed; `names_in` says what its receipt can still call it."""
+    message_id = given.message_id(headers, body) if body.get("message_id") is None else given.opaque(body, "message_id")
+    if message_id is None:
+        raise missing("message_id", "message_id")
+    tenant_id = given.tenant(headers, body)
+    if tenant_id is None:
+        raise missing("tenant_id", "tenant_id")
+    correlation_id = given.opaque(body, "correlation_id")
+    return Ingress(
+        message_id=message_id,
+        tenant_id=tenant_id,
+        correlation_id=correlation_id,
+        body=_request(body, message_id, tenant_id, correlation_id),
+        headers=_headers(headers, body, message_id, tenant_id),
+    )
+
+
+def names_in(body: Object) -> dict[str, str]:
+    """The ids of a message that could not be taken, where they can be read."""
+    names = {name: body.get(name) for name in ("message_id", "correlation_id")}
+    return {name: value for name, value in names.items() if isinstance(value, str) and ids.is_opaque(value)}
+
+
+def ack_bytes(ack: IngressAck) -> bytes:
+    """The receipt in JSON; what is absent is left out."""
+    return orjson.dumps(_fields(ack))
+
+
+def ack_protobuf(ack: IngressAck) -> bytes:
+    """The receipt for `Accept: application/x-protobuf`."""
+    return ingress_pb2.IngressAck(**_fields(ack)).SerializeToString()
+
+
+def _request(body: Object, message_id: str, tenant_id: str, correlation_id: str | None) -> bytes:
+    message: dict[str, object] = {
+        "message_id": message_id,
+        "tenant_id": tenant_id,
+        "message_type": body.get("message_type") or body.get("type"),
+        "payload": body.get("payload"),
+        "payload_encoding": body.get("payload_encoding"),
+        "metadata": body.get("metadata"),
+        "timestamp_ms": given.moment(body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"),
+    }
+    context = {"correlation_id": correlation_id} if correlation_id is not None else None
+    return orjson.dumps(_present({"message": _present(message), "policy_id": body.get("policy_id"), "context": context}))
+
+
+def _headers(headers: Mapping[str, str], body: Object, message_id: str, tenant_id: str) -> dict[str, str]:
+    digest = ids.sha256_hex(f"{tenant_id}\x00{message_id}".encode())
+    named = {"trace_id": given.trace(headers, body), "traceparent": traceparent_in(headers)}
+    return {"Nats-Msg-Id": f"ingress:{digest}", "tenant_id": tenant_id, "version": "1", **{k: v for k, v in named.items() if v is not None}}
+
+
+def _present(fields: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _fields(ack: IngressAck) -> dict[str, Any]:
+    fields = {name: getattr(ack, name) for name in ack.__struct_fields__}
+    return {name: dict(value) if name == "metadata" else value for name, value in fields.items() if value}
+
+
+def _from_protobuf(data: bytes) -> dict[str, Any]:
+    sent = ingress_pb2.IngressMessage.FromString(data)
+    payload, encoding = text_of(sent.payload)
+    return {
+        "message_id": sent.message_id,
+        "correlation_id": sent.correlation_id,
+        "tenant_id": sent.tenant_id,
+        "trace_id": sent.trace_id,
+        "message_type": sent.message_type,
+        "payload": payload or None,  # proto3 does not tell empty from absent
+        "payload_encoding": encoding,
+        "metadata": dict(sent.metadata),
+        "timestamp_ms": sent.timestamp_ms or None,
+        "policy_id": sent.policy_id,
+    }
+
+
+INGRESS = Kind("ingress_message", ("message_id", "tenant_id"), _from_protobuf)

@@ -1,0 +1,120 @@
+"""What an invocation came to: one response (S3 "beamline.provider.v1.invoke", S4 "Provider Service"), JSON or protobuf.
+
+    {request_id, status, body, metadata, latency_ms, cost, error_code?, error_message?, timestamp_ms}
+
+JSON unless the request says `Accept: application/x-protobuf`, as everywhere; errors stand inside, never in its place. The
+request is `provider_request`'s, a stream's pieces are `provider_chunk`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router.clock import now_ms
+from router.contracts.codec import bytes_of, text_of, value_of
+from router.contracts.decision import NO_METADATA
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.errors import RouterError
+
+INVOKE = "beamline.provider.v1.invoke"
+INVOKE_STREAM = f"{INVOKE}.stream"
+PROTOBUF = "application/x-protobuf"
+
+SUCCESS = "success"
+ERROR = "error"
+TIMEOUT = "timeout"
+
+
+class ProviderResponse(Struct, frozen=True, kw_only=True):
+    """What came of it. `metadata` is all strings and has `prompt_tokens` and `completion_tokens` where the provider told them."""
+
+    request_id: str
+    status: str  # success | error | timeout
+    body: str | bytes = ""
+    metadata: Mapping[str, str] = NO_METADATA
+    latency_ms: int = 0  # as the router measured it
+    cost: float = 0.0  # as the provider told it
+    error_code: str | None = None  # invalid_request, unauthorized, overloaded, internal, or one of the extensions' four
+    error_message: str | None = None
+    timestamp_ms: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == SUCCESS
+
+
+def wants_protobuf(headers: Mapping[str, str]) -> bool:
+    return headers.get("Accept") == PROTOBUF
+
+
+def response_bytes(response: ProviderResponse, *, protobuf: bool = False) -> bytes:
+    """On the wire; what is absent is left out."""
+    fields = {name: value for name in response.__struct_fields__ if (value := getattr(response, name)) is not None}
+    if not protobuf:
+        return orjson.dumps({**fields, "metadata": dict(response.metadata), **text_fields("body", response.body)})
+    body = response.body if isinstance(response.body, bytes) else response.body.encode()
+    return provider_pb2.ProviderResponse(**{**fields, "body": body, "metadata": dict(response.metadata)}).SerializeToString()
+
+
+def refused(
+    request_id: str, code: str, message: str, *, status: str = ERROR, metadata: Mapping[str, str] = NO_METADATA, latency_ms: float = 0.0
+) -> ProviderResponse:
+    """A response that says no."""
+    return ProviderResponse(
+        request_id=request_id,
+        status=status,
+        metadata=metadata,
+        latency_ms=round(latency_ms),
+        error_code=code,
+        error_message=message,
+        timestamp_ms=now_ms(),
+    )
+
+
+def read_response(data: bytes) -> ProviderResponse:
+    """A JSON response, for who asked. Raises RouterError when these bytes are none."""
+    try:
+        wire = _decode(data)
+        return msgspec.structs.replace(wire.response(), body=text_or_bytes(wire.body, wire.payload_encoding))
+    except (msgspec.MsgspecError, ValueError) as exc:
+        raise RouterError("what came back is not a provider's response") from exc
+
+
+def text_fields(name: str, value: str | bytes) -> dict[str, str]:
+    """Text or bytes in JSON: `payload_encoding` stands beside bytes that are not UTF-8."""
+    if isinstance(value, str):
+        return {name: value}
+    text, encoding = text_of(value)
+    return {name: text} if encoding is None else {name: text, "payload_encoding": encoding}
+
+
+def text_or_bytes(text: str | None, payload_encoding: str | None) -> str | bytes:
+    """The inverse of `text_fields`. Raises ValueError, for None as well: no text."""
+    if text is None:
+        raise ValueError("no text")
+    return text if payload_encoding is None else value_of(bytes_of(text, payload_encoding))
+
+
+class _Wire(Struct):
+    """A response as JSON has it."""
+
+    request_id: str
+    status: str
+    body: str = ""
+    payload_encoding: str | None = None
+    metadata: dict[str, str] = {}
+    latency_ms: int = 0
+    cost: float = 0.0
+    error_code: str | None = None
+    error_message: str | None = None
+    timestamp_ms: int = 0
+
+    def response(self) -> ProviderResponse:
+        return ProviderResponse(**{name: getattr(self, name) for name in ProviderResponse.__struct_fields__})
+
+
+_decode = msgspec.json.Decoder(_Wire).decode

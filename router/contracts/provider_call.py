@@ -1,0 +1,118 @@
+"""A custom provider as it is called, on `beamline.provider.{id}.{version}` (S4 "Custom Provider Extensions"). JSON both ways.
+
+    request   {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}
+    answer    {provider_id?, output, usage{prompt_tokens?, completion_tokens?}?, cost?, metadata?}
+
+A stream is asked for with the header `Router-Stream: true`. A provider that streams answers with chunks (`provider_chunk`),
+the last one `done`; one that does not answers once, as ever, and that is a stream of one chunk. Each chunk should name a
+reply subject of the provider's own: when nobody listens any more the server answers 503 there, and the provider may stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+import orjson
+from msgspec import Meta, Struct
+
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deeper
+from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, NotAllowed
+from router.contracts.provider import text_fields
+from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
+from router.contracts.provider_request import ProviderRequest
+from router.errors import RouterError
+
+STREAM = "Router-Stream"
+
+
+_DIGITS = 9  # a deadline is at most eleven days away
+
+
+class ProviderAnswer(Struct, frozen=True, kw_only=True):
+    """`body` is the output: as it is where it is text, else its JSON."""
+
+    body: str
+    metadata: Mapping[str, str]
+    cost: float = 0.0
+
+
+def call_bytes(request: ProviderRequest, config: Mapping[str, object]) -> bytes:
+    """What the provider is asked; `config` is its registry entry's."""
+    body: dict[str, Any] = {
+        "trace_id": request.trace_id,
+        "tenant_id": request.tenant_id,
+        "provider_id": request.provider_id,
+        **text_fields("prompt", request.body),
+        "parameters": dict(request.parameters),
+        "context": dict(request.metadata),
+    }
+    return orjson.dumps({**body, "config": dict(config)} if config else body)
+
+
+def call_headers(request: ProviderRequest) -> dict[str, str]:
+    return {"version": "1", "trace_id": request.trace_id, "tenant_id": request.tenant_id}
+
+
+def time_left(headers: Mapping[str, str]) -> float | None:
+    """Seconds that whoever asks still waits, as its header tells; None where it tells nothing that makes sense."""
+    value = headers.get(DEADLINE, "")
+    return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
+
+
+def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
+    """The whole answer. Raises NotAllowed."""
+    _check(data)
+    try:
+        wire = _decode(data)
+    except msgspec.MsgspecError as exc:
+        raise NotAllowed(f"not a provider's answer: {exc}") from exc
+    if wire.provider_id not in (None, "", provider_id):
+        raise NotAllowed("the answer names another provider")
+    metadata = strings(wire.metadata or {})
+    if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA_BYTES:
+        raise NotAllowed(f"the answer's metadata is larger than {MAX_METADATA_BYTES} bytes")
+    if not isinstance(wire.output, str):
+        metadata["content_type"] = "application/json"
+    body = wire.output if isinstance(wire.output, str) else orjson.dumps(wire.output).decode()
+    return ProviderAnswer(body=body, metadata={**metadata, **_tokens(wire.usage)}, cost=wire.cost)
+
+
+def read_piece(data: bytes, provider_id: str) -> StreamChunk:
+    """One message of a provider that was asked for a stream: a chunk, or a whole answer as its only chunk. Raises NotAllowed."""
+    _check(data)
+    try:
+        return read_chunk(data)
+    except RouterError:
+        whole = read_answer(data, provider_id)
+    cost = {"cost": repr(whole.cost)} if whole.cost else {}
+    return StreamChunk(data=whole.body, done=True, metadata={**whole.metadata, **cost})
+
+
+def _check(data: bytes) -> None:
+    if len(data) > MAX_PAYLOAD_BYTES:
+        raise NotAllowed(f"the answer of {len(data)} bytes is larger than {MAX_PAYLOAD_BYTES}")
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
+        raise NotAllowed(f"the answer is nested deeper than {MAX_DEPTH}")
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Wire(Struct):
+    output: Any  # any JSON value
+    provider_id: str | None = None
+    usage: _Usage | None = None
+    cost: Annotated[float, Meta(ge=0)] = 0.0
+    metadata: dict[str, Any] | None = None
+
+
+def _tokens(usage: _Usage | None) -> dict[str, str]:
+    found = {} if usage is None else {name: getattr(usage, name) for name in ("prompt_tokens", "completion_tokens")}
+    return {name: str(value) for name, value in found.items() if value is not None}
+
+
+_decode = msgspec.json.Decoder(_Wire).decode

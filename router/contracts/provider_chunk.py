@@ -1,0 +1,88 @@
+"""One piece of a streamed response (S4 "Provider.InvokeStream"): `{request_id, data, done, metadata}`, or protobuf StreamChunk.
+
+Every chunk but the last has `done: false`. The last one may carry data too, and its metadata says how the stream ended, since
+a chunk has no other place for it:
+
+    status                          success | error | timeout
+    error_code, error_message       where it is not success; the codes of a ProviderResponse
+    fault                           of an extension_error: request, service or answer; a provider says `request` for a 4xx
+    chunks                          how many there were with this one: who heard fewer has lost some
+    latency_ms, cost, *_tokens      what a ProviderResponse would say
+
+All of metadata is strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
+from router.errors import RouterError
+
+
+class StreamChunk(Struct, frozen=True, kw_only=True):
+    """`data`: text where it is UTF-8."""
+
+    request_id: str = ""
+    data: str | bytes = ""
+    done: bool = False
+    metadata: Mapping[str, str] = {}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the stream ends here, and not well."""
+        return self.done and self.metadata.get("status", SUCCESS) != SUCCESS
+
+
+def last_chunk(response: ProviderResponse) -> StreamChunk:
+    """A stream that ends before it began, as its only chunk."""
+    told = {"status": response.status, "error_code": response.error_code, "error_message": response.error_message, "chunks": "1"}
+    return StreamChunk(request_id=response.request_id, done=True, metadata=strings({**response.metadata, **told}))
+
+
+def chunk_bytes(chunk: StreamChunk, *, protobuf: bool = False) -> bytes:
+    """On the wire."""
+    if protobuf:
+        data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
+        sent = provider_pb2.StreamChunk(request_id=chunk.request_id, data=data, done=chunk.done, metadata=chunk.metadata)
+        return sent.SerializeToString()
+    metadata = {"metadata": dict(chunk.metadata)} if chunk.metadata else {}
+    return orjson.dumps({"request_id": chunk.request_id, **text_fields("data", chunk.data), "done": chunk.done, **metadata})
+
+
+def read_chunk(data: bytes) -> StreamChunk:
+    """A JSON chunk. Raises RouterError when these bytes are none; metadata that is not text becomes its JSON."""
+    try:
+        wire = _decode(data)
+        return StreamChunk(
+            request_id=wire.request_id,
+            data=text_or_bytes(wire.data, wire.payload_encoding),
+            done=wire.done,
+            metadata=strings(wire.metadata),
+        )
+    except (msgspec.MsgspecError, ValueError) as exc:
+        raise RouterError("what came is not a chunk of a stream") from exc
+
+
+def strings(metadata: Mapping[str, object]) -> dict[str, str]:
+    """Metadata as S4 has it: text to text. What is absent is left out."""
+    return {
+        name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in metadata.items() if value is not None
+    }
+
+
+class _Wire(Struct):
+    done: bool
+    request_id: str = ""
+    data: str = ""
+    payload_encoding: str | None = None
+    metadata: dict[str, Any] = {}
+
+
+_decode = msgspec.json.Decoder(_Wire).decode

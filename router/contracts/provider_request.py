@@ -1,0 +1,129 @@
+"""A provider invoked through the router: the request (S3 "beamline.provider.v1.invoke", S4 "Provider Service").
+
+    {provider_id, tenant_id, body, message_id?, trace_id?, parameters?, metadata?}, or protobuf ProviderRequest
+
+The router serves the subject: it looks the provider up in the registry and calls it on its own subject, whose shapes
+are `provider_call`'s. `prompt` and `context` of those shapes are read here as well, as `body` and `metadata`: S3 leaves the
+payload to the provider. A header wins over the field of its name (CONTRACTS §2).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.contracts import given
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
+from router.contracts.extension import MAX_METADATA_BYTES
+from router.contracts.given import Object
+from router.contracts.headers import is_supported_version
+from router.contracts.malformed import PAYLOAD_TOO_LARGE, STAGE_SIZE, STAGE_VERSION, VERSION_UNSUPPORTED, Malformed, invalid, missing
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.provider import text_fields, text_or_bytes, wants_protobuf
+from router.contracts.request import NOTHING
+from router.contracts.worker import Kind, read_body
+
+
+class ProviderRequest(Struct, frozen=True, kw_only=True):
+    """One invocation. `body`: what the provider is asked, text where it is UTF-8."""
+
+    provider_id: str
+    tenant_id: str
+    request_id: str  # its `message_id`, else its Nats-Msg-Id, else one of ours
+    trace_id: str
+    body: str | bytes = ""
+    parameters: Mapping[str, object] = NOTHING
+    metadata: Mapping[str, object] = NOTHING
+    wants_protobuf: bool = False
+
+
+def read_request(
+    data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> ProviderRequest:
+    """The invocation in these bytes. Raises Malformed, which names the field."""
+    body = read_body(data, _REQUEST, max_bytes, max_depth)
+    version = headers.get("version") or body.get("version")
+    if version is not None and not is_supported_version(version):
+        raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
+    tenant_id = given.tenant(headers, body)
+    if tenant_id is None:
+        raise missing("tenant_id", "tenant_id")
+    return ProviderRequest(
+        provider_id=_provider_id(body),
+        tenant_id=tenant_id,
+        request_id=given.opaque(body, "message_id") or given.message_id(headers, {}) or str(uuid.uuid4()),
+        trace_id=given.trace(headers, body) or uuid.uuid4().hex,
+        body=_asked(body),
+        parameters=_mapping(body, "parameters"),
+        metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
+        wants_protobuf=wants_protobuf(headers),
+    )
+
+
+def request_bytes(request: ProviderRequest) -> bytes:
+    """An invocation as JSON, for who asks."""
+    return orjson.dumps(
+        {
+            "provider_id": request.provider_id,
+            "tenant_id": request.tenant_id,
+            "message_id": request.request_id,
+            "trace_id": request.trace_id,
+            **text_fields("body", request.body),
+            "parameters": dict(request.parameters),
+            "metadata": dict(request.metadata),
+        }
+    )
+
+
+def _provider_id(body: Object) -> str:
+    value = given.text(body, "provider_id")
+    if value is None:
+        raise missing("provider_id", "provider_id")
+    if not ids.is_token(value):
+        raise invalid("provider_id", "provider_id", "1..64 of A-Z a-z 0-9 _ -")
+    return value
+
+
+def _asked(body: Object) -> str | bytes:
+    name = "body" if body.get("body") is not None else "prompt"
+    value = body.get(name)
+    if isinstance(value, bytes):
+        return value_of(value)
+    if value is None:
+        raise missing("body", "body")
+    try:
+        return text_or_bytes(value if isinstance(value, str) else None, body.get("payload_encoding"))
+    except ValueError:
+        raise invalid(name, name, "text, or base64 where payload_encoding says so") from None
+
+
+def _mapping(body: Object, name: str) -> Mapping[str, Any]:
+    value = body.get(name)
+    if value is None:
+        return NOTHING
+    if type(value) is not dict:
+        raise invalid(name, name, "an object")
+    if len(orjson.dumps(value)) > MAX_METADATA_BYTES:
+        raise Malformed(PAYLOAD_TOO_LARGE, f"Field too large: {name} is above {MAX_METADATA_BYTES} bytes", STAGE_SIZE, name)
+    return value
+
+
+def _from_protobuf(data: bytes) -> dict[str, Any]:
+    asked = provider_pb2.ProviderRequest.FromString(data)
+    return {
+        "provider_id": asked.provider_id,
+        "tenant_id": asked.tenant_id,
+        "message_id": asked.message_id,
+        "trace_id": asked.trace_id,
+        "body": asked.body,
+        "parameters": dict(asked.parameters),
+        "metadata": dict(asked.metadata),
+    }
+
+
+_REQUEST = Kind("provider_request", ("provider_id", "tenant_id"), _from_protobuf)

@@ -1,0 +1,54 @@
+"""One version of a document as a bucket keeps it: what, by whom, when. The bucket's history is the history of these.
+
+Versions are counted by whoever writes: one more than the one before, also after a deletion. They are for people and for
+what a decision remembers; the lock is the bucket's own revision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.errors import Poison
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """`time`: ISO, UTC. `hash`: sha256 of the document with its keys in order, hexadecimal."""
+
+    version: int
+    author: str
+    time: str
+    hash: str
+    document: Mapping[str, object]
+
+
+_DECODER = msgspec.json.Decoder(Record)
+
+
+def make_record(document: Mapping[str, object], *, version: int, author: str, at_s: float | None = None) -> Record:
+    """`at_s`: seconds since the epoch, now unless said."""
+    at = datetime.fromtimestamp(at_s, UTC) if at_s is not None else datetime.now(UTC)
+    time = at.isoformat(timespec="milliseconds")
+    return Record(version=version, author=author, time=time, hash=document_hash(document), document=document)
+
+
+def document_hash(document: Mapping[str, object]) -> str:
+    """The same for equal documents, whatever the order of their keys."""
+    return ids.sha256_hex(orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
+
+
+def record_bytes(record: Record) -> bytes:
+    return msgspec.json.encode(record)
+
+
+def read_record(data: bytes) -> Record:
+    """Raises Poison: these bytes are no record, somebody else wrote them."""
+    try:
+        return _DECODER.decode(data)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+        raise Poison("is not a record of a version") from exc

@@ -1,0 +1,68 @@
+"""A recorded decision as an operator reads it: what was known then, what came of it, and whether it comes out the same again.
+
+    {at_ms, request, policy{tenant_id, policy_id, version}, states, remembered?, previous?, decision | error,
+     again{decision | error, is_same, trace[{stage, subject, verdict}], doubt?} | again{gone}}
+
+A `doubt` says why the record is too little to be sure: a payload or a masked value took part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import to_builtins
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.policy import Again, Case, Policy, ProviderState, again, is_same_choice
+
+Told = dict[str, object]
+
+
+def explained(case: Case, policy: Policy | None) -> Told:
+    """`policy`: the very version that decided the case; None when it is not kept any more."""
+    made = _told_again(again(policy, case), case) if policy is not None else {"gone": _gone(case)}
+    known: Told = {
+        "at_ms": case.at_ms,
+        "request": request_told(case.request),
+        "policy": {"tenant_id": case.policy_tenant_id, "policy_id": case.policy_id, "version": case.policy_version},
+        "states": {name: _state(state, case.now) for name, state in sorted(case.states.items())},
+        "remembered": case.remembered,
+        "previous": to_builtins(case.previous),
+        **answer_told(case.answer),
+        "again": made,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def request_told(request: RouteRequest) -> Told:
+    """What the request gave; what it did not give is left out."""
+    fields: Mapping[str, object] = to_builtins(request, enc_hook=dict)
+    return {name: value for name, value in fields.items() if value not in (None, {}, False)}
+
+
+def answer_told(answer: Decision | Refusal) -> Told:
+    """As in an answer to a requester: `decision`, or else `error`."""
+    fields: Mapping[str, object] = to_builtins(answer, enc_hook=dict)
+    name = "decision" if isinstance(answer, Decision) else "error"
+    return {name: {key: value for key, value in fields.items() if value is not None}}
+
+
+def _told_again(made: Again, case: Case) -> Told:
+    told: Told = {
+        **answer_told(made.answer),
+        "is_same": is_same_choice(made.answer, case.answer),
+        "trace": to_builtins(made.steps),
+    }
+    return told if made.doubt is None else {**told, "doubt": made.doubt}
+
+
+def _state(state: ProviderState, now: float) -> Told:
+    """`shut_for_ms`: how long its breaker would have stayed shut; the clock itself means nothing to anybody else."""
+    shut_for_ms = round((state.shut_until - now) * 1000) if state.shut_until > now else None
+    known = {"shut_for_ms": shut_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _gone(case: Case) -> str:
+    return f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"

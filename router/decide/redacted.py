@@ -1,0 +1,53 @@
+"""What is kept of one decision: a `Case` as bytes, with nothing in it that is a secret.
+
+No payload, and no reference to one: an address may carry a signature. What stands under a masked key is hidden
+(`router.masking`). A case that is too large, or holds what cannot be written, is kept without its context, and says so:
+whatever a request holds, its decision stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from router.contracts.request import NOTHING, RouteRequest
+from router.masking import masked
+from router.policy import Case
+
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
+
+read_case = msgspec.json.Decoder(Case).decode
+
+
+def case_bytes(case: Case, most: int) -> bytes:
+    """Redacted; at most so many bytes where leaving the context out is enough."""
+    redacted = replace(case, request=_redacted(case.request))
+    try:
+        data = _ENCODER.encode(redacted)
+    except (TypeError, ValueError, RecursionError):
+        data = b""
+    if 0 < len(data) <= most:
+        return data
+    return _ENCODER.encode(replace(redacted, request=_without_context(redacted.request), is_cut=True))
+
+
+def _redacted(request: RouteRequest) -> RouteRequest:
+    return replace(
+        request,
+        payload=None,
+        payload_ref=None,
+        context=_masked(request.context),
+        constraints=_masked(request.constraints),
+        metadata=_masked(request.metadata),
+    )
+
+
+def _masked(fields: Mapping[str, object]) -> Mapping[str, object]:
+    hidden = masked(fields) if fields else NOTHING
+    return hidden if isinstance(hidden, Mapping) else NOTHING
+
+
+def _without_context(request: RouteRequest) -> RouteRequest:
+    return replace(request, context=NOTHING, constraints=NOTHING, metadata=NOTHING)

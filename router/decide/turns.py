@@ -1,0 +1,36 @@
+"""One at a time: who asks the same as somebody who is at it waits, and may take over what that one left.
+
+For requests that take their time (an assignment is stored, extensions are called): concurrent duplicates wait for the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """A turn for each key; nothing is kept of a key whose turns are over."""
+
+    def __init__(self) -> None:
+        self._turns: dict[Hashable, asyncio.Future[T | None] | None] = {}  # None: nobody waits for it, as nearly always
+
+    async def take(self, key: Hashable) -> T | None:
+        """What the one before left; None: the turn is the caller's, who must `give` it back whatever happens."""
+        while key in self._turns:
+            turn: asyncio.Future[T | None] = self._turns[key] or asyncio.get_running_loop().create_future()
+            self._turns[key] = turn
+            left = await asyncio.shield(turn)  # a waiter that is cancelled must not take the first one's future along
+            if left is not None:
+                return left
+        self._turns[key] = None
+        return None
+
+    def give(self, key: Hashable, left: T | None = None) -> None:
+        """The turn is over. Nothing left: the next one that waits has it."""
+        turn = self._turns.pop(key)
+        if turn is not None:
+            turn.set_result(left)

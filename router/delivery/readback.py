@@ -1,0 +1,113 @@
+"""Storing a message in a stream that acknowledges nobody, and knowing that it is there: it is seen coming out again.
+
+    publish -> the stream's own copy passes by (headers only, an ephemeral push consumer) -> stored, at that sequence
+       └──────── not within the duplicate window: publish again ────────┘
+
+A `no_ack` stream says neither yes nor no, so the only honest proof is the message itself. One that the stream dropped as a
+duplicate does not pass by; once the window is over it is stored anew, and whoever handles the stream knows it by its identity.
+While nothing is known the message may still be stored: sending it again is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from router.clock import Clock, steady
+from router.delivery.api import JetStream
+from router.delivery.connection import head_of
+from router.delivery.wire import Headers
+from router.errors import BrokerRefused, BrokerUnavailable, Poison
+
+MSG_ID = "Nats-Msg-Id"
+TICK_S = 0.25  # between two looks at whether we still hear
+HEARTBEAT_S = 0.5
+SILENT_S = 1.25  # our consumer is gone, or its server hangs
+FORGOTTEN_S = 10  # the server removes a consumer that nobody listens to
+SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
+
+
+class ReadBack:
+    """One subject of one stream. Durations are seconds."""
+
+    def __init__(self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float, clock: Clock = steady) -> None:
+        self._jetstream = jetstream
+        self._stream = stream
+        self._subject = subject
+        self._again_s = window_s + SLACK_S
+        self._within_s = within_s
+        self._clock = clock
+        self._wanted: dict[str, asyncio.Future[int]] = {}  # by message id
+        self._heard_at = 0.0
+        self._hears = asyncio.Event()
+
+    @property
+    def is_hearing(self) -> bool:
+        return self._hears.is_set()
+
+    async def run(self) -> None:
+        """A child: hear what is stored, for ever."""
+        connection = self._jetstream.connection
+        inbox = connection.new_inbox()
+        sid = await connection.attend(inbox, self._heard)
+        try:
+            while True:
+                lives = connection.lives
+                if connection.is_connected and await self._follow(inbox):
+                    self._hears.set()
+                while self._hears.is_set() and lives == connection.lives and not self._is_silent:  # noqa: ASYNC110 - three causes
+                    await asyncio.sleep(TICK_S)
+                self._hears.clear()
+                await asyncio.sleep(TICK_S)
+        finally:
+            self._hears.clear()
+            await connection.leave(sid)
+
+    async def store(self, data: bytes, headers: Mapping[str, str]) -> int:
+        """The sequence that the message stands at; its id is in `headers`. BrokerUnavailable: that is not known. Poison: too large."""
+        msg_id, head = headers[MSG_ID], head_of(headers)
+        if len(head) + len(data) > self._jetstream.connection.max_payload:  # the server would close the connection for it
+            raise Poison("the message is larger than the connection allows")
+        found = self._wanted.setdefault(msg_id, asyncio.get_running_loop().create_future())
+        try:
+            async with asyncio.timeout(self._within_s):
+                while not found.done():
+                    await self._hears.wait()
+                    self._jetstream.connection.post(self._subject, data, "", head)
+                    await asyncio.wait({found}, timeout=self._again_s)
+                return found.result()
+        except TimeoutError:
+            raise BrokerUnavailable(f"{self._stream}: the message was not seen stored in time") from None
+        finally:
+            if self._wanted.get(msg_id) is found:
+                del self._wanted[msg_id]
+
+    @property
+    def _is_silent(self) -> bool:
+        return self._clock() - self._heard_at > SILENT_S
+
+    async def _follow(self, inbox: str) -> bool:
+        config = {
+            "deliver_policy": "new",
+            "deliver_subject": inbox,
+            "filter_subject": self._subject,
+            "ack_policy": "none",
+            "headers_only": True,
+            "mem_storage": True,
+            "num_replicas": 1,
+            "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+            "inactive_threshold": FORGOTTEN_S * 1_000_000_000,
+        }
+        try:
+            await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
+        except (BrokerRefused, BrokerUnavailable):
+            return False
+        self._heard_at = self._clock()
+        return True
+
+    def _heard(self, subject: str, reply: str, _data: bytes, headers: Headers | None) -> None:
+        self._heard_at = self._clock()
+        found = self._wanted.get((headers or {}).get(MSG_ID, ""))
+        if found is not None and subject == self._subject and not found.done():
+            part = reply.split(".")  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending[.more]
+            found.set_result(int(part[5 if len(part) == 9 else 7]))

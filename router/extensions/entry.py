@@ -1,0 +1,96 @@
+"""What the registry says of one extension, as frozen values (policy reference §3). `parse` makes them.
+
+    Entry  id, kind, bounds of a call, config
+      ├─ Version*    a subject, and whom it is for; in order, the first that fits
+      │    └─ Instance*   shares of its calls
+      └─ subject, Instance*    an entry without versions is its own and only one
+
+A subject tells kind, id and version, so that a service can be found, allowed and watched by its name alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+PRE, VALIDATOR, POST, PROVIDER = "pre", "validator", "post", "provider"
+
+SUBJECTS: Mapping[str, str] = {
+    PRE: "beamline.ext.pre.",
+    VALIDATOR: "beamline.ext.validate.",
+    POST: "beamline.ext.post.",
+    PROVIDER: "beamline.provider.",
+}
+KINDS = tuple(SUBJECTS)
+
+TIMEOUT_MS = 5000
+WEIGHT = 100  # of an instance that says nothing: a full share
+
+
+class Rules(Struct, frozen=True):
+    """Whom a version is for: every list that is there must hold the request's value. None of them: everybody."""
+
+    tenants: frozenset[str] = frozenset()
+    environments: frozenset[str] = frozenset()
+    policies: frozenset[str] = frozenset()
+
+    def fit(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
+        return (
+            (not self.tenants or tenant_id in self.tenants)
+            and (not self.policies or policy_id in self.policies)
+            and (not self.environments or environment in self.environments)
+        )
+
+
+EVERYBODY = Rules()
+
+
+class Instance(Struct, frozen=True):
+    """One of several services of a version, drawn by `weight` (1..100)."""
+
+    id: str
+    subject: str
+    weight: int = WEIGHT
+    enabled: bool = True
+
+
+class Version(Struct, frozen=True):
+    """`is_default`: what is left for those whom no version fits; without rules it is only that."""
+
+    version: str
+    subject: str
+    enabled: bool = True
+    rules: Rules = EVERYBODY
+    is_default: bool = False
+    instances: tuple[Instance, ...] = ()
+
+    def fits(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
+        if self.is_default and self.rules == EVERYBODY:
+            return False
+        return self.rules.fit(tenant_id, policy_id, environment)
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One extension. `kind`: pre | validator | post | provider. Without `versions`, `subject` and `instances` are its only one."""
+
+    id: str
+    kind: str
+    subject: str | None
+    timeout_ms: int = TIMEOUT_MS
+    retry: int = 0
+    enabled: bool = True
+    config: Mapping[str, object]
+    metadata: Mapping[str, object]
+    versions: tuple[Version, ...] = ()
+    instances: tuple[Instance, ...] = ()
+
+    def offered(self) -> tuple[Version, ...]:
+        """The versions to choose from, in order."""
+        if self.versions or self.subject is None:
+            return self.versions
+        return (Version(self.subject.rpartition(".")[2], self.subject, instances=self.instances),)
+
+
+def subject_of(kind: str, extension_id: str, version: str) -> str:
+    return f"{SUBJECTS[kind]}{extension_id}.{version}"

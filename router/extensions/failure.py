@@ -1,0 +1,22 @@
+"""Why an extension gave no answer that counts, by the codes of CONTRACTS §4."""
+
+from __future__ import annotations
+
+from router.errors import RouterError
+
+NOT_FOUND = "extension_not_found"  # not registered, disabled, or for nobody like this one
+TIMED_OUT = "extension_timeout"
+UNAVAILABLE = "extension_unavailable"  # nobody listens, or its breaker is open
+BROKEN = "extension_error"  # it said no, or answered what is no answer
+LATE = "deadline_exceeded"  # it was the pipeline's own time that ran out
+
+
+class Failure(RouterError):
+    """`code` is one of the above. `status` is what its meter is told; `is_passing`: the same call may succeed soon."""
+
+    def __init__(self, code: str, message: str, status: str, *, is_passing: bool = False, is_callees: bool = True) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+        self.is_passing = is_passing
+        self.is_callees = is_callees  # its breaker and its health are told

@@ -1,0 +1,146 @@
+"""One extension called: attempts, spaced and inside the deadline; its breaker asked before, its health told after.
+
+    enter the breaker ── call ──> an answer that counts
+          │                └────> timeout, nobody, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
+          └── open: unavailable   4xx, no such answer ──> an error at once
+
+4xx is the request's fault, so neither the breaker nor health count it against the extension; a broker that is away is nobody's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+
+from router.breakers import Book
+from router.clock import Clock, steady
+from router.contracts.extension import DEADLINE
+from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
+from router.extensions.failure import BROKEN, LATE, TIMED_OUT, UNAVAILABLE, Failure
+from router.extensions.health import Health
+from router.extensions.ports import SILENT, Answered, Caller, Meter
+from router.extensions.registry import Route
+
+PAUSE_S = 0.1  # before the second attempt; doubled for each further one
+GRACE_S = 1.0  # a lease outlasts its call's timeout, or no timeout would ever be told to the breaker
+LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Call(Struct, frozen=True, gc=False):
+    """What is asked of whom. Seconds; `deadline` is on the invoker's clock, `retry` the further attempts after the first."""
+
+    route: Route
+    data: bytes
+    headers: Mapping[str, str]
+    timeout_s: float
+    retry: int
+    deadline: float
+
+
+class Invoker:
+    """Calls extensions. Without a book and health it leaves no trace: a dry run's."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        breakers: Book | None = None,
+        health: Health | None = None,
+        meter: Meter = SILENT,
+        *,
+        now: Clock = steady,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._caller = caller
+        self._breakers = breakers
+        self._health = health
+        self._meter = meter
+        self._now = now
+        self._sleep = sleep
+
+    def without_trace(self) -> Invoker:
+        """The same calls; no breaker, health or metric hears of them."""
+        return Invoker(self._caller, now=self._now, sleep=self._sleep)
+
+    def invoke(self, call: Call, read: Callable[[bytes], T]) -> Awaitable[T]:
+        """What `read` makes of the answer. Raises Failure; BrokerUnavailable when the broker is to blame."""
+        return self._insist(call, read) if call.retry else self._attempt(call, read)
+
+    async def _insist(self, call: Call, read: Callable[[bytes], T]) -> T:
+        pause_s = PAUSE_S
+        for _ in range(call.retry):
+            try:
+                return await self._attempt(call, read)
+            except (Failure, BrokerUnavailable) as exc:
+                if not _is_passing(exc) or self._now() + pause_s >= call.deadline:
+                    raise
+            await self._sleep(pause_s)
+            pause_s *= 2
+        return await self._attempt(call, read)
+
+    async def _attempt(self, call: Call, read: Callable[[bytes], T]) -> T:
+        timeout_s = min(call.timeout_s, call.deadline - self._now())
+        if timeout_s <= 0:
+            raise Failure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
+        if self._breakers is None:
+            return await self._answer(call, timeout_s, read)
+        route = call.route
+        gate = self._breakers.gate(route.extension_id)
+        lease = gate.enter(timeout_s + GRACE_S)
+        if lease is None:
+            self._meter.called(route.extension_id, route.kind, "open", 0.0)
+            raise Failure(UNAVAILABLE, "its circuit breaker is open", "open")
+        began = self._now()
+        try:
+            answer = await self._answer(call, timeout_s, read)
+        except Failure as failure:
+            seconds = self._now() - began
+            (gate.failed if failure.is_callees else gate.left)(lease)
+            self._tell(route, failure.status, seconds, is_ok=not failure.is_callees)
+            raise
+        except BaseException:  # cancelled, or the broker is away: nobody's fault here
+            gate.left(lease)
+            raise
+        seconds = self._now() - began
+        gate.succeeded(lease, seconds * 1000)
+        self._tell(route, "ok", seconds, is_ok=True)
+        return answer
+
+    async def _answer(self, call: Call, timeout_s: float, read: Callable[[bytes], T]) -> T:
+        headers = {**call.headers, DEADLINE: str(int(timeout_s * 1000))}
+        try:
+            answered = await self._caller.call(call.route.subject, call.data, headers, timeout_s)
+        except CallTimeout as exc:
+            raise Failure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True) from exc
+        except NoResponders as exc:
+            raise Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True) from exc
+        except Poison as exc:
+            raise Failure(BROKEN, str(exc), "refused", is_callees=False) from exc
+        if answered.error_code is not None:
+            raise _said_no(answered, answered.error_code)
+        try:
+            return read(answered.data)
+        except Poison as exc:
+            raise Failure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
+
+    def _tell(self, route: Route, status: str, seconds: float, *, is_ok: bool) -> None:
+        self._meter.called(route.extension_id, route.kind, status, seconds)
+        if self._health is not None:
+            self._health.observe(route.extension_id, ok=is_ok, latency_ms=seconds * 1000)
+
+
+def _said_no(answered: Answered, code: int) -> Failure:
+    """4xx: the request is at fault, and would be again. Whatever is no 4xx is the service's own trouble."""
+    message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
+    if 400 <= code < 500:
+        return Failure(BROKEN, message, "refused", is_callees=False)
+    return Failure(BROKEN, message, "error", is_passing=True)
+
+
+def _is_passing(exc: Failure | BrokerUnavailable) -> bool:
+    return exc.is_passing if isinstance(exc, Failure) else True

@@ -1,0 +1,40 @@
+"""What an extension's mode makes of a failure, or of a validator's no.
+
+           fails                      rejects
+required   pre|post_processor_failed  –                   block    validator_blocked
+optional   warn, go on                –                   warn     warn, go on      (a validator that fails
+                                                          ignore   go on             is one that rejects)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.contracts.decision import DEADLINE_EXCEEDED, Refusal
+from router.contracts.extension import Changed, Judged
+from router.extensions.entry import POST, PRE, VALIDATOR
+from router.extensions.executed import ERROR, IGNORE, OK, WARN
+from router.extensions.failure import Failure
+from router.policy.model import ExtensionUse
+
+Came = Changed | dict[str, str] | Judged | Failure  # of a pre-processor, a post-processor, a validator; why there is none of these
+
+REJECTED = "rejected"
+LATE = Refusal(DEADLINE_EXCEEDED, "The policy's time was over before its pipeline was through")
+
+_CODES: Mapping[str, str] = {PRE: "pre_processor_failed", VALIDATOR: "validator_blocked", POST: "post_processor_failed"}
+_STATUS: Mapping[str, str] = {"required": ERROR, "optional": WARN, "block": ERROR, "warn": WARN, "ignore": IGNORE}
+
+
+def status_of(use: ExtensionUse, came: Came) -> str:
+    """The status in `executed_extensions`."""
+    return _STATUS[use.mode] if isinstance(came, Failure) or (isinstance(came, Judged) and not came.is_ok) else OK
+
+
+def refusal_of(kind: str, use: ExtensionUse, came: Failure | Judged) -> Refusal:
+    """The answer of a pipeline that ends here (CONTRACTS §4): `details` has cause, extension, reason, and a validator's details."""
+    cause, reason, details = (
+        (came.code, str(came), None) if isinstance(came, Failure) else (REJECTED, came.reason or REJECTED, came.details)
+    )
+    told: dict[str, object] = {"cause": cause, "extension": use.id, "reason": reason}
+    return Refusal(_CODES[kind], f"{use.id}: {reason}", told if details is None else {**told, "details": details})

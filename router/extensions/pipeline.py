@@ -1,0 +1,113 @@
+"""The pipeline of one request: pre-processors, validators, the decision, post-processors; all of it inside one deadline.
+
+    request ── pre ──> changed ── validators ──> decide ──> Decision ── post ──> with their additions, and `executed_extensions`
+                 └── a Refusal, from whichever stage says no first
+
+The state of a run (deadline, what was executed, whether it is a dry run) is kept here and in nothing that an extension or
+a client can write: a request's metadata that speaks of it is metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.clock import Clock, steady
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.extensions.entry import POST, PRE, VALIDATOR
+from router.extensions.executed import SKIPPED, Executed, executed_text
+from router.extensions.invoke import Invoker
+from router.extensions.matter import Matter
+from router.extensions.modes import LATE
+from router.extensions.ports import SILENT, Meter
+from router.extensions.registry import Registry
+from router.extensions.slots import FULL, Slots
+from router.extensions.stage import Means, Run, Stage
+from router.policy.policy import Policy
+
+EXECUTED_EXTENSIONS = "executed_extensions"
+
+Decide = Callable[[RouteRequest], Decision | Refusal]
+
+
+class Piped(Struct, frozen=True, gc=False):
+    """What came of it. `request`: as the pre-processors left it, the one that was decided and is assigned."""
+
+    answer: Decision | Refusal
+    executed: tuple[Executed, ...]
+    request: RouteRequest
+
+
+class Extensions:
+    """Runs pipelines. `environment`: what the registry's rules may ask for. Its clock is the deadline's."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        invoker: Invoker,
+        *,
+        slots: Slots | None = None,
+        meter: Meter = SILENT,
+        environment: str | None = None,
+        now: Clock = steady,
+    ) -> None:
+        self._means = Means(registry, invoker, meter, environment, now)
+        self._dry_means = Means(registry, invoker.without_trace(), SILENT, environment, now)
+        self._slots = slots
+
+    async def run(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, traceparent: str | None = None) -> Piped:
+        """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good."""
+        if policy.refusal is not None:
+            return Piped(policy.refusal, (), request)
+        run = Run(policy, Matter(request, policy.policy_id, traceparent), deadline, [])
+        if self._slots is None:
+            return await _piped(self._means, run, decide)
+        if self._slots.is_full:
+            return Piped(FULL, (), request)
+        if not self._slots.take():
+            await self._slots.wait()
+        try:
+            return await _piped(self._means, run, decide)
+        finally:
+            self._slots.give()
+
+    async def dry(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> Piped:
+        """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
+        if policy.refusal is not None:
+            return Piped(policy.refusal, (), request)
+        if not invoke:
+            return Piped(decide(request), _skipped(policy), request)
+        return await _piped(self._dry_means, Run(policy, Matter(request, policy.policy_id, None), deadline, []), decide)
+
+
+async def _piped(means: Means, run: Run, decide: Decide) -> Piped:
+    answer = await _answer(means, run, decide)
+    if isinstance(answer, Decision):
+        metadata = {**run.matter.additions, **answer.metadata}
+        if run.executed:
+            metadata[EXECUTED_EXTENSIONS] = executed_text(run.executed)
+        answer = replace(answer, metadata=metadata)
+    return Piped(answer, tuple(run.executed), run.matter.request)
+
+
+async def _answer(means: Means, run: Run, decide: Decide) -> Decision | Refusal:
+    pipeline = run.policy.pipeline
+    refusal = await Stage(means, run, PRE).walk(pipeline.pre) or await Stage(means, run, VALIDATOR).walk(pipeline.validators)
+    if refusal is not None:
+        return refusal
+    if means.now() >= run.deadline:
+        return LATE
+    decision = decide(run.matter.request)
+    if isinstance(decision, Refusal):
+        return decision
+    run.matter.decided(decision)
+    return await Stage(means, run, POST).walk(pipeline.post) or decision
+
+
+def _skipped(policy: Policy) -> tuple[Executed, ...]:
+    pipeline = policy.pipeline
+    stages = ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post))
+    return tuple(Executed(kind, use.id, SKIPPED, 0.0) for kind, uses in stages for use in uses)

@@ -1,0 +1,55 @@
+"""What calling extensions needs of the world: somebody who calls a subject, and somebody who counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from router.errors import NoResponders
+
+
+class Answered(Protocol):
+    """What a service answered; `error_code` stands where it said no (4xx: the request's fault; 5xx: its own)."""
+
+    @property
+    def data(self) -> bytes: ...
+
+    @property
+    def error_code(self) -> int | None: ...
+
+    @property
+    def error(self) -> str | None: ...
+
+
+class Caller(Protocol):
+    """Request-reply. Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take."""
+
+    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered: ...
+
+
+class Meter(Protocol):
+    """Who counts and logs. Called on the loop, so it must be quick."""
+
+    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
+        """One attempt ended. `status`: ok | refused | error | timeout | unavailable | open (its breaker: nothing was sent)."""
+
+    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
+        """It failed, or rejected, and its mode says `warn`."""
+
+
+class Nobody:
+    """A caller that reaches nobody."""
+
+    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
+        raise NoResponders(f"{subject}: nobody is called here")
+
+
+class Silent:
+    """A meter that looks away."""
+
+    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None: ...
+
+    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None: ...
+
+
+SILENT: Meter = Silent()

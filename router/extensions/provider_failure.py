@@ -1,0 +1,84 @@
+"""Why a provider gave nothing, as its response or its stream's last chunk tells it: `status`, `error_code`, and whose fault it was.
+
+    extension_timeout       status timeout     silence
+    extension_unavailable   status error       nobody there, its breaker open, the broker away
+    extension_error         status error       metadata.fault: request (its 4xx), service (its 5xx), answer (no such answer)
+    extension_not_found     status error       not in the registry, or not for this tenant
+
+Codes and classes are those of every extension (`failure`, `invoke`); here are the ways that only a stream has to fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from router.contracts.extension import ERROR as SERVICE_ERROR
+from router.contracts.extension import ERROR_CODE
+from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refused
+from router.contracts.provider_request import ProviderRequest
+from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.extensions.failure import BROKEN, NOT_FOUND, TIMED_OUT, UNAVAILABLE, Failure
+
+REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
+
+
+def not_found(request: ProviderRequest) -> Failure:
+    return Failure(NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False)
+
+
+def impatient(left_s: float) -> Failure:
+    """Whoever asked had no more time: no fault of the provider's."""
+    return Failure(TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
+
+
+def failure_of(exc: RouterError) -> Failure:
+    """What ended a stream, or a call, sorted."""
+    match exc:
+        case Failure():
+            return exc
+        case CallTimeout():
+            return Failure(TIMED_OUT, str(exc), "timeout", is_passing=True)
+        case NoResponders():
+            return Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
+        case BrokerUnavailable():
+            return Failure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
+        case _:
+            return Failure(BROKEN, str(exc), "error")
+
+
+def check_refused(headers: Mapping[str, str]) -> None:
+    """Raises Failure for a piece that is an error by the NATS service protocol."""
+    told = headers.get(ERROR_CODE)
+    if told is None and SERVICE_ERROR not in headers:
+        return
+    message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
+    is_requests = told is not None and len(told) == 3 and told.startswith("4")
+    raise Failure(BROKEN, message, "refused" if is_requests else "error", is_passing=not is_requests, is_callees=not is_requests)
+
+
+def told_by(metadata: Mapping[str, str]) -> Failure:
+    """The failure that a provider's own last chunk tells; its code is for people, whose fault it was is `fault`."""
+    message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
+    is_requests = metadata.get("fault") == REQUESTS
+    return Failure(BROKEN, message, "refused" if is_requests else "error", is_passing=not is_requests, is_callees=not is_requests)
+
+
+def status_of(failure: Failure) -> str:
+    return TIMEOUT if failure.code == TIMED_OUT else ERROR
+
+
+def chunk_metadata(failure: Failure) -> dict[str, str]:
+    """As a last chunk tells it."""
+    return {"status": status_of(failure), "error_code": failure.code, "error_message": str(failure), **_fault(failure)}
+
+
+def failed_response(request: ProviderRequest, failure: Failure, latency_ms: float) -> ProviderResponse:
+    """As a response tells it."""
+    status, metadata = status_of(failure), _fault(failure)
+    return refused(request.request_id, failure.code, str(failure), status=status, metadata=metadata, latency_ms=latency_ms)
+
+
+def _fault(failure: Failure) -> dict[str, str]:
+    if failure.code != BROKEN:
+        return {}
+    return {"fault": REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS}

@@ -1,0 +1,157 @@
+"""Providers invoked through the router: found in the registry, called, answered for. Meaning: whom to ask, and what came of it.
+
+    request ── Registry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
+                └─ none: extension_not_found
+
+The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
+provider has its entry's `timeout_ms` for an answer, and for each piece of a stream; never more than whoever asks still waits.
+Breaker, health and retries are those of every extension; a stream is never asked for twice, since its pieces are out already.
+Who asks with little patience must not open a breaker for all others: only the provider's own time running out is its fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from router.breakers import Book, Gate, Lease
+from router.clock import Clock, now_ms, steady
+from router.contracts.extension import DEADLINE
+from router.contracts.provider import SUCCESS, ProviderResponse
+from router.contracts.provider_call import STREAM, call_bytes, call_headers, read_answer
+from router.contracts.provider_request import ProviderRequest
+from router.errors import RouterError
+from router.extensions.entry import PROVIDER
+from router.extensions.failure import UNAVAILABLE, Failure
+from router.extensions.health import Health
+from router.extensions.invoke import Call, Invoker
+from router.extensions.ports import SILENT, Meter
+from router.extensions.provider_failure import failed_response, failure_of, impatient, not_found
+from router.extensions.registry import Registry, Route
+from router.extensions.relay import Heard, Relay, Send
+
+USUAL_S = 60.0  # for an answer, where whoever asks does not say
+USUAL_STREAM_S = 600.0
+SLACK_S = 0.01  # the asker's patience ends before the call's own time: a cancelled call is nobody's fault
+POLICY = "default"
+
+
+class Streams(Protocol):
+    """Who asks for streams."""
+
+    def __call__(
+        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
+    ) -> AbstractAsyncContextManager[AsyncIterable[Heard]]:
+        """The pieces of one stream, at most `silence_s` apart. Reading raises CallTimeout, NoResponders, BrokerUnavailable."""
+
+
+class Providers:
+    """Those of the registry. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        invoker: Invoker,
+        streams: Streams,
+        *,
+        breakers: Book,
+        health: Health,
+        meter: Meter = SILENT,
+        environment: str | None = None,
+        now: Clock = steady,
+    ) -> None:
+        self._registry = registry
+        self._invoker = invoker
+        self._streams = streams
+        self._breakers = breakers
+        self._health = health
+        self._meter = meter
+        self._environment = environment
+        self._now = now
+
+    async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> ProviderResponse:
+        """What the provider answered, or why it did not. `left_s`: seconds that whoever asks still waits."""
+        begun, left_s = self._now(), USUAL_S if left_s is None else left_s
+        route = self._route(request)
+        if route is None:
+            return failed_response(request, not_found(request), 0.0)
+        try:
+            async with asyncio.timeout(left_s):
+                call = _call(route, request, begun + left_s + SLACK_S)
+                answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
+        except TimeoutError:
+            return failed_response(request, impatient(left_s), self._ms_since(begun))
+        except RouterError as exc:
+            return failed_response(request, failure_of(exc), self._ms_since(begun))
+        return ProviderResponse(
+            request_id=request.request_id,
+            status=SUCCESS,
+            body=answer.body,
+            metadata=answer.metadata,
+            cost=answer.cost,
+            latency_ms=round(self._ms_since(begun)),
+            timestamp_ms=now_ms(),
+        )
+
+    async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> None:
+        """Pass the provider's chunks to `send`, up to a last one that says how it ended. Cancelled: nobody listens any more."""
+        relay = Relay(request, send, self._now)
+        left_s = USUAL_STREAM_S if left_s is None else left_s
+        route = self._route(request)
+        if route is None:
+            relay.fail(not_found(request))
+            return
+        gate = self._breakers.gate(route.extension_id)
+        lease = gate.enter(left_s)
+        if lease is None:
+            self._meter.called(route.extension_id, PROVIDER, "open", 0.0)
+            relay.fail(Failure(UNAVAILABLE, "its circuit breaker is open", "open"))
+            return
+        try:
+            failure = await self._relayed(relay, route, request, left_s)
+        except BaseException:  # cancelled: nobody's fault
+            gate.left(lease)
+            raise
+        self._note(gate, lease, failure, relay.latency_ms)
+
+    async def _relayed(self, relay: Relay, route: Route, request: ProviderRequest, left_s: float) -> Failure | None:
+        headers = {**call_headers(request), STREAM: "true", DEADLINE: str(int(left_s * 1000))}
+        try:
+            async with asyncio.timeout(left_s):
+                async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
+                    return await relay.run(pieces)
+        except TimeoutError:
+            failure = impatient(left_s)
+        except RouterError as exc:
+            failure = failure_of(exc)
+        relay.fail(failure)
+        return failure
+
+    def _note(self, gate: Gate, lease: Lease, failure: Failure | None, latency_ms: float) -> None:
+        is_ok = failure is None or not failure.is_callees
+        self._meter.called(gate.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
+        self._health.observe(gate.name, ok=is_ok, latency_ms=latency_ms)
+        if failure is None:
+            gate.succeeded(lease, latency_ms)
+        else:
+            (gate.failed if failure.is_callees else gate.left)(lease)
+
+    def _route(self, request: ProviderRequest) -> Route | None:
+        policy_id = request.metadata.get("policy_id")
+        return self._registry.find(
+            request.provider_id,
+            kind=PROVIDER,
+            tenant_id=request.tenant_id,
+            policy_id=policy_id if isinstance(policy_id, str) else POLICY,
+            environment=self._environment,
+            key=request.request_id,
+        )
+
+    def _ms_since(self, begun: float) -> float:
+        return (self._now() - begun) * 1000
+
+
+def _call(route: Route, request: ProviderRequest, deadline: float) -> Call:
+    return Call(route, call_bytes(request, route.config), call_headers(request), route.timeout_ms / 1000, route.retry, deadline)

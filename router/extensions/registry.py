@@ -1,0 +1,101 @@
+"""The extensions in force: one table, swapped whole. Everything that a lookup can prepare is prepared at the swap.
+
+A lookup: the entry by id and kind → the first version that fits, else the default → one of its instances, drawn by
+a hash of the key. The same key finds the same instance in every process.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from router.extensions.entry import Entry, Version
+from router.policy.draw import bounds, point
+
+
+class Route(Struct, frozen=True):
+    """Where a call goes, and what the registry says of it. The very object is handed out again and again."""
+
+    extension_id: str
+    kind: str  # pre | validator | post | provider
+    version: str
+    subject: str  # of the chosen instance
+    timeout_ms: int
+    retry: int  # further attempts after the first
+    config: Mapping[str, object]
+
+
+class _Way(Struct, frozen=True):
+    """One version: its routes, and where the shares of all but the last end."""
+
+    version: Version
+    routes: tuple[Route, ...]
+    bounds: tuple[int, ...]
+
+
+class _Listed(Struct, frozen=True):
+    kind: str
+    ways: tuple[_Way, ...]
+    default: _Way | None
+
+    def fitting(self, tenant_id: str, policy_id: str, environment: str | None) -> _Way | None:
+        for way in self.ways:
+            if way.version.fits(tenant_id, policy_id, environment):
+                return way
+        return self.default
+
+
+class Registry:
+    """Written by whoever watches the entries, read by everybody who calls."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._listed: dict[str, _Listed] = {}
+        self.replace(entries)
+
+    def find(
+        self, extension_id: str, *, kind: str, tenant_id: str, policy_id: str, environment: str | None = None, key: str = ""
+    ) -> Route | None:
+        """The service to call; None is `extension_not_found`: unknown, disabled, of another kind, or for nobody like this one."""
+        listed = self._listed.get(extension_id)
+        if listed is None or listed.kind != kind:
+            return None
+        way = listed.fitting(tenant_id, policy_id, environment)
+        if way is None:
+            return None
+        if not way.bounds:
+            return way.routes[0]
+        return way.routes[bisect_right(way.bounds, point(0, f"{tenant_id}\0{extension_id}", key))]
+
+    def replace(self, entries: Iterable[Entry]) -> None:
+        """The new table, at once: a lookup sees the old one or the new one, never a mixture."""
+        by_id = {entry.id: entry for entry in entries}
+        listed = {entry.id: _listed(entry) for entry in by_id.values() if entry.enabled}
+        self._entries, self._listed = by_id, listed
+
+    def all(self) -> Mapping[str, Entry]:
+        """Every entry by id, disabled ones too."""
+        return MappingProxyType(self._entries)
+
+
+def _listed(entry: Entry) -> _Listed:
+    ways = [way for version in entry.offered() if version.enabled and (way := _way(entry, version)) is not None]
+    return _Listed(entry.kind, tuple(ways), next((way for way in ways if way.version.is_default), None))
+
+
+def _way(entry: Entry, version: Version) -> _Way | None:
+    """None when every instance is switched off: nobody is there to answer."""
+    if not version.instances:
+        return _Way(version, (_route(entry, version, version.subject),), ())
+    able = [instance for instance in version.instances if instance.enabled]
+    if not able:
+        return None
+    routes = tuple(_route(entry, version, instance.subject) for instance in able)
+    return _Way(version, routes, bounds(tuple(instance.weight for instance in able)))
+
+
+def _route(entry: Entry, version: Version, subject: str) -> Route:
+    return Route(entry.id, entry.kind, version.version, subject, entry.timeout_ms, entry.retry, entry.config)

@@ -1,0 +1,84 @@
+"""A provider's pieces become the chunks of one stream. Pure: pieces come by one port, chunks leave by another.
+
+    {data, done: false} …   {data, done: true}            passed on with the request's id, the last one with what the whole took
+    one whole answer                                      the only chunk
+    silence, an error, garbage, nobody there              a last chunk that says so: no stream ends without one
+
+Whoever asks counts chunks, so the last one says how many there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable, Mapping
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from router.clock import Clock, steady
+from router.contracts.provider import SUCCESS
+from router.contracts.provider_call import read_piece
+from router.contracts.provider_chunk import StreamChunk
+from router.contracts.provider_request import ProviderRequest
+from router.errors import RouterError
+from router.extensions.failure import Failure
+from router.extensions.provider_failure import check_refused, chunk_metadata, failure_of, told_by
+
+Send = Callable[[StreamChunk], None]
+
+
+class Heard(Protocol):
+    """One message of a provider, as motion hands it over."""
+
+    @property
+    def data(self) -> bytes: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+
+class Relay:
+    """One stream on its way. `send` takes each chunk at once and never waits."""
+
+    def __init__(self, request: ProviderRequest, send: Send, now: Clock = steady) -> None:
+        self._request = request
+        self._send = send
+        self._now = now
+        self._begun = now()
+        self._count = 0
+
+    async def run(self, pieces: AsyncIterable[Heard]) -> Failure | None:
+        """Pass pieces on until the last one; the failure, where the provider is to blame for one."""
+        try:
+            async for piece in pieces:
+                check_refused(piece.headers)
+                chunk = read_piece(piece.data, self._request.provider_id)
+                if chunk.done:
+                    return self._finish(chunk)
+                self._pass_on(chunk)
+        except RouterError as exc:
+            failure = failure_of(exc)
+            self.fail(failure)
+            return failure
+        return None
+
+    def fail(self, failure: Failure) -> None:
+        """End it with a chunk that says why."""
+        self._end(StreamChunk(done=True, metadata=chunk_metadata(failure)))
+
+    @property
+    def latency_ms(self) -> float:
+        return (self._now() - self._begun) * 1000
+
+    def _finish(self, chunk: StreamChunk) -> Failure | None:
+        failure = told_by(chunk.metadata) if chunk.failed else None
+        told = {**chunk.metadata, **chunk_metadata(failure)} if failure is not None else {"status": SUCCESS, **chunk.metadata}
+        self._end(replace(chunk, metadata=told))
+        return failure
+
+    def _end(self, chunk: StreamChunk) -> None:
+        summary = {**chunk.metadata, "latency_ms": str(round(self.latency_ms)), "chunks": str(self._count + 1)}
+        self._pass_on(replace(chunk, metadata=summary))
+
+    def _pass_on(self, chunk: StreamChunk) -> None:
+        self._count += 1
+        self._send(replace(chunk, request_id=self._request.request_id))

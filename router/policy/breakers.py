@@ -1,0 +1,170 @@
+"""The providers' breakers, one for each (tenant, provider) that a policy with a breaker names.
+
+    a result       ── observe ──> well, failed or nothing ──> its gate
+    a decision     ── shut ──> the tenant's gates that are not closed, else None: nothing to look at
+                   ── chosen ──> a probe's lease, until the assignment's deadline
+    other routers  ── told ──> an opening or a closing taken over
+
+Counts are this instance's own. A result names no lease, and may come to another instance than the one that decided: half
+open, any outcome counts, and frees the probe that is out longest. A result of before the opening is told apart by its
+time alone: the default timeout is as long as the longest deadline of an assignment, so none is left when probing begins.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from router.breakers import CLOSED, BreakerRules, Gate, Standing, Transition
+from router.breakers.gate import Changed
+from router.clock import Clock, steady, wall
+from router.contracts.assignment import deadline_ms
+from router.contracts.decision import Decision
+from router.policy.breaker_rules import Pair, ProviderRules
+from router.policy.policy import Policy
+from router.policy.verdicts import Verdict, verdict_of
+
+Table = Mapping[tuple[str, str], Policy]
+
+
+class Told(Struct, frozen=True):
+    """What another instance did: open until a moment of the steady clock, or closed (None)."""
+
+    until: float | None
+    opened_at_ms: int
+
+
+class ProviderBreakers:
+    """At most `limit`; the one longest without a result goes first. `policies` gives the table in force, by (tenant, policy):
+    the same object until it changes. Pairs are (tenant, provider).
+
+    A gate's name is `{tenant}/{provider}`: neither can hold a slash.
+    """
+
+    def __init__(
+        self,
+        policies: Callable[[], Table],
+        *,
+        limit: int = 10_000,
+        now: Clock = steady,
+        today: Clock = wall,
+        made: Callable[[str, str], None] = lambda *_: None,
+        changed: Changed = lambda _: None,
+    ) -> None:
+        self._policies = policies
+        self._limit = limit
+        self._now = now
+        self._today = today
+        self._report_made = made
+        self._changed = changed
+        self._gates: OrderedDict[Pair, Gate] = OrderedDict()
+        self._shut: dict[str, dict[str, Gate]] = {}  # tenant -> provider -> a gate that is not closed
+        self._told: Mapping[Pair, Told] = {}
+        self._seen: Table = {}
+        self._rules = ProviderRules({})
+
+    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
+        """One outcome, once."""
+        gate = self._gate(tenant_id, provider_id)
+        if gate is None or (lease := gate.unnamed()) is None:
+            return
+        match verdict_of(status, error_code):
+            case Verdict.WELL:
+                gate.succeeded(lease, latency_ms)
+            case Verdict.FAILED:
+                gate.failed(lease)
+            case Verdict.NOTHING:
+                gate.left(lease)
+
+    def shut(self, tenant_id: str) -> Mapping[str, Gate] | None:
+        """The tenant's gates that may stop somebody, by provider; None when all are closed."""
+        self._keep_up()
+        return self._shut.get(tenant_id)
+
+    def chosen(self, tenant_id: str, decision: Decision) -> None:
+        """A decision was made for this provider: half open, it is a probe until its assignment's deadline (CONTRACTS §6)."""
+        gate = self._shut.get(tenant_id, {}).get(decision.provider_id)
+        if gate is not None:
+            gate.enter(deadline_ms(decision.expected_latency_ms) / 1000)
+
+    def told(self, news: Mapping[Pair, Told]) -> None:
+        """What other instances did since they were last told of."""
+        self._told = {pair: told for pair, told in {**self._told, **news}.items() if told.until is not None}
+        for pair, told in news.items():
+            if (gate := self._gate(*pair)) is not None:
+                self._tell(gate, told)
+
+    def standings(self) -> Mapping[Pair, Standing]:
+        """All that are there."""
+        self._keep_up()
+        return {pair: gate.standing for pair, gate in self._gates.items()}
+
+    def astray(self) -> Iterator[tuple[Pair, str]]:
+        """Those that are not closed, open or half open."""
+        self._keep_up()
+        return (((tenant_id, name), gate.phase) for tenant_id, shut in self._shut.items() for name, gate in shut.items())
+
+    def __len__(self) -> int:
+        return len(self._gates)
+
+    def _gate(self, tenant_id: str, provider_id: str) -> Gate | None:
+        """None: no policy asks for a breaker of this provider."""
+        self._keep_up()
+        pair = tenant_id, provider_id
+        gate = self._gates.get(pair)
+        if gate is not None:
+            self._gates.move_to_end(pair)
+            return gate
+        rules = self._rules.of(tenant_id, provider_id)
+        return self._made(pair, rules) if rules is not None else None
+
+    def _made(self, pair: Pair, rules: BreakerRules) -> Gate:
+        gate = self._gates[pair] = Gate("/".join(pair), rules, now=self._now, today=self._today, changed=self._moved)
+        self._report_made(*pair)
+        if len(self._gates) > self._limit:
+            self._forget(next(iter(self._gates)))
+        if (told := self._told.get(pair)) is not None:
+            self._tell(gate, told)
+        return gate
+
+    def _tell(self, gate: Gate, told: Told) -> None:
+        if told.until is None:
+            gate.told_closed()
+        else:
+            gate.told_open(told.until - self._now(), told.opened_at_ms)
+
+    def _moved(self, transition: Transition) -> None:
+        tenant_id, _, provider_id = transition.name.partition("/")
+        if transition.state == CLOSED:
+            self._unlist(tenant_id, provider_id)
+        else:
+            self._shut.setdefault(tenant_id, {})[provider_id] = self._gates[tenant_id, provider_id]
+        self._changed(transition)
+
+    def _keep_up(self) -> None:
+        """When the policies changed: other rules, breakers that nobody asks for any more, and those that others told of before."""
+        if self._policies() is self._seen:
+            return
+        self._seen = self._policies()
+        self._rules = ProviderRules(self._seen)
+        for pair, gate in list(self._gates.items()):
+            rules = self._rules.of(*pair)
+            if rules is None:
+                self._forget(pair)
+            elif rules != gate.rules:
+                gate.follow(rules)
+        for pair in self._told:
+            self._gate(*pair)
+
+    def _forget(self, pair: Pair) -> None:
+        del self._gates[pair]
+        self._unlist(*pair)
+
+    def _unlist(self, tenant_id: str, provider_id: str) -> None:
+        shut = self._shut.get(tenant_id)
+        if shut is not None:
+            shut.pop(provider_id, None)
+            if not shut:
+                del self._shut[tenant_id]

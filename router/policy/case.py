@@ -1,0 +1,92 @@
+"""A decision that was made, with all that it was made from, so that it can be made again (policy reference §2).
+
+    Case ── again(policy, case) ──> the answer, the trace, and a doubt
+
+Nothing of a case is a secret: the payload is not in it, and what stood under a masked key is hidden. So making it again may
+look at something that is not there any more. `doubt` says so, and only where the choice depended on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.policy.engine import evaluate
+from router.policy.hidden import hidden_in
+from router.policy.policy import Policy
+from router.policy.states import Previous, ProviderState, Step
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """One call of `evaluate`, and what it returned: a decision, or else a refusal."""
+
+    at_ms: int  # wall clock
+    request: RouteRequest  # as `evaluate` saw it: after any pre-processor; without payload, masked
+    policy_tenant_id: str  # `_shared`, or the request's own
+    policy_id: str
+    policy_version: int
+    session_key: str | None  # the policy's; `remembered` belongs to it
+    states: Mapping[str, ProviderState]  # of the policy's providers, where anything was known
+    now: float  # on the clock of `states`, seconds
+    remembered: str | None
+    previous: Previous | None
+    decision: Decision | None
+    refusal: Refusal | None
+    is_cut: bool = False  # too large: its context, constraints and metadata were not kept
+
+    @property
+    def answer(self) -> Decision | Refusal:
+        return self.decision or self.refusal or Refusal("internal", "The record holds no answer")
+
+
+class Again(Struct, frozen=True):
+    """The same decision, made again. With a `doubt` it need not be what the whole request would have got."""
+
+    answer: Decision | Refusal
+    steps: tuple[Step, ...]
+    doubt: str | None
+
+
+def again(policy: Policy, case: Case) -> Again:
+    """Evaluate a case by a policy: by its own version this is an explanation, by another one a comparison."""
+    steps: list[Step] = []
+    answer = evaluate(
+        policy,
+        case.request,
+        states=case.states,
+        now=case.now,
+        remembered=case.remembered if _has_same_sessions(policy, case) else None,
+        previous=case.previous,
+        trace=steps,
+    )
+    return Again(answer, tuple(steps), next(_doubts(policy, case, steps), None))
+
+
+def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
+    """Same provider for the same reason, or the same refusal. Figures move with every result; they are no other choice."""
+    return choice(one) == choice(other)
+
+
+def choice(answer: Decision | Refusal) -> tuple[str | None, str]:
+    """(provider, reason) of a decision, (None, code) of a refusal."""
+    return (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
+
+
+def _has_same_sessions(policy: Policy, case: Case) -> bool:
+    return policy.sticky is not None and policy.sticky.session_key == case.session_key
+
+
+def _doubts(policy: Policy, case: Case, steps: Sequence[Step]) -> Iterator[str]:
+    """What this evaluation looked at and the record does not hold."""
+    if case.is_cut:
+        yield "the request was too large to be recorded whole"
+    asked = {step.subject for step in steps if step.stage == "fallback"}
+    for index, rule in enumerate(policy.fallbacks):
+        if (path := f"fallbacks[{index}]") in asked:
+            yield from (f"{path}.when looks at {name}, which is not recorded" for name in hidden_in(case.request, rule.when))
+    if policy.sticky is not None and any(step.stage == "weighted" for step in steps):
+        key = policy.sticky.session_key
+        yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden_in(case.request, {f"context.{key}": 0}))

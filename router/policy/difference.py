@@ -1,0 +1,92 @@
+"""What differs between two documents, place by place, as a person would say it.
+
+    providers[openai].weight: 70 -> 50
+
+Entries of a list that have names of their own (`name`, `id`) are compared by name, so that one put in front is one
+difference; where the order of those that stayed has changed too, that is one more. Other lists are compared whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+_NAMES = ("name", "id")
+
+
+class Absent:
+    """In place of a value that is not there: null is a value."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT = Absent()
+
+
+class Difference(Struct, frozen=True):
+    """One place; `before` or `after` is ABSENT where there is nothing."""
+
+    path: str
+    before: object
+    after: object
+
+
+def differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[Difference]:
+    """In the order of the documents, what is new last; empty: they say the same."""
+    return list(_of_objects(before, after, ""))
+
+
+def _of_objects(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[Difference]:
+    for key in dict.fromkeys((*before, *after)):
+        place = f"{path}.{key}" if path else str(key)
+        yield from _of_values(before.get(key, ABSENT), after.get(key, ABSENT), place)
+
+
+def _of_values(before: object, after: object, path: str) -> Iterator[Difference]:
+    if _same(before, after):
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        yield from _of_objects(before, after, path)
+        return
+    one, other = _by_name(before), _by_name(after)
+    if one is None or other is None:
+        yield Difference(path, before, after)
+        return
+    for name in dict.fromkeys((*one, *other)):
+        yield from _of_values(one.get(name, ABSENT), other.get(name, ABSENT), f"{path}[{name}]")
+    yield from _of_order(list(one), list(other), path)
+
+
+def _of_order(before: list[str], after: list[str], path: str) -> Iterator[Difference]:
+    stayed, now = [name for name in before if name in after], [name for name in after if name in before]
+    if stayed != now:
+        yield Difference(f"{path} (order)", stayed, now)
+
+
+def _by_name(value: object) -> dict[str, object] | None:
+    """The entries of a list by their names; None: it is no such list. An absent list is an empty one."""
+    if value is ABSENT:
+        return {}
+    if not isinstance(value, list):
+        return None
+    named = {name: entry for entry in value if (name := _name(entry)) is not None}
+    return named if len(named) == len(value) else None
+
+
+def _name(entry: object) -> str | None:
+    if not isinstance(entry, Mapping):
+        return None
+    return next((entry[key] for key in _NAMES if isinstance(entry.get(key), str)), None)
+
+
+def _same(before: object, after: object) -> bool:
+    """Python takes True for 1; JSON does not."""
+    if isinstance(before, bool) or isinstance(after, bool):
+        return before is after
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return before.keys() == after.keys() and all(_same(before[key], after[key]) for key in before)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_same, before, after))
+    return before == after

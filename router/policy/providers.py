@@ -1,0 +1,53 @@
+"""All that is known of providers at run time, as one: what they cost and how long they take, and whom to leave alone.
+
+Fed by results, asked by decisions. While a tenant's breakers are all closed its states are the averages' own: NO_STATES
+itself when there are none, so that the engine's short way stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.breakers import Gate
+from router.contracts.decision import Decision
+from router.policy.averages import Averages
+from router.policy.breakers import ProviderBreakers
+from router.policy.states import ProviderState, ProviderStates
+
+
+class Providers:
+    """`results.ProviderFigures`, and the states of the decisions."""
+
+    def __init__(self, averages: Averages, breakers: ProviderBreakers) -> None:
+        self.averages = averages
+        self.breakers = breakers
+
+    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
+        """One outcome, once."""
+        self.averages.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
+        self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
+
+    def states_of(self, tenant_id: str) -> ProviderStates:
+        """The tenant's providers at this moment."""
+        known, shut = self.averages.states_of(tenant_id), self.breakers.shut(tenant_id)
+        return known if shut is None else _Guarded(known, shut)
+
+    def chosen(self, tenant_id: str, decision: Decision) -> None:
+        """A decision stands: half open, its provider is being probed by it."""
+        self.breakers.chosen(tenant_id, decision)
+
+
+class _Guarded(Struct, frozen=True):
+    """The averages behind the gates that are not closed."""
+
+    known: ProviderStates
+    gates: Mapping[str, Gate]
+
+    def get(self, provider_id: str, /) -> ProviderState | None:
+        state, gate = self.known.get(provider_id), self.gates.get(provider_id)
+        if gate is None:
+            return state
+        return replace(state or ProviderState(), shut_until=gate.shut_until())

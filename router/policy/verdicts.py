@@ -1,0 +1,34 @@
+"""What a worker's outcome says of its provider: well, failed, or nothing at all (policy reference §3, provider breaker).
+
+By status and code alone, never by the text of a message. A cancellation, a refused request, a rate limit and an error
+without a code are not the provider's fault, and no proof of its health either.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+FAILURES = frozenset({"TIMEOUT", "CONNECTION_ERROR", "PROVIDER_UNAVAILABLE", "5XX", "HTTP_5XX", "SERVER_ERROR"})
+
+
+class Verdict(Enum):
+    WELL = auto()
+    FAILED = auto()
+    NOTHING = auto()
+
+
+def verdict_of(status: str, error_code: str | None) -> Verdict:
+    """`status` as in a result: success | error | timeout | cancelled."""
+    if status == "success":
+        return Verdict.WELL
+    if status == "timeout" or (status == "error" and error_code is not None and _is_failure(error_code)):
+        return Verdict.FAILED
+    return Verdict.NOTHING
+
+
+def _is_failure(code: str) -> bool:
+    code = code.strip().upper()
+    if code in FAILURES:
+        return True
+    number = code.removeprefix("HTTP_")
+    return len(number) == 3 and number.isascii() and number.isdigit() and number.startswith("5")

@@ -1,0 +1,5 @@
+"""Extensions to begin with: each a file that can be served, tried, tested, and copied.
+
+router extension serve-samples                                      all of them
+router extension try router/samples/extensions/pii_guard.py:pii_guard --payload '"a@b.example"'
+"""

@@ -1,0 +1,34 @@
+"""A pre-processor: text without superfluous white space, in lower case where the policy says so.
+
+config: {"lowercase": true}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.extension import Request, pre
+
+
+@pre("normalize_text")
+def normalize_text(request: Request) -> tuple[object, dict[str, str]]:
+    """One space between words, none around them; in lower case if config.lowercase is true."""
+    lowercase = request.config.get("lowercase") is True
+    return in_texts(request.payload, lambda text: _normal(text, lowercase)), {"normalized": "true"}
+
+
+def in_texts(payload: object, change: Callable[[str], str]) -> object:
+    """`payload` with each text inside it changed; keys, numbers and the shape stay."""
+    match payload:
+        case str():
+            return change(payload)
+        case list():
+            return [in_texts(part, change) for part in payload]
+        case dict():
+            return {name: in_texts(part, change) for name, part in payload.items()}
+    return payload
+
+
+def _normal(text: str, lowercase: bool) -> str:
+    one_line = " ".join(text.split())
+    return one_line.lower() if lowercase else one_line

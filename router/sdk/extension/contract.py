@@ -1,0 +1,152 @@
+"""What every extension has to do, in whatever language it is written: requests, and what is expected of each answer.
+
+    must      the router counts on it
+    should    the router lives without it; a warning
+
+`router extension check` sends them. Nothing here knows how they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.codec import MAX_PAYLOAD_BYTES
+from router.contracts.extension import DEADLINE, read_changed, read_judged
+from router.contracts.provider_call import read_answer
+from router.errors import RouterError
+from router.extensions.entry import PROVIDER, VALIDATOR
+
+AT_ONCE = 16
+TENANT = "contract-check"
+TRACE = "contract-check-1"
+DECISION = {"provider_id": "p", "reason": "weighted", "priority": 50, "expected_latency_ms": 500, "expected_cost": 0.01, "metadata": {}}
+
+
+class Reaction(Struct, frozen=True):
+    """What came back; `code` is its Nats-Service-Error-Code."""
+
+    data: bytes
+    code: int | None = None
+    error: str | None = None
+
+
+Fault = str | None  # why it is not as it has to be; None: it is
+Judge = Callable[[Reaction], Fault]
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """One request and what is expected; `times`: so many of them at once."""
+
+    name: str
+    data: bytes
+    judge: Judge
+    headers: Mapping[str, str] = {}
+    is_must: bool = True
+    times: int = 1
+
+
+def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> tuple[Case, ...]:
+    """Every case for an extension of this kind; `payload`: one that it can do something with."""
+    whole = _request(kind, extension_id, payload, config)
+    good, bad = _answers(kind, extension_id), _declines
+    bare = {name: value for name, value in whole.items() if name not in ("metadata", "context", "parameters", "trace_id")}
+    headers = {"trace_id": TRACE, "tenant_id": TENANT, DEADLINE: "5000"}
+    return (
+        Case(name="answers a request", data=_json(whole), judge=good, headers=headers),
+        Case(name="ignores fields that it does not know", data=_json({**whole, "x_unknown": {"a": [1]}}), judge=good),
+        Case(name="does without optional fields", data=_json(bare), judge=good),
+        Case(name=f"answers {AT_ONCE} requests at once", data=_json(whole), judge=good, times=AT_ONCE),
+        Case(name="declines an empty body", data=b"", judge=bad),
+        Case(name="declines what is not JSON", data=b'{"tenant_id": ', judge=bad),
+        Case(name="declines what is not an object", data=b'["tenant_id"]', judge=bad),
+        Case(name="declines a request without tenant_id", data=_json(_without(whole, "tenant_id")), judge=bad),
+        *_misshapen(kind, whole),
+        Case(name="declines what nests too deep", data=_deep(kind, whole), judge=bad, is_must=False),
+        Case(name="declines what is too large", data=_large(kind, whole), judge=bad, is_must=False),
+        Case(name="does no work past the deadline", data=_json(whole), judge=_refuses, headers={DEADLINE: "0"}, is_must=False),
+        Case(name="still answers after all that", data=_json(whole), judge=good),
+    )
+
+
+def _request(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> dict[str, Any]:
+    told: dict[str, Any] = {"trace_id": TRACE, "tenant_id": TENANT, "config": dict(config)}
+    if kind == PROVIDER:
+        prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
+        return {**told, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}
+    message = {"message_id": "m-1", "message_type": "chat", "payload": payload, "metadata": {}}
+    decision = {
+        "provider_id": "check",
+        "reason": "weighted",
+        "priority": 50,
+        "expected_latency_ms": 500,
+        "expected_cost": 0.01,
+        "metadata": {},
+    }
+    return {**told, "payload": message, "metadata": {"policy_id": "default", "decision": decision}}
+
+
+def _misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[Case, ...]:
+    part = "prompt" if kind == PROVIDER else "payload"
+    return (
+        Case(name=f"declines a request without {part}", data=_json(_without(whole, part)), judge=_declines),
+        Case(name=f"declines a {part} of another type", data=_json({**whole, part: 7}), judge=_declines),
+    )
+
+
+def _answers(kind: str, extension_id: str) -> Judge:
+    """An answer that the router can read."""
+
+    def judge(heard: Reaction) -> Fault:
+        if heard.code is not None:
+            return f"answered with error {heard.code}: {heard.error}"
+        try:
+            if kind == PROVIDER:
+                read_answer(heard.data, extension_id)
+            else:
+                (read_judged if kind == VALIDATOR else read_changed)(heard.data)
+        except RouterError as exc:
+            return str(exc)
+        return None
+
+    return judge
+
+
+def _declines(heard: Reaction) -> Fault:
+    if heard.code is None:
+        return "answered as if nothing were wrong; an error has the header Nats-Service-Error-Code"
+    if not 400 <= heard.code <= 499:
+        return f"answered {heard.code}, which is tried again; what can never succeed is 4xx"
+    return None
+
+
+def _refuses(heard: Reaction) -> Fault:
+    return None if heard.code is not None else "worked on what nobody waits for any more"
+
+
+def _deep(kind: str, whole: Mapping[str, Any]) -> bytes:
+    nested: object = "deep"
+    for _ in range(100):
+        nested = [nested]
+    return _json(_with_payload(kind, whole, nested))
+
+
+def _large(kind: str, whole: Mapping[str, Any]) -> bytes:
+    return _json(_with_payload(kind, whole, "x" * (MAX_PAYLOAD_BYTES * 3 // 2)))
+
+
+def _with_payload(kind: str, whole: Mapping[str, Any], payload: object) -> dict[str, Any]:
+    if kind == PROVIDER:
+        return {**whole, "prompt": payload}
+    return {**whole, "payload": {**whole["payload"], "payload": payload}}
+
+
+def _without(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in whole.items() if key != name}
+
+
+def _json(value: object) -> bytes:
+    return orjson.dumps(value)

@@ -1,0 +1,100 @@
+"""A subject in a queue group, as nats.micro describes and counts it; its messages come straight from the connection's reader.
+
+nats.micro's own endpoint runs its requests one after the other, behind a queue that says neither how long one of them has
+waited nor how many there are. Here the reader hands each to a plain function, which answers at once or begins a task.
+It sits on private names of nats-py, whose minor version is pinned for the same reason as in `delivery.connection`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from nats.micro import add_service
+from nats.micro.request import Request
+from nats.micro.service import Endpoint, EndpointConfig, Service
+
+from router.delivery.connection import Connection
+from router.delivery.wire import Headers
+from router.extensions.entry import PROVIDER, VALIDATOR
+from router.sdk.extension.author import Extension
+from router.sdk.extension.desk import Desk
+
+_NUMBERED = re.compile(r"v?(\d{1,9})")
+_ASKS = "{trace_id, tenant_id, payload{message_id, message_type, payload, metadata}, metadata, config}"
+_SHAPES: Mapping[str, tuple[str, str]] = {
+    PROVIDER: (
+        "{trace_id, tenant_id, provider_id, prompt, parameters, context}",
+        "{provider_id, output, usage{prompt_tokens, completion_tokens}, metadata}",
+    ),
+    VALIDATOR: (_ASKS, "{status: ok | reject, reason?, details?}"),
+}
+
+
+class Heard(Endpoint):
+    """One subject of a service."""
+
+    def __init__(self, service: Service, connection: Connection, config: EndpointConfig, desk: Desk) -> None:
+        super().__init__(service, config)
+        self._connection = connection
+        self._desk = desk
+        self._sid = 0
+
+    async def _start(self) -> None:
+        self._sid = await self._connection.attend(self._subject, self._hear, self._queue_group)
+
+    async def _stop(self) -> None:
+        await self._connection.leave(self._sid)
+
+    def _hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self._desk.hear(self._counted, reply, data, headers)
+
+    def _counted(self, nanos: int, error: str | None) -> None:
+        """One request answered, for `$SRV.STATS`; `error` is a code."""
+        self._num_requests += 1
+        self._processing_time += nanos
+        self._average_processing_time = self._processing_time // self._num_requests
+        if error is not None:
+            self._num_errors += 1
+            self._last_error = error  # type: ignore[assignment]  # nats-py says None and means str | None
+
+
+async def described(connection: Connection, extension: Extension) -> Service:
+    """The extension as a service of its own, found by `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS`."""
+    return await add_service(
+        connection,
+        name=extension.id,
+        version=_semantic(extension.version),
+        description=_first_line(extension.function.__doc__),
+        metadata={"type": extension.kind, "id": extension.id, "version": extension.version},
+        queue_group=extension.id,
+    )
+
+
+async def offered(service: Service, connection: Connection, extension: Extension, subject: str, desk: Desk) -> None:
+    """Begin to listen on one subject of the service."""
+    asks, gives = _SHAPES.get(extension.kind, (_ASKS, "{payload, metadata}"))
+    config = EndpointConfig(
+        name=extension.id,
+        subject=subject,
+        queue_group=extension.id,
+        handler=_unheard,
+        metadata={"request": asks, "response": gives},
+    )
+    heard = Heard(service, connection, config, desk)
+    await heard._start()
+    service._endpoints.append(heard)
+
+
+async def _unheard(_: Request) -> None:
+    """nats.micro wants a handler; `Heard` never lets a request reach it."""
+
+
+def _semantic(version: str) -> str:
+    """nats.micro wants three numbers; what the version really is stands in the metadata."""
+    numbered = _NUMBERED.fullmatch(version)
+    return f"{int(numbered[1])}.0.0" if numbered is not None else "0.0.0"
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").strip().partition("\n")[0]

@@ -1,0 +1,140 @@
+"""Extensions served: one connection, a service for each, all of them drained at the end.
+
+    begin      the subjects are listened on, then $SRV answers, then (if asked for) the registry hears of them
+    drain      the subjects are left, so that requests go to other instances; what is here is finished; the rest hears 503
+    end        everything said is flushed, and the connection closes
+
+A broker that is away is waited for: the subjects are listened on again when it is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import nats.errors
+from nats.micro.service import Service
+
+from router import ids
+from router.calls.outlets import Outlets
+from router.delivery.connection import Connection
+from router.errors import Misconfigured
+from router.sdk.extension.author import Extension
+from router.sdk.extension.desk import Desk, DeskRules
+from router.sdk.extension.endpoint import described, offered
+from router.sdk.extension.register import Registration
+from router.sdk.reach import DEFAULT_URL, connected
+
+if TYPE_CHECKING:
+    from router.config import NatsConfig
+
+LEAVE_S = 2.0  # seconds that a server may take to confirm that we left
+ALONE: Mapping[str, int] = {}
+
+
+class ExtensionServer:
+    """`run` until cancelled. `concurrency`: requests of one extension at work at once, where its function awaits or blocks.
+
+    `instances`: ids of this process in the registry, with their weights (1..100); each is a subject of its own below the
+    extension's. `register`: have the router write an entry for each extension that has none; `api_key` is for that.
+    `drain_s`: seconds that requests in hand may take at the end.
+    """
+
+    def __init__(
+        self,
+        *extensions: Extension,
+        nats: str | NatsConfig = DEFAULT_URL,
+        register: bool = False,
+        instances: Mapping[str, int] = ALONE,
+        api_key: str | None = None,
+        concurrency: int = 64,
+        drain_s: float = 10.0,
+    ) -> None:
+        _check(extensions, instances, concurrency)
+        self._extensions = extensions
+        self._nats = nats
+        self._registration = Registration(extensions, instances, api_key) if register else None
+        self._instances = tuple(instances)
+        self._rules = DeskRules(concurrency=concurrency)
+        self._drain_s = drain_s
+
+    async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """Serve. `on_ready` hears the broker's URL once, when every subject is listened on. Raises BrokerUnavailable at the start."""
+        connection = await connected(self._nats, "router-extensions")
+        try:
+            async with Outlets(connection) as outlets:
+                await self._serve(connection, outlets, on_ready)
+        finally:
+            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+                await connection.flush()
+                await connection.close()
+
+    async def _serve(self, connection: Connection, outlets: Outlets, on_ready: Callable[[str], None]) -> None:
+        services: list[Service] = []
+        desks: list[Desk] = []
+        try:
+            for extension in self._extensions:
+                desks.append(Desk(extension, connection, outlets, self._rules))
+                services.append(await described(connection, extension))
+                await self._listen(services[-1], connection, extension, desks[-1])
+            await connection.flush()
+            url = connection.connected_url
+            on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
+            if self._registration is not None:
+                await self._registration.run(connection)
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.gather(*(_leave(service) for service in services))
+            await asyncio.gather(*(desk.ended(self._drain_s) for desk in desks))
+
+    async def _listen(self, service: Service, connection: Connection, extension: Extension, desk: Desk) -> None:
+        for subject in (extension.subject, *(f"{extension.subject}.{instance}" for instance in self._instances)):
+            await offered(service, connection, extension, subject, desk)
+
+
+def serve(
+    *extensions: Extension,
+    url: str | NatsConfig = DEFAULT_URL,
+    register: bool = False,
+    instances: Mapping[str, int] = ALONE,
+    api_key: str | None = None,
+    concurrency: int = 64,
+    drain_s: float = 10.0,
+    on_ready: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve these extensions until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
+    server = ExtensionServer(
+        *extensions, nats=url, register=register, instances=instances, api_key=api_key, concurrency=concurrency, drain_s=drain_s
+    )
+    asyncio.run(_until_told(server, on_ready))
+
+
+async def _until_told(server: ExtensionServer, on_ready: Callable[[str], None]) -> None:
+    work = asyncio.ensure_future(server.run(on_ready))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await work
+
+
+async def _leave(service: Service) -> None:
+    with contextlib.suppress(nats.errors.Error, OSError):  # TimeoutError is one: a server that hangs must not hold up the end
+        async with asyncio.timeout(LEAVE_S):
+            await service.stop()
+
+
+def _check(extensions: Sequence[Extension], instances: Mapping[str, int], concurrency: int) -> None:
+    if not extensions or not all(isinstance(one, Extension) for one in extensions):
+        raise Misconfigured("extensions", "should be functions with @pre, @validator, @post or @provider on them, at least one")
+    subjects = [extension.subject for extension in extensions]
+    for subject in subjects:
+        if subjects.count(subject) > 1:
+            raise Misconfigured("extensions", f"two of them answer on {subject}")
+    for instance, weight in instances.items():
+        if not ids.is_token(instance) or not 1 <= weight <= 100:
+            raise Misconfigured("instances", "should be ids of 1..64 of A-Z a-z 0-9 _ -, each with a weight of 1..100")
+    if concurrency < 1:
+        raise Misconfigured("concurrency", "should be 1 or more")

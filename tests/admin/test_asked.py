@@ -1,0 +1,54 @@
+"""The fields of an admin request: a value of the right kind, or the field's name."""
+
+from collections.abc import Callable
+
+import pytest
+
+from router.admin import Declined
+from router.admin.asked import Asked
+
+READERS: dict[str, tuple[str, Callable[[Asked], object]]] = {
+    "tenant_id": ("tenant_id", Asked.tenant_id),
+    "shelf_tenant": ("tenant_id", Asked.shelf_tenant),
+    "policy_id": ("policy_id", Asked.policy_id),
+    "extension_id": ("id", Asked.extension_id),
+}
+
+
+def field_of(read: Callable[[], object]) -> object:
+    with pytest.raises(Declined) as caught:
+        read()
+    assert caught.value.code == "invalid_request"
+    return (caught.value.details or {})["field"]
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("value", [None, "", 7, "a b", "../etc", "*", ">", "x" * 129])
+def test_an_id_that_is_missing_or_none_names_its_field(name: str, value: object) -> None:
+    field, read = READERS[name]
+    assert field_of(lambda: read(Asked({field: value}))) == field
+
+
+def test_shared_is_a_tenant_of_policies_and_of_nothing_else() -> None:
+    shared = Asked({"tenant_id": "_shared"})
+    assert shared.shelf_tenant() == "_shared"
+    assert field_of(shared.tenant_id) == "tenant_id"
+
+
+@pytest.mark.parametrize("value", [-1, 1.0, True, "1", 2**63])
+def test_a_version_is_a_whole_number(value: object) -> None:
+    assert field_of(Asked({"replaces": value}).replaces) == "replaces"
+
+
+def test_replaces_may_say_that_there_is_none() -> None:
+    assert (Asked({"replaces": 0}).replaces(), Asked({}).replaces()) == (0, None)
+
+
+def test_a_flag_is_true_or_false_and_absent_is_false() -> None:
+    assert [Asked(body).flag("invoke") for body in ({}, {"invoke": None}, {"invoke": True})] == [False, False, True]
+    assert field_of(lambda: Asked({"invoke": "yes"}).flag("invoke")) == "invoke"
+
+
+def test_an_object_is_an_object() -> None:
+    assert field_of(lambda: Asked({"policy": []}).an_object("policy")) == "policy"
+    assert field_of(lambda: Asked({}).an_object("policy")) == "policy"

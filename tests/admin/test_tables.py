@@ -1,0 +1,77 @@
+"""The services as a table: the names that the policy reference gives, and the shapes that they answer."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from router.admin import Declined
+from router.admin.asked import Asked
+from router.admin.breakers import BreakerServices
+from router.admin.pipeline import PipelineServices, Trial
+from router.admin.policies import PolicyServices
+from router.admin.service import Answer
+
+
+class Breakers:
+    def extension_states(self) -> Mapping[str, Mapping[str, object]]:
+        return {"guard": {"extension_id": "guard", "state": "closed", "opened_at_ms": None, "failure_count": 0, "error_rate": 0.0}}
+
+    def provider_states(self) -> Mapping[str, Mapping[str, object]]:
+        return {"acme/openai": {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7}}
+
+
+class Book:
+    """What was written to it."""
+
+    def __init__(self) -> None:
+        self.put_calls: list[tuple[object, ...]] = []
+
+    async def list(self, tenant_id: str | None) -> list[Answer]:
+        return [{"tenant_id": tenant_id}]
+
+    async def get(self, tenant_id: str, policy_id: str, version: int | None) -> Answer:
+        return {"version": version}
+
+    async def put(self, *given: object) -> int:
+        self.put_calls.append(given)
+        return 3
+
+    async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
+        return 2
+
+
+class Pipelines:
+    def complexity(self, tenant_id: str, policy_id: str) -> Answer:
+        return {"complexity_score": 0}
+
+    async def dry_run(self, trial: Trial) -> Answer:
+        return {"trial": trial}
+
+
+async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> None:
+    answer = await BreakerServices(Breakers(), "node-1").states(Asked({}))
+    assert answer["states"] == {"guard": {"extension_id": "guard", "state": "closed", "failure_count": 0, "error_rate": 0.0}}
+    assert answer["providers"] == {"acme/openai": {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7}}
+    assert answer["router_node_id"] == "node-1"
+
+
+async def test_who_does_not_say_who_he_is_writes_as_the_admin_service() -> None:
+    book = Book()
+    asked = Asked({"tenant_id": "_shared", "policy_id": "p", "policy": {"a": 1}, "replaces": 2})
+    assert await PolicyServices(book).put(asked) == {"tenant_id": "_shared", "policy_id": "p", "version": 3}
+    assert book.put_calls == [("_shared", "p", {"a": 1}, 2, "admin service")]
+
+
+async def test_a_dry_run_calls_nobody_unless_it_is_told_to() -> None:
+    services = PipelineServices(Pipelines())
+    names = {"tenant_id": "acme", "policy_id": "p", "payload": "hi"}
+    quiet = await services.dry_run(Asked(names))
+    loud = await services.dry_run(Asked({**names, "invoke": True}))
+    trials = [answer["result"]["trial"] for answer in (quiet, loud)]  # type: ignore[index]
+    assert [trial.is_invoking for trial in trials] == [False, True]
+
+
+async def test_a_dry_run_needs_a_payload_and_a_context_that_is_an_object() -> None:
+    for body in ({}, {"payload": "hi", "context": []}):
+        with pytest.raises(Declined):
+            await PipelineServices(Pipelines()).dry_run(Asked({"tenant_id": "acme", "policy_id": "p", **body}))

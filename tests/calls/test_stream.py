@@ -1,0 +1,125 @@
+"""Streams on a real server: pieces in order, an end when nobody listens, and no silence that is not told."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from router.calls.outlets import Outlets
+from router.calls.stream import Overrun, Stream
+from router.delivery.connection import Connection
+from router.errors import BrokerUnavailable, CallTimeout, NoResponders
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+
+class Sender:
+    """Answers each question with pieces, as many as it is told to; remembers who went away."""
+
+    def __init__(self, connection: Connection, outlets: Outlets) -> None:
+        self._connection = connection
+        self._outlets = outlets
+        self.asked: asyncio.Queue[str] = asyncio.Queue()
+        self.gone = asyncio.Event()
+
+    async def at(self, subject: str) -> "Sender":
+        await self._connection.attend(subject, lambda _s, inbox, _d, _h: self.asked.put_nowait(inbox))
+        await self._connection.flush()
+        return self
+
+    async def begin(self):
+        return self._outlets.open(await self.asked.get(), self.gone.set, {"version": "1"})
+
+
+@pytest.fixture
+async def place(nats_url: str):
+    async with AsyncExitStack() as stack:
+        ours, theirs = [await stack.enter_async_context(connected(nats_url)) for _ in range(2)]
+        outlets = await stack.enter_async_context(Outlets(theirs))
+        yield ours, Sender(theirs, outlets), outlets
+
+
+async def test_pieces_come_in_order_with_their_headers(place, prefix: str) -> None:
+    ours, sender, outlets = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"count", silence_s=5) as pieces:
+        with await sender.begin() as outlet:
+            for number in range(100):
+                outlet.send(str(number).encode())
+            heard = [await anext(pieces) for _ in range(100)]
+    assert [int(piece.data) for piece in heard] == list(range(100))
+    assert heard[0].headers == {"version": "1"}
+    assert len(outlets) == 0
+
+
+async def test_a_reader_that_leaves_ends_the_stream(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=5) as pieces:
+        outlet = await sender.begin()
+        outlet.send(b"1")
+        await anext(pieces)
+        assert not sender.gone.is_set()
+    outlet.send(b"2")
+    await asyncio.wait_for(sender.gone.wait(), 5)
+
+
+async def test_a_reader_that_dies_ends_the_stream(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    stream = await Stream(ours, prefix, b"", silence_s=5).__aenter__()
+    outlet = await sender.begin()
+    outlet.send(b"1")
+    await anext(stream)
+    await ours.close()
+    await until(lambda: outlet.send(b"2") or sender.gone.is_set())
+
+
+async def test_silence_between_pieces_is_a_timeout(place, prefix: str) -> None:
+    ours, sender, _ = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=0.05) as pieces:
+        (await sender.begin()).send(b"1")
+        await anext(pieces)
+        with pytest.raises(CallTimeout):
+            await anext(pieces)
+
+
+async def test_where_nobody_listens_it_is_told_at_once(place, prefix: str) -> None:
+    async with Stream(place[0], f"{prefix}.nobody", b"", silence_s=5) as pieces:
+        with pytest.raises(NoResponders):
+            await asyncio.wait_for(anext(pieces), 2)
+
+
+async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.calls.stream.MOST_WAITING", 10)
+    ours, sender, _ = place
+    await sender.at(prefix)
+    async with Stream(ours, prefix, b"", silence_s=5) as pieces:
+        outlet = await sender.begin()
+        for _ in range(3):
+            outlet.send(b"four")
+        assert [(await anext(pieces)).data, (await anext(pieces)).data] == [b"four", b"four"]
+        with pytest.raises(Overrun):
+            await anext(pieces)
+
+
+async def test_a_lost_connection_breaks_the_stream() -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as ours, connected(broker.url) as theirs, Outlets(theirs) as outlets:
+            sender = await Sender(theirs, outlets).at("lost")
+            async with Stream(ours, "lost", b"", silence_s=5) as pieces:
+                outlet = await sender.begin()
+                outlet.send(b"1")
+                await anext(pieces)
+                broker.kill()
+                await until(lambda: not ours.is_connected)
+                broker.start()
+                await until(lambda: ours.is_connected and theirs.is_connected)
+                outlet.send(b"3")
+                with pytest.raises(BrokerUnavailable):
+                    await anext(pieces)
+    finally:
+        broker.remove()

@@ -1,0 +1,54 @@
+"""Several instances' comparisons as one account."""
+
+from typing import Any
+
+from router.cli.everyone import Heard
+from router.cli.policy.tried import tried
+
+
+def compared(at_ms: int, verdict: str, before: str = "left", after: str | None = "right") -> dict[str, Any]:
+    choice = {"provider": after, "reason": "weighted"} if after is not None else {"provider": None, "reason": "decision_failed"}
+    return {
+        "at_ms": at_ms,
+        "request_id": f"r-{at_ms}",
+        "verdict": verdict,
+        "before": {"provider": before, "reason": "weighted"},
+        "after": choice,
+    }
+
+
+def an_answer(*rows: dict[str, Any]) -> dict[str, Any]:
+    return {"ok": True, "compared": list(rows)}
+
+
+def test_of_all_instances_the_newest_count() -> None:
+    one = an_answer(compared(40, "changed"), compared(10, "changed"))
+    other = an_answer(compared(30, "unchanged"), compared(20, "unclear"))
+    found = tried([one, other], against=3, missing=1)
+    assert [row["at_ms"] for row in found.changed] == [40]
+    assert (found.unchanged, [row["at_ms"] for row in found.unclear], found.total) == (1, [20], 3)
+    assert (found.instances, found.missing) == (3, 1)
+
+
+def test_changes_are_counted_by_what_becomes_what_the_most_numerous_first() -> None:
+    rows = [compared(1, "changed", after=None), compared(2, "changed"), compared(3, "changed"), compared(4, "unchanged")]
+    assert list(tried([an_answer(*rows)], against=10, missing=0).pairs.items()) == [
+        (("left (weighted)", "right (weighted)"), 2),
+        (("left (weighted)", "decision_failed"), 1),
+    ]
+
+
+def test_an_instance_that_was_counted_and_did_not_answer_is_missing() -> None:
+    heard = Heard()
+    for _ in range(3):
+        heard.count("", "", b"{}", None)
+    heard.hear("", "", b'{"ok": true}', None)
+    heard.hear("", "", b'{"ok": false, "error": {"code": "decision_not_found"}}', None)
+    assert (heard.missing, len(heard.good), [error["code"] for error in heard.errors]) == (1, 1, ["decision_not_found"])
+
+
+def test_the_servers_word_that_nobody_listens_is_no_answer() -> None:
+    heard = Heard()
+    heard.hear("", "", b"", {"Status": "503"})
+    heard.count("", "", b"", {"Status": "503"})
+    assert (heard.answers, heard.instances) == ([], 0)

@@ -1,0 +1,69 @@
+"""A custom provider's answers and chunks (S4 "Custom Provider Extensions")."""
+
+import json
+
+import pytest
+
+from router.contracts.extension import NotAllowed
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.provider_call import read_answer, read_piece, time_left
+from router.contracts.provider_chunk import StreamChunk, chunk_bytes, read_chunk
+
+
+def answer(**fields: object) -> bytes:
+    return json.dumps({"provider_id": "echo", "output": "hi", **fields}).encode()
+
+
+def test_usage_and_metadata_become_text() -> None:
+    found = read_answer(answer(usage={"prompt_tokens": 3}, metadata={"source": "crm", "n": 1, "none": None}, cost=2), "echo")
+    assert (found.body, found.cost) == ("hi", 2.0)
+    assert found.metadata == {"source": "crm", "n": "1", "prompt_tokens": "3"}
+
+
+def test_output_that_is_no_text_is_its_json() -> None:
+    found = read_answer(answer(output={"a": [1]}), "echo")
+    assert (found.body, found.metadata) == ('{"a":[1]}', {"content_type": "application/json"})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"garbage",
+        b'{"provider_id": "echo"}',
+        answer(provider_id="other"),
+        answer(cost=-1),
+        answer(metadata={"a": "x" * 70_000}),
+        b'{"output":' + b"[" * 70 + b"]" * 70 + b"}",
+        answer(output="x" * 1_100_000),
+    ],
+)
+def test_what_is_no_answer_is_not_allowed(data: bytes) -> None:
+    for read in (read_answer, read_piece):
+        with pytest.raises(NotAllowed):
+            read(data, "echo")
+
+
+def test_a_piece_is_a_chunk_or_a_whole_answer() -> None:
+    assert read_piece(b'{"data": "a", "done": false}', "echo") == StreamChunk(data="a")
+    whole = read_piece(answer(cost=0.5), "echo")
+    assert (whole.data, whole.done, whole.metadata) == ("hi", True, {"cost": "0.5"})
+
+
+def test_chunks_read_back_and_are_the_same_in_protobuf() -> None:
+    for data in ("text", b"\xff"):
+        chunk = StreamChunk(request_id="r", data=data, done=True, metadata={"a": "b"})
+        assert read_chunk(chunk_bytes(chunk)) == chunk
+        packed = provider_pb2.StreamChunk.FromString(chunk_bytes(chunk, protobuf=True))
+        assert (packed.request_id, packed.data, packed.done, packed.metadata["a"]) == (
+            "r",
+            data if isinstance(data, bytes) else data.encode(),
+            True,
+            "b",
+        )
+
+
+@pytest.mark.parametrize(("told", "seconds"), [("1500", 1.5), ("0", 0.0), ("", None), ("-5", None), ("soon", None), ("9" * 12, None)])
+def test_the_time_that_is_left_is_believed_only_where_it_makes_sense(told: str, seconds: float | None) -> None:
+    assert time_left({"Router-Deadline-Ms": told}) == seconds

@@ -1,0 +1,97 @@
+"""A message in a stream that acknowledges nobody is known to be stored when it is seen coming out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.delivery.readback import ReadBack
+from router.errors import BrokerUnavailable, Poison
+from tests.support.broker import Broker
+from tests.support.waiting import until
+
+WINDOW_S = 0.1
+
+
+@contextlib.asynccontextmanager
+async def reading(broker: Broker, name: str, within_s: float = 5.0) -> AsyncIterator[tuple[ReadBack, JetStream]]:
+    connection = await connect({"servers": [broker.url]})
+    jetstream = JetStream(connection)
+    await make(jetstream, name)
+    readback = ReadBack(jetstream, name, f"{name}.in", window_s=WINDOW_S, within_s=within_s)
+    task = asyncio.create_task(readback.run())
+    try:
+        await until(lambda: readback.is_hearing)
+        yield readback, jetstream
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await connection.close()
+
+
+async def make(jetstream: JetStream, name: str) -> None:
+    window = int(WINDOW_S * 1e9)
+    await jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name}.in"], "no_ack": True, "duplicate_window": window})
+
+
+async def test_the_sequence_is_that_of_the_stored_message(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix) as (readback, jetstream):
+        for name in ("a", "b"):
+            sequence = await readback.store(name.encode(), {"Nats-Msg-Id": name})
+            stored = await jetstream.message(prefix, sequence)
+            assert stored is not None
+            assert (stored.data, stored.headers["Nats-Msg-Id"]) == (name.encode(), name)
+
+
+async def test_many_at_once_are_each_stored_once(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix) as (readback, jetstream):
+        sequences = await asyncio.gather(*(readback.store(b"", {"Nats-Msg-Id": str(name)}) for name in range(500)))
+        assert sorted(sequences) == list(range(1, 501))
+        assert (await jetstream.stream(prefix) or {})["state"]["messages"] == 500
+
+
+async def test_a_duplicate_is_stored_anew_when_the_window_is_over(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix) as (readback, _):
+        assert [await readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2)] == [1, 2]
+
+
+async def test_two_that_store_the_same_at_once_hear_of_the_same(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix) as (readback, _):
+        assert await asyncio.gather(*(readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2))) == [1, 1]
+
+
+async def test_what_is_not_seen_in_time_is_not_known(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix, within_s=0.3) as (readback, jetstream):
+        await jetstream.ask(f"STREAM.DELETE.{prefix}")
+        with pytest.raises(BrokerUnavailable):
+            await readback.store(b"", {"Nats-Msg-Id": "a"})
+
+
+async def test_a_stream_that_is_made_again_is_heard_again(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix) as (readback, jetstream):
+        await jetstream.ask(f"STREAM.DELETE.{prefix}")
+        await until(lambda: not readback.is_hearing)
+        await make(jetstream, prefix)
+        assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
+
+
+async def test_a_message_that_the_connection_cannot_carry_is_never_sent(broker: Broker, prefix: str) -> None:
+    async with reading(broker, prefix) as (readback, _):
+        with pytest.raises(Poison):
+            await readback.store(b"x" * (8 * 1024 * 1024), {"Nats-Msg-Id": "a"})
+        assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
+
+
+async def test_it_hears_again_when_the_server_comes_back() -> None:
+    broker = Broker().start()
+    try:
+        async with reading(broker, "restarted") as (readback, _):
+            assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
+            broker.kill()
+            broker.start()
+            assert await readback.store(b"", {"Nats-Msg-Id": "b"}) >= 2  # it may be stored twice, and is known once it is seen
+    finally:
+        broker.remove()

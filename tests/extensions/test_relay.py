@@ -1,0 +1,69 @@
+"""A provider's pieces become chunks, and every stream has an end that is told."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec import Struct
+
+from router.contracts.provider_chunk import StreamChunk
+from router.contracts.provider_request import ProviderRequest
+from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
+from router.extensions.failure import Failure
+from router.extensions.relay import Relay
+
+REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
+
+
+class Piece(Struct):
+    data: bytes
+    headers: dict[str, str] = {}
+
+
+async def heard(*pieces: bytes | Piece | RouterError) -> AsyncIterator[Piece]:
+    for piece in pieces:
+        if isinstance(piece, RouterError):
+            raise piece
+        yield piece if isinstance(piece, Piece) else Piece(piece)
+
+
+async def relayed(*pieces: bytes | Piece | RouterError) -> tuple[list[StreamChunk], Failure | None]:
+    chunks: list[StreamChunk] = []
+    times = iter([10.0, 10.25])
+    failure = await Relay(REQUEST, chunks.append, lambda: next(times)).run(heard(*pieces))
+    return chunks, failure
+
+
+async def test_chunks_have_the_requests_id_and_the_last_one_tells_how_many_there_were() -> None:
+    chunks, failure = await relayed(b'{"data": "a", "done": false}', b'{"data": "b", "done": true, "metadata": {"cost": 1}}')
+    assert failure is None
+    assert [(chunk.request_id, chunk.data, chunk.done) for chunk in chunks] == [("r-1", "a", False), ("r-1", "b", True)]
+    assert chunks[1].metadata == {"status": "success", "cost": "1", "latency_ms": "250", "chunks": "2"}
+
+
+async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
+    chunks, _ = await relayed(b'{"done": true}', b'{"data": "late", "done": false}')
+    assert len(chunks) == 1
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (CallTimeout("silent"), ("timeout", "extension_timeout", None, True)),
+        (NoResponders("nobody"), ("error", "extension_unavailable", None, True)),
+        (BrokerUnavailable("lost"), ("error", "extension_unavailable", None, False)),
+        (b"garbage", ("error", "extension_error", "answer", True)),
+        (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "request", False)),
+        (Piece(b"", {"Nats-Service-Error-Code": "503"}), ("error", "extension_error", "service", True)),
+        (Piece(b"", {"Nats-Service-Error": "no number"}), ("error", "extension_error", "service", True)),
+        (b'{"done": true, "metadata": {"status": "error", "error_code": "boom"}}', ("error", "extension_error", "service", True)),
+        (b'{"done": true, "metadata": {"status": "error", "fault": "request"}}', ("error", "extension_error", "request", False)),
+    ],
+)
+async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_was(
+    end: bytes | Piece | RouterError, told: tuple[str, str, str | None, bool]
+) -> None:
+    chunks, failure = await relayed(b'{"data": "a", "done": false}', end)
+    last = chunks[-1]
+    assert failure is not None
+    assert (last.done, last.metadata["chunks"]) == (True, "2")
+    assert (last.metadata["status"], last.metadata["error_code"], last.metadata.get("fault"), failure.is_callees) == told

@@ -1,0 +1,57 @@
+"""The extensions that come with the package, as functions; `tests/cli/test_extension_author.py` serves them."""
+
+import pytest
+
+from router.extension import Answer, Invocation, Output, Request
+from router.samples.extensions.echo_provider import echo
+from router.samples.extensions.mask_pii import mask_pii
+from router.samples.extensions.normalize_text import normalize_text
+from router.samples.extensions.pii_guard import pii_guard
+
+CARD = "4111 1111 1111 1111"
+
+
+def test_text_is_normalised_wherever_it_stands() -> None:
+    payload = {"text": "  Hello \n World ", "parts": ["A  b", 7]}
+    assert normalize_text(Request.about(payload)) == ({"text": "Hello World", "parts": ["A b", 7]}, {"normalized": "true"})
+
+
+def test_text_is_in_lower_case_only_where_the_policy_says_so() -> None:
+    assert normalize_text(Request.about("Hi", config={"lowercase": True}))[0] == "hi"
+    assert normalize_text(Request.about("Hi"))[0] == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("payload", "pattern"),
+    [
+        ("write to a.b+c@mail.example.org now", "email"),
+        ({"deep": [{"card": CARD}]}, "credit_card"),
+        ("ssn 123-45-6789", "ssn"),
+        ({"a@b.example": 1}, "email"),
+    ],
+)
+def test_personal_data_is_rejected_naming_the_pattern_alone(payload: object, pattern: str) -> None:
+    rejection = pii_guard(Request.about(payload))
+    assert (rejection.reason, rejection.details) == ("pii_detected", {"field": "payload", "pattern": pattern})
+
+
+@pytest.mark.parametrize("payload", ["hello", 4111111111111111, "order 1234567890123456", "a@b", None])
+def test_what_only_looks_like_it_passes(payload: object) -> None:
+    assert pii_guard(Request.about(payload)) is None
+
+
+def test_a_policy_may_allow_a_pattern() -> None:
+    assert pii_guard(Request.about("a@b.example", config={"allow": ["email"]})) is None
+
+
+def test_a_decision_hears_what_was_masked() -> None:
+    said = mask_pii(Request.about({"text": f"a@b.example pays with {CARD}, order 1234567890123456"}))
+    masked = {"text": "[email] pays with [credit_card], order 1234567890123456"}
+    assert said == Answer(payload=masked, metadata={"pii_masked": "credit_card,email"})
+    assert mask_pii(Request.about("hello")).metadata == {"pii_masked": "none"}
+
+
+async def test_an_echo_says_what_it_was_told_word_by_word() -> None:
+    said = [piece async for piece in echo(Invocation.about("good day", parameters={"prefix": "You: "}))]
+    assert "".join(piece for piece in said if isinstance(piece, str)) == "You: good day"
+    assert said[-1] == Output(prompt_tokens=2, completion_tokens=3, cost=0.0)

@@ -1,0 +1,122 @@
+"""Self-registration against a router's admin service, played by the test: who is asked, what for, and how often."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from math import inf
+from typing import Any
+
+import pytest
+
+from router.delivery.wire import Headers
+from router.extension import post, pre, provider, validator
+from router.extensions import parse_entry
+from router.sdk.extension import register
+from router.sdk.extension.register import PUT, entry_of
+from tests.support.broker import Broker
+from tests.support.extension_author import Asker, a_request, an_id, asking, served
+from tests.support.waiting import until
+
+OK = {"ok": True, "version": 1}
+CONFLICT = {"ok": False, "error": {"code": "conflict", "message": "somebody was first"}}
+REFUSED = {"ok": False, "error": {"code": "unauthorized", "message": "A valid api_key is required"}}
+
+
+class Admin:
+    """Answers each request with the next of its answers, the last one again and again."""
+
+    def __init__(self, asker: Asker, *answers: dict[str, Any]) -> None:
+        self._asker = asker
+        self._answers = list(answers)
+        self.asked: list[dict[str, Any]] = []
+        self.headers: list[Headers] = []
+        self._sid = 0
+
+    async def open(self) -> "Admin":
+        self._sid = await self._asker.connection.attend(PUT, self._hear)
+        await self._asker.connection.flush()
+        return self
+
+    async def close(self) -> None:
+        await self._asker.connection.leave(self._sid)
+
+    def _hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self.asked.append(json.loads(data))
+        self.headers.append(headers or {})
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        self._asker.connection.post(reply, json.dumps(answer).encode())
+
+
+@pytest.fixture
+async def asker(nats_url: str) -> AsyncIterator[Asker]:
+    async with asking(nats_url) as asker:
+        yield asker
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(register, "WAITS_S", (0.01,))
+    monkeypatch.setattr(register, "LOOK_S", 0.005)
+
+
+@pytest.mark.parametrize("decorator", [pre, validator, post, provider])
+def test_what_is_asked_for_is_a_registry_entry(decorator) -> None:
+    extension = decorator("mine", version="v2", timeout_ms=200, retry=1)(lambda _: None)
+    entry = parse_entry(entry_of(extension, {"blue": 30}))
+    assert (entry.subject, entry.timeout_ms, entry.retry) == (extension.subject, 200, 1)
+    assert [(one.id, one.weight) for one in entry.instances] == [("blue", 30)]
+
+
+async def test_the_router_is_asked_to_write_only_what_is_missing(nats_url: str, asker: Asker) -> None:
+    admin = await Admin(asker, OK).open()
+    one = pre(an_id())(lambda _: None)
+    async with served(nats_url, one, register=True, api_key="k"):
+        await until(lambda: admin.asked)
+    await admin.close()
+    (asked,) = admin.asked
+    assert (asked["id"], asked["type"], asked["subject"], asked["replaces"]) == (one.id, "pre", one.subject, 0)
+    assert admin.headers[0]["api_key"] == "k"
+
+
+@pytest.mark.parametrize("answer", [CONFLICT, REFUSED])
+async def test_what_stands_already_or_is_refused_is_not_asked_for_again(
+    answer: dict[str, Any], nats_url: str, asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(_connection: object, seconds: float, _lives: int) -> None:
+        pauses.append(seconds)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(register, "_pause", pause)
+    admin = await Admin(asker, answer).open()
+    first, second = pre(an_id())(lambda _: None), pre(an_id())(lambda _: None)
+    async with served(nats_url, first, second, register=True):
+        await until(lambda: pauses)
+        assert (await asker.ask(first.subject, a_request())).code is None
+    assert pauses == [inf]  # until a reconnect
+    await admin.close()
+    assert [asked["id"] for asked in admin.asked] == [first.id, second.id]
+
+
+async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker: Asker) -> None:
+    one = pre(an_id())(lambda _: None)
+    async with served(nats_url, one, register=True):
+        assert (await asker.ask(one.subject, a_request())).code is None
+        admin = await Admin(asker, OK).open()
+        await until(lambda: admin.asked)
+        await admin.close()
+
+
+async def test_after_a_reconnect_the_registry_hears_of_it_again() -> None:
+    broker = Broker().start()
+    try:
+        async with asking(broker.url) as asker:
+            admin = await Admin(asker, OK).open()
+            async with served(broker.url, pre(an_id())(lambda _: None), register=True):
+                await until(lambda: len(admin.asked) == 1)
+                broker.kill()
+                broker.start()
+                await until(lambda: len(admin.asked) >= 2)
+    finally:
+        broker.remove()

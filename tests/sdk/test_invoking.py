@@ -1,0 +1,82 @@
+"""How a provider's response becomes a worker's step, by code and never by text."""
+
+import json
+from typing import Any
+
+import pytest
+
+from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
+from router.contracts.provider import ProviderResponse, refused
+from router.errors import Unanswered
+from router.policy.verdicts import Verdict, verdict_of
+from router.sdk.invoking import Invoking, step_of
+from router.sdk.step import SAID
+from tests.support.sdk import a_body
+
+
+class Router:
+    """Answers every invocation alike, and keeps what it was asked."""
+
+    def __init__(self, answer: ProviderResponse | Exception) -> None:
+        self._answer = answer
+        self.asked: dict[str, Any] = {}
+
+    async def invoke(self, **asked: Any) -> ProviderResponse:
+        self.asked = asked
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+GOOD = ProviderResponse(request_id="r", status="success", body="hi", cost=0.5, metadata={"completion_tokens": "2"})
+
+
+def an_assignment(payload: object) -> ExecAssignment:
+    return read_exec_assignment(json.dumps(a_body(job={"type": "chat", "payload": payload})).encode())
+
+
+async def asked(payload: object) -> dict[str, Any]:
+    router = Router(GOOD)
+    await Invoking(router)(an_assignment(payload))
+    return router.asked
+
+
+async def test_a_response_is_the_steps_output() -> None:
+    step = await Invoking(Router(GOOD))(an_assignment("hello"))
+    assert (step.status, step.output, step.cost, step.metadata) == ("ok", "hi", 0.5, {"completion_tokens": "2"})
+
+
+async def test_the_payload_is_what_the_provider_is_asked() -> None:
+    assert (await asked("text"))["prompt"] == "text"
+    assert (await asked({"text": "a"}))["prompt"] == '{"text":"a"}'
+    given = await asked({"prompt": "p", "parameters": {"n": 1}, "context": {"c": 2}})
+    assert (given["prompt"], given["parameters"], given["context"]["c"]) == ("p", {"n": 1}, 2)
+    assert (given["tenant_id"], given["provider_id"], given["request_id"], given["timeout"]) == ("acme", "openai", "a-1", 5.0)
+    assert given["context"]["job_type"] == "chat"
+
+
+@pytest.mark.parametrize(
+    ("told", "said", "retriable", "breaks"),
+    [
+        (("extension_timeout", None), ("timeout", "TIMEOUT"), False, True),
+        (("extension_unavailable", None), ("error", "PROVIDER_UNAVAILABLE"), True, True),
+        (("extension_error", "service"), ("error", "SERVER_ERROR"), True, True),
+        (("extension_error", "answer"), ("error", "SERVER_ERROR"), False, True),
+        (("extension_error", "request"), ("error", "4XX"), False, False),
+        (("extension_not_found", None), ("error", "PROVIDER_NOT_FOUND"), False, False),
+        (("invalid_request", None), ("error", "2001"), False, False),
+        (("overloaded", None), ("error", "2001"), True, False),
+    ],
+)
+def test_codes_are_those_that_provider_breakers_read(
+    told: tuple[str, str | None], said: tuple[str, str], retriable: bool, breaks: bool
+) -> None:
+    code, fault = told
+    step = step_of(refused("r", code, "why", metadata={"fault": fault} if fault else {}))
+    assert (step.status, step.error_code, step.is_retriable) == (*said, retriable)
+    assert (verdict_of(SAID[step.status], str(step.error_code)) is Verdict.FAILED) is breaks
+
+
+async def test_a_router_that_is_away_is_no_fault_of_the_providers() -> None:
+    step = await Invoking(Router(Unanswered("nobody")))(an_assignment("hello"))
+    assert (step.status, step.error_code, step.is_retriable) == ("error", "2001", True)

@@ -1,0 +1,213 @@
+"""Operators ask a live router over NATS, with nothing but a NATS client."""
+
+import asyncio
+import json
+import time
+
+import nats.errors
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.support.admin import GET_DECISION, Json, call, code
+from tests.support.broker import Broker
+from tests.support.service import a_router, settings_for
+from tests.support.stories import a_request, ask, stored
+from tests.support.waiting import until
+
+GOOD = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
+SECOND = {"version": "1.0", "providers": [{"name": "second", "weight": 1}], "pre": [{"id": "norm"}]}
+BAD = {"version": "1.0", "providers": [{"name": "first", "weight": -5}]}
+ENTRY = {"id": "norm", "type": "pre", "subject": "beamline.ext.pre.norm.v1"}
+TABLE = (
+    *("get_extension_health", "get_circuit_breaker_states", "dry_run_pipeline", "get_pipeline_complexity"),
+    *("list_policies", "get_policy", "put_policy", "delete_policy", "list_extensions", "put_extension", "delete_extension"),
+)
+
+
+async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_url: str, prefix: str) -> None:
+    async with a_router(settings_for(nats_url, prefix)):
+        info = json.loads((await nc.request("$SRV.INFO.router-admin")).data)
+        pinged = json.loads((await nc.request("$SRV.PING")).data)
+    subjects = {end["subject"]: end for end in info["endpoints"]}
+    assert {f"beamline.router.v1.admin.{name}" for name in TABLE} | {GET_DECISION} <= set(subjects)
+    assert {subjects[GET_DECISION]["queue_group"]} == {"router-decide-group"}
+    assert all(end["metadata"]["request"] and end["metadata"]["response"] for end in info["endpoints"])
+    assert (pinged["name"], info["version"].count(".")) == ("router-admin", 2)
+
+
+async def test_a_policy_is_put_decides_is_replaced_and_deleted(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = settings_for(nats_url, prefix)
+    names = {"tenant_id": "acme", "policy_id": "live"}
+
+    async def decides() -> object:
+        answer = await ask(nc, settings, json.dumps({**json.loads(a_request(0)), "request_id": None, "policy_id": "live"}).encode())
+        return answer["decision"]["provider_id"] if answer["ok"] else answer["error"]["code"]
+
+    async def is_decided(by: str) -> bool:
+        return await decides() == by
+
+    async with a_router(settings):
+        assert await call(nc, "put_policy", **names, policy=GOOD) == {"ok": True, **names, "version": 1}
+        await until(lambda: is_decided("first"), within_s=1)
+        assert (await call(nc, "put_policy", **names, policy=SECOND, replaces=1, author="olga"))["version"] == 2
+        await until(lambda: is_decided("second"), within_s=1)
+        stood = await call(nc, "get_policy", **names)
+        assert (stood["policy"], stood["version"], stood["author"]) == (SECOND, 2, "olga")
+        assert (await call(nc, "delete_policy", **names, replaces=2))["ok"] is True
+        await until(lambda: is_decided("policy_not_found"), within_s=1)
+        assert code(await call(nc, "get_policy", **names)) == "policy_not_found"
+
+
+async def test_a_bad_policy_is_refused_with_the_path_of_its_mistake_and_the_old_one_keeps_deciding(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Story 5, by service."""
+    names = {"tenant_id": "acme", "policy_id": "live"}
+    async with a_router(settings_for(nats_url, prefix)):
+        await call(nc, "put_policy", **names, policy=GOOD)
+        refused = await call(nc, "put_policy", **names, policy=BAD, replaces=1)
+        assert (code(refused), refused["error"]["details"]["field"]) == ("invalid_request", "providers[0].weight")
+        assert (await call(nc, "get_policy", **names))["policy"] == GOOD
+
+
+async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(nc: Client, nats_url: str, prefix: str) -> None:
+    """Story 5."""
+    names = {"tenant_id": "acme", "policy_id": "live"}
+    async with a_router(settings_for(nats_url, prefix)), a_router(settings_for(nats_url, prefix)):
+        await call(nc, "put_policy", **names, policy=GOOD)
+        answers = await asyncio.gather(*(call(nc, "put_policy", **names, policy=SECOND, replaces=1) for _ in range(2)))
+    assert sorted(map(code, answers)) == ["", "conflict"]
+    assert "version 2" in next(answer for answer in answers if code(answer))["error"]["message"]
+
+
+async def test_a_bad_entry_is_refused_with_its_field_and_a_good_one_is_listed_with_its_health(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Story 5, of the registry."""
+
+    async def is_healthy() -> bool:
+        return bool((await call(nc, "get_extension_health"))["health"].get("norm", {}).get("status") == "healthy")
+
+    async with a_router(settings_for(nats_url, prefix)):
+        refused = await call(nc, "put_extension", **{**ENTRY, "timeout_ms": 5})
+        assert (code(refused), refused["error"]["details"]["field"]) == ("invalid_request", "timeout_ms")
+        assert (await call(nc, "put_extension", **ENTRY))["version"] == 1
+        assert [one["entry"] for one in (await call(nc, "list_extensions"))["extensions"]] == [ENTRY]
+        await until(is_healthy, within_s=1)
+        line = (await call(nc, "get_extension_health"))["health"]["norm"]
+        assert (line["latency_samples"], line["circuit_breaker_state"]) == (0, "closed")
+        assert (await call(nc, "delete_extension", id="norm"))["ok"] is True
+        assert code(await call(nc, "delete_extension", id="norm")) == "extension_not_found"
+
+
+async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_skipped(nc: Client, nats_url: str, prefix: str) -> None:
+    names = {"tenant_id": "acme", "policy_id": "live"}
+
+    async def complexity() -> Json:
+        return await call(nc, "get_pipeline_complexity", **names)
+
+    async def is_there() -> bool:
+        return (await complexity())["ok"] is True
+
+    async with a_router(settings_for(nats_url, prefix)):
+        assert code(await call(nc, "dry_run_pipeline", **names, payload="hi")) == "policy_not_found"
+        await call(nc, "put_policy", **names, policy=SECOND)
+        await until(is_there, within_s=1)
+        result = (await call(nc, "dry_run_pipeline", **names, payload={"text": "hi"}))["result"]
+        assert (await complexity())["complexity_score"] == 15
+    assert result["decision"]["provider_id"] == "second"
+    assert result["executed_extensions"] == [{"type": "pre", "id": "norm", "status": "skipped", "latency_ms": 0}]
+    assert (result["final_payload"], result["trace"][-1]["verdict"]) == ({"text": "hi"}, "chosen")
+
+
+async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_behind(nc: Client, nats_url: str, prefix: str) -> None:
+    """The pre-processor's payload is the final one; nothing is stored, counted or remembered of it."""
+    settings, names = settings_for(nats_url, prefix), {"tenant_id": "acme", "policy_id": "live"}
+
+    async def shout(message: Msg) -> None:
+        said = json.loads(message.data)["payload"]
+        await message.respond(json.dumps({"payload": {**said, "payload": said["payload"].upper()}}).encode())
+
+    async def dry_run() -> Json:
+        answer = await call(nc, "dry_run_pipeline", **names, payload="hi", invoke=True)
+        return answer["result"] if answer["ok"] else {"final_payload": None}
+
+    async def is_shouted() -> bool:
+        return bool((await dry_run())["final_payload"] == "HI")
+
+    await nc.subscribe(ENTRY["subject"], cb=shout)
+    async with a_router(settings):
+        await call(nc, "put_extension", **ENTRY)
+        await call(nc, "put_policy", **names, policy=SECOND)
+        await until(is_shouted, within_s=2)
+        (executed,) = (await dry_run())["executed_extensions"]
+        assert (executed["id"], executed["status"]) == ("norm", "ok")
+        assert (await call(nc, "get_extension_health"))["health"]["norm"]["latency_samples"] == 0
+        assert (await call(nc, "get_circuit_breaker_states"))["states"] == {}
+        assert await stored(nc, settings) == 0
+
+
+async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: Client, nats_url: str, prefix: str) -> None:
+    """Story 2, as an operator sees it; a provider's breaker stands beside the extensions'."""
+    settings = settings_for(nats_url, prefix, extension_breaker__timeout_ms=300)
+    names, answers = {"tenant_id": "acme", "policy_id": "live"}, {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "down"}
+    policy = {**SECOND, "pre": [{"id": "norm", "mode": "required"}]}
+
+    async def answer(message: Msg) -> None:
+        await nc.publish(message.reply, json.dumps({"payload": json.loads(message.data)["payload"]}).encode(), headers=answers)
+
+    async def told() -> Json:
+        states: dict[str, Json] = (await call(nc, "get_circuit_breaker_states"))["states"]
+        return states.get("norm", {"state": "unknown", "failure_count": 0})
+
+    async def is_told(state: str) -> bool:
+        return bool((await told())["state"] == state)
+
+    async def decide(name: str) -> str:
+        return code(await ask(nc, settings, a_request(name, policy_id="live")))
+
+    async def is_failing() -> bool:
+        return await decide("first") == "pre_processor_failed" and (await told())["failure_count"] >= 1
+
+    await nc.subscribe(ENTRY["subject"], cb=answer)
+    async with a_router(settings):
+        began = time.time() * 1000
+        await call(nc, "put_extension", **ENTRY)
+        await call(nc, "put_policy", **names, policy=policy)
+        await until(is_failing, within_s=2)
+        assert ((await told())["state"], "opened_at_ms" in await told()) == ("closed", False)
+        for number in range(4):
+            await decide(f"bad-{number}")
+        opened = await told()
+        assert (opened["state"], opened["failure_count"] >= 5) == ("open", True)
+        assert began <= opened["opened_at_ms"] <= time.time() * 1000
+        answers.clear()
+        await until(lambda: is_told("half_open"), within_s=2)
+        assert (await told())["opened_at_ms"] == opened["opened_at_ms"]
+        assert [await decide(f"good-{number}") for number in range(2)] == ["", ""]
+        assert await is_told("closed")
+
+
+async def test_with_a_key_nobody_is_served_without_it(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = settings_for(nats_url, prefix, admin__api_key="sesame")
+    async with a_router(settings):
+        for name in TABLE:
+            assert code(await call(nc, name)) == "unauthorized"
+            assert code(await call(nc, name, {"api_key": "wrong"})) == "unauthorized"
+        assert (await call(nc, "list_policies", api_key="sesame"))["ok"] is True
+        assert (await call(nc, "list_policies", {"api_key": "sesame"}))["ok"] is True
+
+
+async def test_operators_are_served_again_when_the_server_comes_back(broker: Broker, nc: Client, nats_url: str, prefix: str) -> None:
+    async def is_served() -> bool:
+        try:
+            async with asyncio.timeout(0.5):  # the test's own client is coming back, too
+                return (await call(nc, "list_policies"))["ok"] is True
+        except (TimeoutError, nats.errors.Error):
+            return False
+
+    async with a_router(settings_for(nats_url, prefix)):
+        assert await is_served()
+        broker.kill()
+        broker.start()
+        await until(is_served)

@@ -1,0 +1,211 @@
+"""Extensions of a live router: they hang, answer garbage, answer 2 MB, come late, go away and come back; breakers; modes; limits."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from tests.support.answering import Answer, At, Extension, a_pipeline, answers, breaks, hangs, lowers, marks, passes, rejects
+from tests.support.broker import Broker
+from tests.support.circle import assignments
+from tests.support.requests import a_body
+from tests.support.stories import Inboxes, a_request, ask, is_settled, metric
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
+    return At(nats_url, prefix, tmp_path)
+
+
+GUARD = {"guard": {"kind": "validator", "timeout_ms": 100}}
+
+
+def _policies(**validator: object) -> dict[str, dict[str, Any]]:
+    """The guard in each of its three modes, and as the third try of a retry."""
+    return {mode: {"validators": [{"id": "guard", "on_fail": mode, **validator}]} for mode in ("block", "warn", "ignore")}
+
+
+def _asks(name: object, policy: str, **fields: object) -> bytes:
+    return a_request(name, policy_id=policy, **fields)
+
+
+def _executed(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    told = json.loads(answer["decision"]["metadata"]["executed_extensions"])
+    return [(one["type"], one["id"], one["status"]) for one in told]
+
+
+async def test_a_request_goes_through_all_three_stages(nc: Client, at: At) -> None:
+    """Issue 4: a live pipeline; what is assigned is what the pre-processor left."""
+    entries = {"lower": {"kind": "pre"}, "guard": {"kind": "validator"}, "mark": {"kind": "post"}}
+    stages = {"pre": [{"id": "lower", "mode": "required"}], "validators": [{"id": "guard"}], "post": [{"id": "mark"}]}
+    for kind, name, answer in (("pre", "lower", lowers), ("validator", "guard", passes), ("post", "mark", marks)):
+        await Extension(nc, kind, name, answer).start()
+    async with a_pipeline(at, entries, {"default": stages}) as (router, settings):
+        answer = await ask(nc, settings, a_request(1, push_assignment=True, **a_body(payload="HI")))
+        assert _executed(answer) == [("pre", "lower", "ok"), ("validator", "guard", "ok"), ("post", "mark", "ok")]
+        assert answer["decision"]["metadata"]["marked"] == "only"
+        (assigned,) = await assignments(nc, settings)
+        assert (assigned["job"]["payload"], assigned["decision"]) == ("hi", answer["decision"])
+        assert await metric(router.ready.http, "router_extension_calls_total") == 3
+        assert await metric(router.ready.http, "router_extension_seconds_count") == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "cause"),
+    [
+        (hangs, "extension_timeout"),
+        (answers(b"garbage"), "extension_error"),
+        (answers(b'{"status":"ok","details":"' + b"x" * 2_000_000 + b'"}'), "extension_error"),
+        (breaks, "extension_error"),
+        (None, "extension_unavailable"),
+    ],
+    ids=["hangs", "garbage", "2 MB", "breaks", "is not there"],
+)
+async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None, cause: str, nc: Client, at: At) -> None:
+    """Issue 4, stories 1 and 3."""
+    if answer is not None:
+        await Extension(nc, "validator", "guard", answer).start()
+    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+        blocked = await ask(nc, settings, _asks(1, "block"))
+        assert (blocked["error"]["code"], blocked["error"]["details"]["cause"]) == ("validator_blocked", cause)
+        for mode in ("warn", "ignore"):
+            assert _executed(await ask(nc, settings, _asks(mode, mode))) == [("validator", "guard", mode)]
+        await until(lambda: is_settled(nc, settings))
+
+
+async def test_a_rejection_in_each_mode(nc: Client, at: At) -> None:
+    """Issue 4, story 3: reason and details reach the requester."""
+    await Extension(nc, "validator", "guard", rejects).start()
+    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+        blocked = (await ask(nc, settings, _asks(1, "block")))["error"]
+        assert blocked["details"] == {
+            "cause": "rejected",
+            "extension": "guard",
+            "reason": "pii_detected",
+            "details": {"pattern": "credit_card"},
+        }
+        for mode in ("warn", "ignore"):
+            assert _executed(await ask(nc, settings, _asks(mode, mode))) == [("validator", "guard", mode)]
+
+
+async def test_an_answer_that_comes_too_late_is_nobodys(nc: Client, at: At) -> None:
+    """Issue 4, story 1: the late yes of one request is not the answer to the next."""
+    held: list[Msg] = []
+
+    async def holds(message: Msg) -> None:
+        held.append(message)
+
+    guard = await Extension(nc, "validator", "guard", holds).start()
+    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+        assert (await ask(nc, settings, _asks(1, "block")))["error"]["details"]["cause"] == "extension_timeout"
+        guard.answer = rejects
+        await passes(held[0])
+        assert (await ask(nc, settings, _asks(2, "block")))["error"]["details"]["cause"] == "rejected"
+
+
+async def test_retries_are_counted_and_spaced(nc: Client, at: At) -> None:
+    """Issue 4, story 1: 100, 200, 400 ms."""
+    guard = await Extension(nc, "validator", "guard", breaks).start()
+    async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
+        assert (await ask(nc, settings, _asks(1, "block")))["error"]["details"]["cause"] == "extension_error"
+        gaps = [later - earlier for earlier, later in zip(guard.at, guard.at[1:], strict=False)]
+        assert [round(gap, 1) for gap in gaps] == [0.1, 0.2, 0.4]
+        assert await metric(router.ready.http, "router_extension_calls_total") == 4
+
+
+async def test_the_deadline_holds_whatever_hangs(nc: Client, at: At) -> None:
+    """Issue 4, story 1."""
+    await Extension(nc, "validator", "guard", hangs).start()
+    policies = {"hasty": {"validators": [{"id": "guard", "on_fail": "ignore", "timeout_ms": 5000, "retry": 3}], "timeout_ms": 200}}
+    async with a_pipeline(at, GUARD, policies) as (_, settings):
+        begin = time.monotonic()
+        assert (await ask(nc, settings, _asks(1, "hasty")))["error"]["code"] == "deadline_exceeded"
+        assert 0.2 <= time.monotonic() - begin < 1.0
+
+
+async def test_an_extension_goes_away_and_comes_back(nc: Client, at: At) -> None:
+    """Issue 4, story 1: no responders, then a restart; a retry bridges it."""
+    guard = await Extension(nc, "validator", "guard", passes).start()
+    async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
+        assert (await ask(nc, settings, _asks(1, "block")))["ok"]
+        await guard.stop()
+        asking = asyncio.ensure_future(ask(nc, settings, _asks(2, "block")))
+        await until(lambda: ("guard", "validator", "unavailable") in router.service.metrics.extension_calls)
+        await guard.start()
+        assert (await asking)["ok"]
+
+
+async def test_a_breaker_opens_probes_and_closes(nc: Client, at: At) -> None:
+    """Issue 4, story 2: open, nothing is sent and it fails in under 5 ms; then at most three probes; two successes close it."""
+    guard = await Extension(nc, "validator", "guard", breaks).start()
+    async with a_pipeline(at, GUARD, _policies(), extension_breaker__timeout_ms=1000) as (router, settings):
+        ground = router.service._ground
+        assert ground is not None
+        for number in range(5):
+            assert (await ask(nc, settings, _asks(number, "block")))["error"]["details"]["cause"] == "extension_error"
+        assert ground.breakers.extension_states()["guard"]["state"] == "open"
+        answer = await ask(nc, settings, _asks("open", "warn"))
+        (executed,) = json.loads(answer["decision"]["metadata"]["executed_extensions"])
+        assert executed["latency_ms"] < 5
+        assert (await ask(nc, settings, _asks("shut", "block")))["error"]["details"]["cause"] == "extension_unavailable"
+        assert len(guard.asked) == 5
+
+        guard.answer = hangs
+        await until(lambda: ground.breakers.extension_states()["guard"]["state"] == "half_open")
+        await asyncio.gather(*(ask(nc, settings, _asks(f"probe-{number}", "block")) for number in range(9)))
+        assert len(guard.asked) == 8
+        assert ground.breakers.extension_states()["guard"]["state"] == "open"
+
+        guard.answer = passes
+        await until(lambda: ground.breakers.extension_states()["guard"]["state"] == "half_open")
+        for number in range(2):
+            assert (await ask(nc, settings, _asks(f"well-{number}", "block")))["ok"]
+        assert ground.breakers.extension_states()["guard"]["state"] == "closed"
+
+
+async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client, broker: Broker, at: At) -> None:
+    """Issue 4, story 1: the request waits for the broker and is decided then; the extension's breaker hears nothing of it."""
+    guard = await Extension(nc, "validator", "guard", hangs).start()
+    inboxes = await Inboxes.under(nc, at.prefix)
+    async with a_pipeline(at, GUARD, _policies(timeout_ms=2000), evidence__retry_ms=50) as (router, settings):
+        await inboxes.publish_named(nc, settings, 1, _asks(1, "block"))
+        await until(lambda: guard.asked)
+        broker.kill()
+        guard.answer = passes
+        broker.start()
+        await until(lambda: inboxes.answers(1), within_s=20)
+        assert all(json.loads(answer)["ok"] for answer in inboxes.answers(1))
+        ground = router.service._ground
+        assert ground is not None
+        assert (ground.health.figures("guard").failure_count, await metric(router.ready.http, "router_dlq_total")) == (0, 0)
+
+
+async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Client, at: At) -> None:
+    """Issue 4, story 4."""
+    await Extension(nc, "validator", "guard", rejects).start()
+    lies = {"dry_run": True, "deadline": 0, "selected_provider": "evil"}
+    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+        told = await ask(nc, settings, _asks(1, "block", metadata=lies, context=lies))
+        assert told["error"]["code"] == "validator_blocked"
+        passed = await ask(nc, settings, _asks(2, "warn", metadata=lies, context=lies))
+        assert (passed["decision"]["provider_id"], _executed(passed)) == ("only", [("validator", "guard", "warn")])
+
+
+@pytest.mark.parametrize(
+    ("stages", "reason", "most"),
+    [({"pre": 6}, "too_many_pre_processors", 5), ({"pre": 4, "validators": 4, "post": 3}, "pipeline_too_deep", 10)],
+)
+async def test_too_many_extensions_are_an_invalid_request_that_names_the_limit(
+    stages: dict[str, int], reason: str, most: int, nc: Client, at: At
+) -> None:
+    """Issue 4, story 6."""
+    deep = {kind: [{"id": f"{kind}-{number}"} for number in range(count)] for kind, count in stages.items()}
+    async with a_pipeline(at, {}, {"deep": deep}) as (_, settings):
+        error = (await ask(nc, settings, _asks(1, "deep")))["error"]
+        assert (error["code"], error["details"]["reason"], error["details"]["max"]) == ("invalid_request", reason, most)

@@ -1,0 +1,37 @@
+"""What was decided is found again, whichever instance decided it, and by nobody but its tenant."""
+
+from nats.aio.client import Client
+
+from tests.support.admin import GET_DECISION, call_on, code
+from tests.support.service import a_router, settings_for
+from tests.support.stories import a_request, ask
+
+
+async def test_a_decision_is_found_whichever_instance_made_it(nc: Client, nats_url: str, prefix: str) -> None:
+    """Twenty requests over two instances, which share a queue group and no memory; the key goes with the question to the other."""
+    settings = settings_for(nats_url, prefix, admin__api_key="sesame")
+    key = {"api_key": "sesame"}
+    async with a_router(settings), a_router(settings):
+        answers = {name: await ask(nc, settings, a_request(name), {"Nats-Msg-Id": f"m-{name}"}) for name in range(20)}
+        for name, answer in answers.items():
+            by_request = await call_on(nc, GET_DECISION, key, tenant_id="acme", request_id=f"r-{name}")
+            by_message = await call_on(nc, GET_DECISION, key, tenant_id="acme", message_id=f"m-{name}")
+            assert by_request == by_message == answer
+
+
+async def test_a_pushed_decision_is_found_after_all_instances_that_knew_it_are_gone(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings):
+        answer = await ask(nc, settings, a_request(1, push_assignment=True))
+    async with a_router(settings):
+        assert await call_on(nc, GET_DECISION, tenant_id="acme", request_id="r-1") == answer
+
+
+async def test_another_tenants_decision_is_not_found(nc: Client, nats_url: str, prefix: str) -> None:
+    """Story 9, remembered and pushed."""
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings):
+        for name, push in ((1, False), (2, True)):
+            assert (await ask(nc, settings, a_request(name, push_assignment=push)))["ok"] is True
+            assert code(await call_on(nc, GET_DECISION, tenant_id="evil", request_id=f"r-{name}")) == "decision_not_found"
+            assert code(await call_on(nc, GET_DECISION, request_id=f"r-{name}")) == "invalid_request"

@@ -1,0 +1,312 @@
+"""Providers invoked through a router: at once, as a stream, and by a worker; whatever a provider does, whoever asked hears of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from nats.aio.client import Client as Nats
+from nats.aio.msg import Msg
+
+from router import Client, Worker
+from router.cli.worker import places_of
+from router.config import Settings
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.provider import INVOKE, INVOKE_STREAM
+from router.sdk.invoking import Invoking
+from router.sdk.providers import InvocationFailed
+from tests.support.circle import usage
+from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, register, says, says_no, serving
+from tests.support.sdk import at_work
+from tests.support.service import Running, a_router, settings_for
+from tests.support.stories import Ears, Json
+from tests.support.waiting import until
+
+PUSHED: Json = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
+PROVIDERS = ("openai", "anthropic")
+PATIENT = "beamline.provider.patient.v1"
+ASKED: Json = {"tenant_id": "acme", "provider_id": "echo", "prompt": "hello"}
+
+
+@pytest.fixture
+async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
+    async with a_router(settings_for(nats_url, prefix)) as router:
+        await register(router, an_entry(timeout_ms=200), an_entry("patient", timeout_ms=10_000))
+        yield router
+
+
+@pytest.fixture
+async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
+    async with Client(nats_url) as client:
+        yield client
+
+
+async def test_the_answer_of_a_registered_provider_comes_back_with_its_cost_and_tokens(nc: Nats, client: Client) -> None:
+    async with serving(nc, answers) as asked:
+        response = await client.invoke(**ASKED, parameters={"max_tokens": 5}, context={"conversation_id": "c"}, trace_id="t-1")
+    assert (response.ok, response.body, response.cost) == (True, "you said hello", 0.25)
+    assert response.metadata == {"prompt_tokens": "3", "completion_tokens": "2"}
+    (heard,) = asked
+    assert json.loads(heard.data) == {
+        "trace_id": "t-1",
+        "tenant_id": "acme",
+        "provider_id": "echo",
+        "prompt": "hello",
+        "parameters": {"max_tokens": 5},
+        "context": {"conversation_id": "c"},
+    }
+    assert heard.headers is not None
+    assert 0 < int(heard.headers["Router-Deadline-Ms"]) <= 200
+    assert heard.headers["tenant_id"] == "acme"
+
+
+async def test_any_nats_client_may_ask_in_json_or_protobuf(nc: Nats, router: Running) -> None:
+    """S4 "Provider.Invoke": both wires, one meaning."""
+    request = {"provider_id": "echo", "tenant_id": "acme", "message_id": "m-1", "body": "hello"}
+    asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
+    async with serving(nc, answers):
+        plain = json.loads((await nc.request(INVOKE, json.dumps(request).encode(), timeout=5)).data)
+        packed = (await nc.request(INVOKE, asked, timeout=5, headers={"Accept": "application/x-protobuf"})).data
+    told = provider_pb2.ProviderResponse.FromString(packed)
+    assert (plain["status"], plain["request_id"], plain["body"]) == ("success", "m-1", "you said hello")
+    assert (told.status, told.request_id, told.body, told.cost) == ("success", "m-1", b"you said hello", 0.25)
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (hangs, ("timeout", "extension_timeout", None)),
+        (says_no(400), ("error", "extension_error", "request")),
+        (says_no(503), ("error", "extension_error", "service")),
+        (says(b"garbage"), ("error", "extension_error", "answer")),
+        (says(json.dumps({"output": "x" * 2_000_000}).encode()), ("error", "extension_error", "answer")),
+        (says(b'{"output": "x", "provider_id": "other"}'), ("error", "extension_error", "answer")),
+    ],
+    ids=["hangs", "4xx", "5xx", "garbage", "2 MB", "another's"],
+)
+async def test_a_provider_that_fails_is_told_by_code(nc: Nats, client: Client, answer: Answer, told: tuple[str, str, str | None]) -> None:
+    async with serving(nc, answer):
+        response = await client.invoke(**ASKED)
+    assert (response.status, response.error_code, response.metadata.get("fault")) == told
+
+
+async def test_nobody_there_and_not_registered_are_told_apart(client: Client) -> None:
+    absent, unknown = await client.invoke(**ASKED), await client.invoke(**{**ASKED, "provider_id": "nope"})
+    assert (absent.error_code, unknown.error_code) == ("extension_unavailable", "extension_not_found")
+
+
+async def test_what_cannot_be_read_is_refused_with_its_field(nc: Nats, router: Running) -> None:
+    answer = json.loads((await nc.request(INVOKE, b'{"provider_id": "a.b", "tenant_id": "acme", "body": ""}', timeout=5)).data)
+    assert (answer["status"], answer["error_code"], answer["metadata"]) == ("error", "invalid_request", {"field": "provider_id"})
+    chunk = json.loads((await nc.request(INVOKE_STREAM, b'{"provider_id": "echo"}', timeout=5)).data)
+    assert (chunk["done"], chunk["metadata"]["error_code"], chunk["metadata"]["field"]) == (True, "invalid_request", "tenant_id")
+
+
+async def test_little_patience_opens_no_breaker_for_others(nc: Nats, client: Client) -> None:
+    async with serving(nc, hangs):
+        told = [await client.invoke(**ASKED, timeout=0.3) for _ in range(6)]
+    assert {response.error_code for response in told} == {"extension_timeout"}
+    async with serving(nc, answers):
+        assert (await client.invoke(**ASKED)).ok
+
+
+async def test_five_failures_open_the_breaker_and_nothing_more_is_sent(nc: Nats, client: Client) -> None:
+    async with serving(nc, says_no(500)) as asked:
+        told = [await client.invoke(**ASKED) for _ in range(7)]
+    assert len(asked) == 5
+    assert [response.error_code for response in told[5:]] == ["extension_unavailable"] * 2
+
+
+# -- streams -----------------------------------------------------------------------------------------------------
+
+
+async def test_chunks_come_as_they_are_sent_and_the_last_one_says_so(nc: Nats, client: Client) -> None:
+    async with serving(nc, Streaming(nc)):
+        chunks = [chunk async for chunk in client.invoke_stream(**ASKED, request_id="r-1")]
+    assert [(chunk.data, chunk.done) for chunk in chunks] == [("1 ", False), ("2 ", False), ("3 ", False), ("", True)]
+    assert {chunk.request_id for chunk in chunks} == {"r-1"}
+    last = chunks[-1].metadata
+    assert (last["status"], last["completion_tokens"], last["chunks"]) == ("success", "3", "4")
+
+
+async def test_a_provider_that_does_not_stream_is_a_stream_of_one_chunk(nc: Nats, client: Client) -> None:
+    async with serving(nc, answers):
+        (chunk,) = [chunk async for chunk in client.invoke_stream(**ASKED)]
+    assert (chunk.data, chunk.done, chunk.metadata["cost"]) == ("you said hello", True, "0.25")
+
+
+async def test_a_reader_that_leaves_stops_the_provider(nc: Nats, client: Client) -> None:
+    source = Streaming(nc, 1_000_000)
+    async with serving(nc, source):
+        async for _ in client.invoke_stream(**ASKED):
+            break
+        await asyncio.wait_for(source.gone.wait(), 5)
+    assert source.sent < 1_000_000
+
+
+async def test_a_reader_that_is_cancelled_or_killed_stops_the_provider(nc: Nats, router: Running, nats_url: str) -> None:
+    for end in ("cancel", "kill"):
+        source = Streaming(nc, 1_000_000)
+        async with serving(nc, source), Client(nats_url) as client:
+            heard = asyncio.Event()
+            reading = asyncio.create_task(_read(client, heard))
+            await heard.wait()
+            if end == "kill":
+                client._open()._transport.close()  # as the death of its process would
+            else:
+                reading.cancel()
+            await asyncio.wait_for(source.gone.wait(), 5)
+            reading.cancel()
+            await asyncio.wait({reading})
+
+
+async def _read(client: Client, heard: asyncio.Event) -> None:
+    async for _ in client.invoke_stream(**ASKED):
+        heard.set()
+
+
+async def test_a_provider_that_stalls_between_chunks_is_a_timeout(nc: Nats, client: Client) -> None:
+    chunks = client.invoke_stream(**ASKED)
+    async with serving(nc, Streaming(nc, 2, ends=False)):
+        assert [(await anext(chunks)).data, (await anext(chunks)).data] == ["1 ", "2 "]
+        with pytest.raises(InvocationFailed) as failed:
+            await anext(chunks)
+    assert failed.value.code == "extension_timeout"
+
+
+@pytest.mark.parametrize(("answer", "code"), [(says(b"garbage"), "extension_error"), (says_no(500), "extension_error")])
+async def test_a_stream_that_fails_ends_with_its_code(nc: Nats, client: Client, answer: Answer, code: str) -> None:
+    async with serving(nc, answer):
+        with pytest.raises(InvocationFailed) as failed:
+            [_ async for _ in client.invoke_stream(**ASKED)]
+    assert failed.value.code == code
+
+
+async def test_chunks_that_were_lost_are_not_passed_over(nc: Nats, nats_url: str) -> None:
+    """A router's last chunk counts them; this one says three, and two were heard."""
+    last = {"data": "", "done": True, "metadata": {"status": "success", "chunks": "3"}}
+
+    async def forgetful(message: Msg) -> None:
+        await message.respond(b'{"data": "1", "done": false}')
+        await message.respond(json.dumps(last).encode())
+
+    async with serving(nc, forgetful, INVOKE_STREAM), Client(nats_url) as client:
+        with pytest.raises(InvocationFailed) as failed:
+            [_ async for _ in client.invoke_stream(**ASKED)]
+    assert failed.value.code == "stream_broken"
+
+
+async def test_a_stream_may_be_asked_for_in_protobuf(nc: Nats, router: Running) -> None:
+    inbox = await nc.subscribe(nc.new_inbox())
+    asked = provider_pb2.ProviderRequest(provider_id="echo", tenant_id="acme", message_id="m-1", body=b"hello").SerializeToString()
+    async with serving(nc, Streaming(nc, 1)):
+        await nc.publish(INVOKE_STREAM, asked, reply=inbox.subject, headers={"Accept": "application/x-protobuf"})
+        chunks = [provider_pb2.StreamChunk.FromString((await inbox.next_msg(5)).data) for _ in range(2)]
+    assert [(chunk.request_id, chunk.data, chunk.done) for chunk in chunks] == [("m-1", b"1 ", False), ("m-1", b"", True)]
+
+
+# -- the router's own limits -------------------------------------------------------------------------------------
+
+
+async def test_more_than_it_may_have_in_hand_are_told_to_ask_again(nc: Nats, nats_url: str, prefix: str) -> None:
+    async with a_router(settings_for(nats_url, prefix, providers__at_once=1)) as router, Client(nats_url) as client:
+        await register(router, an_entry())
+        async with serving(nc, hangs) as asked:
+            first = asyncio.create_task(client.invoke(**ASKED, timeout=0.5))
+            await until(lambda: asked)
+            assert (await client.invoke(**ASKED)).error_code == "overloaded"
+            assert (await first).error_code == "extension_timeout"
+
+
+async def test_a_tenant_that_is_not_served_reaches_no_provider(nc: Nats, nats_url: str, prefix: str) -> None:
+    async with a_router(settings_for(nats_url, prefix, tenants_allowed="globex")) as router, Client(nats_url) as client:
+        await register(router, an_entry())
+        async with serving(nc, answers) as asked:
+            assert (await client.invoke(**ASKED)).error_code == "unauthorized"
+            with pytest.raises(InvocationFailed, match="unauthorized"):
+                [_ async for _ in client.invoke_stream(**ASKED)]
+            assert not asked
+
+
+async def test_an_answer_goes_to_inboxes_alone(nc: Nats, client: Client) -> None:
+    ears = await Ears.on(nc, "somewhere.else")
+    async with serving(nc, answers) as asked:
+        await nc.publish(INVOKE, json.dumps({**ASKED, "body": "hello"}).encode(), reply="somewhere.else")
+        assert (await client.invoke(**ASKED)).ok  # so the one before it was taken, and dropped
+    assert (len(asked), len(ears)) == (1, 0)
+
+
+async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, router: Running, client: Client) -> None:
+    may_answer = asyncio.Event()
+
+    async def slowly(message: Msg) -> None:
+        await may_answer.wait()
+        await answers(message)
+
+    async with serving(nc, slowly, PATIENT) as asked:
+        asking = asyncio.create_task(client.invoke(**{**ASKED, "provider_id": "patient"}))
+        await until(lambda: asked)
+        stopping = asyncio.create_task(router.stop())
+        may_answer.set()
+        assert (await asking).ok
+        await stopping
+
+
+async def test_a_stream_that_a_stopping_router_cuts_off_is_told(
+    nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("router.app.providers.LINGER_S", 0.0)
+    chunks = client.invoke_stream(**{**ASKED, "provider_id": "patient"})
+    async with serving(nc, Streaming(nc, 1, ends=False), PATIENT):
+        await anext(chunks)
+        await router.stop()
+        with pytest.raises(InvocationFailed, match="stopping"):
+            await anext(chunks)
+
+
+# -- the circle --------------------------------------------------------------------------------------------------
+
+
+async def test_the_whole_circle_runs_with_no_other_system(nc: Nats, router: Running, nats_url: str) -> None:
+    """Issue 4, provider invocation: decide → assignment → worker → provider → result → usage."""
+    settings = router.settings
+    await register(router, *(an_entry(name) for name in PROVIDERS))
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(_client(settings, nats_url))
+        await stack.enter_async_context(at_work(_worker(settings, Invoking(client), nats_url)))
+        for name in PROVIDERS:
+            await stack.enter_async_context(serving(nc, answers, f"beamline.provider.{name}.v1"))
+        told = [
+            await client.decide(tenant_id="acme", message_type="chat", payload="hello", request_id=f"r-{n}", push=True) for n in range(4)
+        ]
+        await until(lambda: _metered(nc, settings, 4), what="usage events")
+    events = await usage(nc, settings)
+    chosen = {answer.context["request_id"]: answer.decision.provider_id for answer in told if answer.decision is not None}
+    assert {event["request_id"]: event["provider_id"] for event in events} == chosen
+    assert {(event["status"], event["cost"]) for event in events} == {("success", 0.25)}
+
+
+async def test_a_provider_that_is_away_is_an_error_that_breakers_count(nc: Nats, router: Running, nats_url: str) -> None:
+    settings = router.settings
+    await register(router, *(an_entry(name) for name in PROVIDERS))
+    results = await Ears.on(nc, settings.results.subject)
+    async with _client(settings, nats_url) as client, at_work(_worker(settings, Invoking(client), nats_url)):
+        await client.decide(**PUSHED)
+        await until(lambda: len(results) == 1)
+    (told,) = (json.loads(data) for data in results.heard[settings.results.subject])
+    assert (told["status"], told["error_code"], told["metadata"]["cause"]) == ("error", "PROVIDER_UNAVAILABLE", "extension_unavailable")
+    assert told["metadata"]["attempts"] == 2
+
+
+def _client(settings: Settings, nats_url: str) -> Client:
+    return Client(nats_url, subject=settings.decide.subject)
+
+
+def _worker(settings: Settings, handler: Invoking, nats_url: str) -> Worker:
+    subject = settings.assignment.subjects[0]
+    return Worker(nats_url, handler, worker_id="w-1", subject=subject, places=places_of(settings))
+
+
+async def _metered(nc: Nats, settings: Settings, count: int) -> bool:
+    return len(await usage(nc, settings)) == count

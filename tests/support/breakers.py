@@ -1,0 +1,114 @@
+"""Breakers on clocks that stand still: gates, books, providers with results, and what was heard of their changes."""
+
+from collections.abc import Mapping
+
+from router.breakers import BreakerRules, Gate, Lease, Transition
+from router.policy import Policy, ProviderBreakers, Shelf
+from tests.support.policy import a_policy, a_provider
+
+LEASE_S = 5.0
+WALL_S = 1_700_000_000.0  # the wall clock when the steady one says 0
+
+
+class Frozen:
+    """A steady clock that moves when told, and the wall clock beside it."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+    def today(self) -> float:
+        return WALL_S + self.at
+
+    @property
+    def today_ms(self) -> int:
+        return round(self.today() * 1000)
+
+
+class AGate:
+    """One gate, its clock and its changes as `was>state`."""
+
+    def __init__(self, **rules: object) -> None:
+        self.clock = Frozen()
+        self.transitions: list[Transition] = []
+        self.gate = Gate(
+            "echo",
+            BreakerRules(**rules),  # type: ignore[arg-type]
+            now=self.clock,
+            today=self.clock.today,
+            changed=self.transitions.append,
+        )
+
+    @property
+    def changes(self) -> list[str]:
+        return [f"{one.was}>{one.state}" for one in self.transitions]
+
+    @property
+    def state(self) -> str:
+        return self.gate.standing.state
+
+    def enter(self) -> Lease:
+        lease = self.gate.enter(LEASE_S)
+        assert lease is not None
+        return lease
+
+    def fail(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.gate.failed(self.enter())
+
+    def succeed(self, times: int = 1, latency_ms: float = 1.0) -> None:
+        for _ in range(times):
+            self.gate.succeeded(self.enter(), latency_ms)
+
+    def opened(self) -> "AGate":
+        self.fail(self.gate.rules.failure_threshold)
+        assert self.state == "open"
+        return self
+
+    def probing(self) -> "AGate":
+        """Half open, nobody inside."""
+        self.opened().pass_time(self.gate.rules.timeout_s)
+        return self
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.at += seconds
+
+
+BREAKER: Mapping[str, object] = {"enabled": True, "failure_threshold": 3, "timeout_ms": 10_000}
+
+
+def a_guarded_policy(*names: str, tenant: str = "acme", policy_id: str = "default", **breaker: object) -> Policy:
+    """A policy of these providers (else `openai`, `anthropic`) with a circuit breaker."""
+    providers = [a_provider(name) for name in names or ("openai", "anthropic")]
+    return a_policy(*providers, tenant=tenant, policy_id=policy_id, circuit_breaker={**BREAKER, **breaker})
+
+
+class SomeProviders:
+    """The breakers of these policies' providers, fed by hand."""
+
+    def __init__(self, *policies: Policy, limit: int = 100) -> None:
+        self.clock = Frozen()
+        self.transitions: list[Transition] = []
+        self.shelf = Shelf()
+        self.replace(*(policies or (a_guarded_policy(),)))
+        self.breakers = ProviderBreakers(
+            self.shelf.all, limit=limit, now=self.clock, today=self.clock.today, changed=self.transitions.append
+        )
+
+    def replace(self, *policies: Policy) -> None:
+        self.shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
+
+    def report(
+        self, times: int = 1, *, tenant: str = "acme", provider: str = "openai", status: str = "error", code: str | None = "SERVER_ERROR"
+    ) -> None:
+        for _ in range(times):
+            self.breakers.observe(tenant, provider, latency_ms=100, cost=0.01, status=status, error_code=code)
+
+    def succeed(self, times: int = 1, provider: str = "openai") -> None:
+        self.report(times, provider=provider, status="success", code=None)
+
+    def state(self, tenant: str = "acme", provider: str = "openai") -> str | None:
+        standing = self.breakers.standings().get((tenant, provider))
+        return standing.state if standing is not None else None

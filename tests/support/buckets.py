@@ -1,0 +1,71 @@
+"""A bucket of a test's own, a stranger who writes into it, and a mirror that remembers what it was told."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+
+from router.buckets.documents import Documents
+from router.buckets.entries import Entry
+from router.buckets.watched import Watched
+from router.delivery.api import JetStream
+from router.delivery.connection import Connection
+from router.delivery.topology import Topology, bucket, create
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+
+class Bucket:
+    """A bucket with history, and documents in it."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.jetstream = JetStream(connection)
+        self.name = name
+        self.documents = Documents(self.jetstream, name)
+
+    async def make(self) -> None:
+        await create(self.jetstream, Topology((bucket(self.name, history=64),)))
+
+    async def unmake(self) -> None:
+        await self.jetstream.ask(f"STREAM.DELETE.KV_{self.name}")
+
+    async def write(self, key: str, value: bytes) -> None:
+        """Whatever stands there, as a stranger would."""
+        await self.jetstream.publish(f"$KV.{self.name}.{key}", value, {})
+
+
+@contextlib.asynccontextmanager
+async def a_bucket(url: str, name: str) -> AsyncIterator[Bucket]:
+    async with connected(url) as connection:
+        made = Bucket(connection, name)
+        await made.make()
+        yield made
+
+
+class Mirror:
+    """A running `Watched` on a connection of its own, as an instance has it."""
+
+    def __init__(self, connection: Connection, name: str, again_s: float) -> None:
+        self.told: list[dict[str, bytes]] = []
+        self.watched = Watched(JetStream(connection), name, self._changed, again_s=again_s)
+
+    def _changed(self, entries: Mapping[str, Entry]) -> None:
+        self.told.append({key: entry.value for key, entry in entries.items()})
+
+    @property
+    def now(self) -> dict[str, bytes] | None:
+        return self.told[-1] if self.told else None
+
+    async def shows(self, wanted: dict[str, bytes], *, within_s: float = 10.0) -> None:
+        await until(lambda: self.now == wanted, within_s=within_s, what=f"{wanted}, told {self.told[-3:]}, {self.watched.check}")
+
+
+@contextlib.asynccontextmanager
+async def a_mirror(url: str, name: str, *, again_s: float = 60.0) -> AsyncIterator[Mirror]:
+    async with connected(url) as connection:
+        mirror = Mirror(connection, name, again_s)
+        task = asyncio.create_task(mirror.watched.run())
+        try:
+            yield mirror
+        finally:
+            task.cancel()
+            await asyncio.wait({task})

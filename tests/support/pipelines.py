@@ -1,0 +1,148 @@
+"""Builders for pipelines: extensions that are plain functions, a clock that only calls and pauses move, and a meter that remembers."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router.breakers import Book
+from router.contracts.decision import Decision, Refusal
+from router.contracts.request import RouteRequest
+from router.errors import CallTimeout
+from router.extensions import Extensions, Health, Invoker, Piped, Registry, parse_entry
+from router.policy import Policy, evaluate
+from tests.support.policy import a_policy, a_request
+
+SEGMENTS = {"pre": "pre", "validator": "validate", "post": "post"}
+
+
+class Said(Struct, frozen=True):
+    """An answer as a service gives it."""
+
+    data: bytes
+    error_code: int | None = None
+    error: str | None = None
+
+
+class Asked(Struct, frozen=True):
+    subject: str
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+    timeout_s: float
+    at: float
+
+
+Answers = Callable[[dict[str, Any]], object]  # the request -> JSON, bytes, a Said, an exception to raise, or an awaitable of these
+
+
+class World:
+    """Extensions by id, the registry that knows them, and time."""
+
+    def __init__(self, **answers: Answers) -> None:
+        self.now = 0.0
+        self.asked: list[Asked] = []
+        self.told: list[tuple[str, str]] = []
+        self.warned: list[tuple[str, str]] = []
+        self.pauses: list[float] = []
+        self.call_s = 0.0  # what each call takes
+        self._answers = answers
+        self.registry = Registry()
+        self.health = Health(now=self.clock, wall_ms=lambda: 0)
+        self.breakers = Book(now=self.clock)
+
+    def clock(self) -> float:
+        return self.now
+
+    def register(self, **kinds: str) -> "World":
+        """`register(lower="pre")`; with all the defaults of an entry."""
+        self.registry.replace([*self.registry.all().values(), *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items())])
+        return self
+
+    def extensions(self, **more: Any) -> Extensions:
+        invoker = Invoker(self, self.breakers, self.health, self, now=self.clock, sleep=self._sleep)
+        return Extensions(self.registry, invoker, meter=self, now=self.clock, **more)
+
+    async def run(self, policy: Policy, request: RouteRequest | None = None, *, deadline: float = 30.0) -> Piped:
+        decide: Callable[[RouteRequest], Decision | Refusal] = lambda changed: evaluate(policy, changed, now=0.0)  # noqa: E731
+        return await self.extensions().run(policy, request or a_request(), decide, deadline=deadline)
+
+    # -- the ports
+
+    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Said:
+        body = orjson.loads(data)
+        self.asked.append(Asked(subject, body, headers, timeout_s, self.now))
+        answer = self._answers[subject.split(".")[3]](body)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        self.now += min(self.call_s, timeout_s)
+        if isinstance(answer, CallTimeout):
+            self.now += max(0.0, timeout_s - self.call_s)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Said):
+            return answer
+        return Said(answer if isinstance(answer, bytes) else orjson.dumps(answer))
+
+    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
+        self.told.append((extension_id, status))
+
+    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
+        self.warned.append((extension_id, code))
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(round(seconds, 3))
+        self.now += seconds
+
+
+def an_entry(name: str, kind: str, **fields: object) -> dict[str, object]:
+    return {"id": name, "type": kind, "subject": f"beamline.ext.{SEGMENTS[kind]}.{name}.v1", **fields}
+
+
+def piped_policy(*, pre: Sequence[Any] = (), validators: Sequence[Any] = (), post: Sequence[Any] = (), **sections: Any) -> Policy:
+    """A policy with one provider and these extensions: each an id or an object."""
+    uses = {"pre": pre, "validators": validators, "post": post}
+    given: dict[str, Any] = {kind: [{"id": one} if isinstance(one, str) else one for one in ones] for kind, ones in uses.items() if ones}
+    return a_policy(**given, **sections)
+
+
+def echo(body: dict[str, Any]) -> object:
+    """A processor that changes nothing."""
+    return {"payload": body["payload"], "metadata": body["metadata"]}
+
+
+def says(payload: object = None, **metadata: object) -> Answers:
+    """A processor that answers this payload (the one it got, without) and metadata."""
+    return lambda body: {"payload": {**body["payload"], **({} if payload is None else {"payload": payload})}, "metadata": metadata}
+
+
+def ok(_: dict[str, Any]) -> object:
+    return {"status": "ok"}
+
+
+def reject(_: dict[str, Any]) -> object:
+    return {"status": "reject", "reason": "pii_detected", "details": {"pattern": "credit_card"}}
+
+
+def late(_: dict[str, Any]) -> object:
+    return CallTimeout("late")
+
+
+def in_turn(*answers: object) -> Answers:
+    """One answer after the other."""
+    left = list(answers)
+    return lambda body: answer(body) if callable(answer := left.pop(0)) else answer
+
+
+def statuses(piped: Piped) -> list[tuple[str, str, str]]:
+    return [(one.type, one.id, one.status) for one in piped.executed]
+
+
+def refusal(piped: Piped) -> tuple[str, dict[str, object]]:
+    assert isinstance(piped.answer, Refusal), piped.answer
+    return piped.answer.code, dict(piped.answer.details or {})
+
+
+def decision(piped: Piped) -> Decision:
+    assert isinstance(piped.answer, Decision), piped.answer
+    return piped.answer

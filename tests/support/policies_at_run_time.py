@@ -1,0 +1,47 @@
+"""A store of policies in a bucket of the test's own, documents for it, and a stranger who writes what he likes."""
+
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator
+
+from router.app.policies import LivePolicies
+from router.app.policy_store import PolicyStore
+from router.buckets.documents import Documents
+from router.config import Settings
+from router.delivery.api import JetStream
+from router.policy import Shelf
+from tests.support.buckets import Bucket, a_bucket
+from tests.support.delivery import connected
+
+_NUMBERS = itertools.count(1)
+
+
+def a_policy_of(provider: str, **sections: object) -> bytes:
+    """A document that always chooses this provider."""
+    return json.dumps({"version": "1.0", "providers": [{"name": provider, "weight": 1}], **sections}).encode()
+
+
+class Place(PolicyStore):
+    """A store, its bucket, and routers' shelves over it."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        super().__init__(bucket.documents)
+        self.bucket = bucket
+
+    def a_shelf(self) -> tuple[Shelf, LivePolicies]:
+        shelf = Shelf()
+        return shelf, LivePolicies(self.bucket.jetstream, self.bucket.name, shelf)
+
+
+@contextlib.asynccontextmanager
+async def a_place(url: str, name: str) -> AsyncIterator[Place]:
+    async with a_bucket(url, f"{name}_{next(_NUMBERS)}") as bucket:  # a test's prefix is cut short where it has parameters
+        yield Place(bucket)
+
+
+@contextlib.asynccontextmanager
+async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
+    """An operator's store, on a connection of its own, over a router's bucket."""
+    async with connected(settings.nats.url[0]) as connection:
+        yield PolicyStore(Documents(JetStream(connection), settings.buckets.policies.name))

@@ -1,0 +1,124 @@
+"""Providers as a stranger would write them, on plain nats-py; and how they are registered."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.app.extension_store import ExtensionStore
+from router.buckets.documents import Documents
+from router.delivery.api import JetStream
+from tests.support.delivery import connected
+from tests.support.service import Running
+from tests.support.waiting import until
+
+Json = dict[str, Any]
+Answer = Callable[[Msg], Awaitable[None]]
+
+SUBJECT = "beamline.provider.echo.v1"
+
+
+def an_entry(provider_id: str = "echo", **fields: Any) -> Json:
+    return {"id": provider_id, "type": "provider", "subject": f"beamline.provider.{provider_id}.v1", **fields}
+
+
+async def register(router: Running, *entries: Json) -> None:
+    """Write entries into the registry, and return when this router has them in force."""
+    settings = router.settings
+    async with connected(settings.nats.url[0]) as connection:
+        store = ExtensionStore(Documents(JetStream(connection), settings.buckets.extensions.name))
+        for entry in entries:
+            await store.put(entry, author="test")
+    ids = {entry["id"] for entry in entries}
+    await until(lambda: ids <= set(_registry(router)))
+
+
+def _registry(router: Running) -> Any:
+    ground = router.service._ground
+    assert ground is not None
+    return ground.registry.all()
+
+
+def echoed(message: Msg, **fields: Any) -> bytes:
+    asked = json.loads(message.data)
+    usage = {"prompt_tokens": 3, "completion_tokens": 2}
+    return json.dumps(
+        {"provider_id": asked["provider_id"], "output": f"you said {asked['prompt']}", "usage": usage, "metadata": {}, **fields}
+    ).encode()
+
+
+async def answers(message: Msg) -> None:
+    """Once, whatever was asked for."""
+    await message.respond(echoed(message, cost=0.25))
+
+
+def says_no(number: int) -> Answer:
+    async def refuse(message: Msg) -> None:
+        headers = {"Nats-Service-Error-Code": str(number), "Nats-Service-Error": "as told"}
+        await message._client.publish(message.reply, b"", headers=headers)
+
+    return refuse
+
+
+def says(data: bytes) -> Answer:
+    async def answer(message: Msg) -> None:
+        await message.respond(data)
+
+    return answer
+
+
+async def hangs(_: Msg) -> None:
+    """Hears, and never answers."""
+
+
+class Streaming:
+    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set when nobody listened."""
+
+    def __init__(self, nc: Client, chunks: int = 3, *, ends: bool = True) -> None:
+        self._nc = nc
+        self._chunks = chunks
+        self._ends = ends
+        self.gone = asyncio.Event()
+        self.sent = 0
+
+    async def __call__(self, message: Msg) -> None:
+        assert message.headers is not None
+        assert message.headers["Router-Stream"] == "true"
+        task = asyncio.create_task(self._send(message.reply))
+        self._task = task
+
+    async def _send(self, to: str) -> None:
+        inbox = self._nc.new_inbox()
+        subscription = await self._nc.subscribe(inbox, cb=self._told)
+        while self.sent < self._chunks and not self.gone.is_set():
+            self.sent += 1
+            await self._nc.publish(to, json.dumps({"data": f"{self.sent} ", "done": False}).encode(), reply=inbox)
+            await self._nc.flush()
+        if self._ends:
+            await self._nc.publish(to, json.dumps({"data": "", "done": True, "metadata": {"completion_tokens": self.sent}}).encode())
+            await subscription.unsubscribe()
+
+    async def _told(self, _: Msg) -> None:
+        self.gone.set()
+
+
+@asynccontextmanager
+async def serving(nc: Client, answer: Answer, subject: str = SUBJECT) -> AsyncIterator[list[Msg]]:
+    """A provider; what it was asked is kept."""
+    asked: list[Msg] = []
+
+    async def hear(message: Msg) -> None:
+        asked.append(message)
+        await answer(message)
+
+    subscription = await nc.subscribe(subject, queue="provider", cb=hear)
+    await nc.flush()
+    try:
+        yield asked
+    finally:
+        await subscription.unsubscribe()
+        await nc.flush()

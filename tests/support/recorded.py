@@ -1,0 +1,38 @@
+"""Builders for recorded decisions: a recorder at a fixed hour, and what it keeps of one request."""
+
+from collections.abc import Mapping
+
+from router.contracts.request import RouteRequest
+from router.decide import Recorder
+from router.policy import NO_STATES, Case, Policy, ProviderState
+from tests.support.policy import a_policy, a_provider, a_request, a_rule
+
+TENANT = "acme"
+HALVES = (a_provider("left", 50), a_provider("right", 50))
+
+
+def a_recorder(*tenants: str, **bounds: int) -> Recorder:
+    return Recorder(frozenset(tenants or (TENANT,)), **bounds, today=lambda: 1_700_000_000.0)
+
+
+def recorded(
+    policy: Policy | None = None,
+    request: RouteRequest | None = None,
+    *,
+    states: Mapping[str, ProviderState] = NO_STATES,
+    remembered: str | None = None,
+    now: float = 0.0,
+    **bounds: int,
+) -> Case:
+    """What a recorder keeps of one decision."""
+    asked = request or a_request()
+    recorder = a_recorder(asked.tenant_id, **bounds)
+    recorder.evaluate(policy or a_policy(*HALVES), asked, states=states, now=now, remembered=remembered)
+    case = recorder.find(asked.tenant_id, request_id=asked.answer_id)
+    assert case is not None
+    return case
+
+
+def a_policy_that_asks_for(when: Mapping[str, object]) -> Policy:
+    """Nobody is eligible in it, so its one rule is asked."""
+    return a_policy(a_provider("idle", 0), a_provider("spare", 0), fallbacks=[a_rule("spare", when)])
