@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from msgspec import Struct
 
@@ -33,6 +33,9 @@ class Answered(Struct, frozen=True, gc=False):
     error: str | None = None
 
 
+_Waiting = tuple[asyncio.Future[Answered], dict[str, int]]  # and the tick that it is due in
+
+
 class TooLarge(Poison):
     """The server takes no message of this size."""
 
@@ -45,30 +48,34 @@ class Calls:
         self._inbox = ""
         self._opening: asyncio.Task[int] | None = None
         self._tokens = itertools.count()
-        self._waiting: dict[str, asyncio.Future[Answered]] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self._due: dict[int, dict[str, int]] = {}  # by tick: who waits, and the connection's life when it was called
 
-    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
-        """The answer. Raises CallTimeout, NoResponders, BrokerUnavailable, TooLarge. The subject is trusted."""
+    def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Awaitable[Answered]:
+        """The answer. Raises CallTimeout, NoResponders, BrokerUnavailable, TooLarge. The subject is trusted.
+
+        A future, once there is an inbox: a coroutine around it would cost as much again.
+        """
         if self._opening is None or not self._opening.done():
-            await self._open()
+            return self._open_and_call(subject, data, headers, timeout_s)
         head = head_of(headers)
         self._check(len(head) + len(data))
         token = str(next(self._tokens))
         loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[Answered] = loop.create_future()
-        self._waiting[token] = waiting
+        future: asyncio.Future[Answered] = loop.create_future()
         due = self._due_in(timeout_s, loop)
         due[token] = self._connection.lives
+        self._waiting[token] = (future, due)
         self._connection.post(subject, data, f"{self._inbox}.{token}", head)
-        try:
-            return await waiting
-        finally:
-            del self._waiting[token]
-            due.pop(token, None)
+        return future
+
+    async def _open_and_call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
+        await self._open()
+        return await self.call(subject, data, headers, timeout_s)
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        """How many wait. One that was cancelled does not, though its place is cleared only when its time is over."""
+        return sum(not waiting.done() for waiting, _ in self._waiting.values())
 
     def _check(self, size: int) -> None:
         if not self._connection.is_connected:
@@ -84,8 +91,13 @@ class Calls:
         await asyncio.shield(self._opening)
 
     def _hear(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
-        waiting = self._waiting.get(subject[len(self._inbox) + 1 :])
-        if waiting is None or waiting.done():
+        token = subject[len(self._inbox) + 1 :]
+        found = self._waiting.pop(token, None)
+        if found is None:
+            return
+        waiting, due = found
+        del due[token]
+        if waiting.done():  # cancelled
             return
         if headers is None:
             waiting.set_result(Answered(data))
@@ -106,7 +118,7 @@ class Calls:
 
     def _expire(self, tick: int) -> None:
         for token, lives in self._due.pop(tick).items():
-            waiting = self._waiting[token]
+            waiting, _ = self._waiting.pop(token)
             if waiting.done():
                 continue
             if self._connection.lives != lives or not self._connection.is_connected:

@@ -81,7 +81,8 @@ class Desk:
         start_chore = self._chores.start
         self._stalled = Stalled(gate, lane.pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
         self._waiting: deque[Message] = deque()  # held, not begun
-        self._running = 0  # handlers that wait
+        self._running: dict[asyncio.Task[None], float] = {}  # handlers that wait, since when; oldest first
+        self._overdue: set[asyncio.Task[None]] = set()  # cancelled because they took too long
         self._is_draining = False
         self._is_catching_up = False
         self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
@@ -114,7 +115,7 @@ class Desk:
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._waiting) or self._running >= self.lane.pace.slots or self._is_draining or not self._gate.is_open
+        return bool(self._waiting) or len(self._running) >= self.lane.pace.slots or self._is_draining or not self._gate.is_open
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
@@ -151,8 +152,8 @@ class Desk:
         elif isinstance(outcome, Later):
             self._promised(message, outcome)
         elif isinstance(outcome, Awaitable):
-            self._running += 1
-            self.hands.hold(message).task = self._tasks.create_task(self._await_outcome(message, outcome))
+            task = self.hands.hold(message).task = self._tasks.create_task(self._await_outcome(message, outcome))
+            self._running[task] = self._now()
         else:
             self._conclude(message, outcome)
 
@@ -193,22 +194,34 @@ class Desk:
             self._send_back(message)
             raise
         finally:
-            self._running -= 1
+            self._running.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
         self._conclude(message, outcome)
 
     async def _awaited(self, message: Message, awaited: Awaitable[Outcome]) -> Outcome:
         """The same of an answer that takes its time; raises BrokerUnavailable, and CancelledError when this task is cancelled."""
         try:
-            async with asyncio.timeout(self.lane.pace.handler_timeout):
-                return await awaited
+            return await awaited
         except BrokerUnavailable:
             raise
         except asyncio.CancelledError as exc:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
+            task = asyncio.current_task()
+            if task in self._overdue:
+                self._overdue.discard(task)
+                task.uncancel()
+                return self._meaning_of(message, TimeoutError(f"no outcome within {self.lane.pace.handler_timeout:g} s"))
+            if task is not None and task.cancelling():
                 raise
             return self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
         except Exception as exc:  # as above
             return self._meaning_of(message, exc)
+
+    def _end_overdue(self) -> None:
+        """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""
+        until = self._now() - self.lane.pace.handler_timeout
+        while self._running and (oldest := next(iter(self._running.items())))[1] < until:
+            del self._running[oldest[0]]
+            self._overdue.add(oldest[0])
+            oldest[0].cancel()
 
     # -- the broker is away for a handler ------------------------------------------------------------------------
 
@@ -218,7 +231,13 @@ class Desk:
 
     async def _begin_stalled(self, message: Message) -> Outcome:
         outcome = self._asked(message)
-        return await self._awaited(message, outcome) if isinstance(outcome, Awaitable) else outcome
+        if not isinstance(outcome, Awaitable):
+            return outcome
+        try:
+            async with asyncio.timeout(self.lane.pace.handler_timeout):
+                return await self._awaited(message, outcome)
+        except TimeoutError as exc:
+            return self._meaning_of(message, exc)
 
     def _works_again(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
         self._waiting.extendleft(reversed(others))
@@ -255,7 +274,7 @@ class Desk:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
         self._is_catching_up = True
         try:
-            while self._waiting and self._gate.is_open and self._running < self.lane.pace.slots:
+            while self._waiting and self._gate.is_open and len(self._running) < self.lane.pace.slots:
                 self._begin(self._waiting.popleft())
         finally:
             self._is_catching_up = False
@@ -266,6 +285,7 @@ class Desk:
         """Called by the lane's timer."""
         self.hands.signal()
         self._again.tick()
+        self._end_overdue()
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""

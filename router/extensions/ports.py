@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
 from router.errors import NoResponders
@@ -24,7 +24,7 @@ class Answered(Protocol):
 class Caller(Protocol):
     """Request-reply. Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take."""
 
-    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered: ...
+    def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Awaitable[Answered]: ...
 
 
 class Meter(Protocol):
