@@ -13,6 +13,11 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     replay_removed                   the letters of one handful are gone; the next is not begun
     replay_ending                    all is done, and not yet crossed out
     replay_finished                  what an earlier replay left is done, and not yet crossed out
+
+    lake_after_read                  bronze of a micro-batch is written, nothing else of it
+    lake_after_write                 all its tables are written; no commit names them
+    lake_after_commit                they count; nobody was told
+    lake_before_checkpoint           the batch is done, and Spark did not write that down
 """
 
 from __future__ import annotations

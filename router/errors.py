@@ -57,13 +57,17 @@ class BrokerRefused(RouterError):
 
 
 class Conflict(RouterError):
-    """Somebody else wrote first: look at what stands there now (`revision`, where it is known), and decide again."""
+    """Somebody else wrote first: look at what stands there now, and decide again.
+
+    Where they are known: `revision` is the bucket's, `version` the document's own.
+    """
 
     code = "conflict"
 
-    def __init__(self, message: str, revision: int | None = None) -> None:
+    def __init__(self, message: str, revision: int | None = None, *, version: int | None = None) -> None:
         super().__init__(message)
         self.revision = revision
+        self.version = version
 
 
 class Unanswered(RouterError):

@@ -6,7 +6,7 @@ The key is taken off the body here, so that nothing behind the door can log, sto
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from router.admin.asked import Asked
 from router.admin.declined import INVALID_REQUEST, UNAUTHORIZED, Declined
@@ -18,7 +18,9 @@ API_KEY = "api_key"
 
 
 class Door:
-    """`api_key` None: nobody is asked for one. `prefixes`: where answers may go, an address from outside being input."""
+    """`api_key` None: nobody is asked for one. `prefixes`: where answers may go, an address from outside being input;
+    `refused` hears of every other one.
+    """
 
     def __init__(
         self,
@@ -27,15 +29,20 @@ class Door:
         prefixes: tuple[str, ...] = ("_INBOX.", "_R_."),
         max_bytes: int = MAX_PAYLOAD_BYTES,
         max_depth: int = MAX_DEPTH,
+        refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._api_key = _bytes(api_key) if api_key is not None else None
         self._prefixes = prefixes
         self._max_bytes = max_bytes
         self._max_depth = max_depth
+        self._refused = refused
 
     def may_reach(self, address: str) -> bool:
         """Whether an answer may be sent there: answering elsewhere would write a stranger's words with our rights."""
-        return address.startswith(self._prefixes) and is_literal_subject(address)
+        is_inbox = address.startswith(self._prefixes) and is_literal_subject(address)
+        if address and not is_inbox:
+            self._refused()
+        return is_inbox
 
     def open(self, data: bytes, headers: Mapping[str, str]) -> Asked:
         """The request without its key; an empty body is `{}`. Raises Declined: invalid_request, unauthorized."""

@@ -19,7 +19,7 @@ class ExtensionBook(Protocol):
         """`{id, version, author, time, hash, entry}` of each."""
 
     async def put(self, entry: Mapping[str, object], replaces: int | None, author: str) -> Answer:
-        """`{id, version, is_new}`."""
+        """`{id, version, is_new}`. `replaces` None: whatever stands there, so that a service may register itself anew."""
 
     async def delete(self, extension_id: str, replaces: int | None) -> int:
         """The version that is gone."""
@@ -40,7 +40,7 @@ class ExtensionServices:
     def all(self) -> tuple[Service, ...]:
         listed = "{ok, extensions[{id, version, author, time, hash, entry}]}"
         health = "{health{id: {extension_id, status, success_rate, …, circuit_breaker_state, circuit_breaker_opened_at_ms, updated_at}}}"
-        put = "a registry entry {id, type, subject, …}, replaces?, author? beside it"
+        put = "a registry entry {id, type, subject, …}; beside it replaces? (0: only if there is none), author?"
         return (
             Service("list_extensions", "Every registered extension", "{}", listed, self.list),
             Service("put_extension", "Register an extension, or register it anew", put, "{ok, id, version, is_new}", self.put),

@@ -14,7 +14,7 @@ from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
 from router.admin.recorded import RecordedServices
 from router.app.admin_books import Extensions, Policies
-from router.app.admin_views import ExtensionHealth, Pipelines
+from router.app.admin_views import BreakerStates, ExtensionHealth, Pipelines
 from router.app.decided import Decided
 from router.app.extension_store import ExtensionStore
 from router.app.ground import Ground
@@ -29,15 +29,21 @@ def admin_station(ground: Ground) -> AdminStation:
     """The child "admin": every service of the policy reference §4."""
     admin = ground.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=ground.settings.node_id)
-    station = AdminStation(ground.connection, admin_door(ground.settings), admin_services(ground), rules)
+    station = AdminStation(ground.connection, admin_door(ground), admin_services(ground), rules)
     ground.checks["admin"] = lambda: station.check
     return station
 
 
-def admin_door(settings: Settings) -> Door:
+def admin_door(ground: Ground) -> Door:
     """Who may come in: the same for every service of an operator. Instances ask one another from inboxes of their own."""
-    prefixes = (*settings.reply.prefixes, INBOXES)
-    return Door(_api_key(settings), prefixes=prefixes, max_bytes=settings.max_payload_bytes, max_depth=settings.max_depth)
+    settings = ground.settings
+    return Door(
+        _api_key(settings),
+        prefixes=(*settings.reply.prefixes, INBOXES),
+        max_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        refused=ground.metrics.replies_refused.up,
+    )
 
 
 def admin_services(ground: Ground) -> tuple[Service, ...]:
@@ -47,7 +53,7 @@ def admin_services(ground: Ground) -> tuple[Service, ...]:
     return (
         *PolicyServices(Policies(ground.policy_store)).all(),
         *ExtensionServices(Extensions(extensions), health).all(),
-        *BreakerServices(ground.breakers, ground.settings.node_id).all(),
+        *BreakerServices(BreakerStates(ground.registry, ground.breakers), ground.settings.node_id).all(),
         *PipelineServices(Pipelines(ground)).all(),
         *_decisions(ground),
         *_recorded(ground),

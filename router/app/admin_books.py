@@ -61,7 +61,7 @@ class Extensions:
 
 @contextmanager
 def declining() -> Iterator[None]:
-    """A document's mistakes are told with their paths; who was too late hears who was quicker."""
+    """A document's mistakes are told with their paths; who was too late hears which version stands there now."""
     try:
         yield
     except DocumentError as exc:
@@ -72,7 +72,7 @@ def declining() -> Iterator[None]:
     except ExtensionNotFound as exc:
         raise Declined(EXTENSION_NOT_FOUND, str(exc)) from exc
     except Conflict as exc:
-        raise Declined(CONFLICT, str(exc)) from exc
+        raise Declined(CONFLICT, str(exc), {"version": exc.version} if exc.version is not None else None) from exc
     except Poison as exc:
         raise Declined(INVALID_REQUEST, str(exc)) from exc
 

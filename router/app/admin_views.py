@@ -14,7 +14,7 @@ from router.admin import Declined
 from router.admin.declined import POLICY_NOT_FOUND
 from router.admin.pipeline import Trial
 from router.admin.service import Answer, present
-from router.app.breakers import Breakers
+from router.app.breakers import Breakers, uncalled
 from router.app.ground import Ground
 from router.breakers import CLOSED
 from router.clock import steady
@@ -43,6 +43,21 @@ class ExtensionHealth:
         figures = structs.asdict(self._health.figures(extension_id))
         state = {"circuit_breaker_state": breaker.get("state", CLOSED), "circuit_breaker_opened_at_ms": breaker.get("opened_at_ms")}
         return present({**figures, **state})
+
+
+class BreakerStates:
+    """`admin.breakers.BreakerBook`: each registered extension has a state, whether anybody has called it or not."""
+
+    def __init__(self, registry: Registry, breakers: Breakers) -> None:
+        self._registry = registry
+        self._breakers = breakers
+
+    def extension_states(self) -> Mapping[str, Answer]:
+        known = self._breakers.extension_states()
+        return {name: known.get(name) or uncalled(name) for name in sorted(self._registry.all())}
+
+    def provider_states(self) -> Mapping[str, Answer]:
+        return self._breakers.provider_states()
 
 
 class Pipelines:
@@ -95,8 +110,7 @@ def _request(trial: Trial) -> RouteRequest:
 def _said(answer: Decision | Refusal) -> dict[str, object]:
     if isinstance(answer, Decision):
         return {"decision": decision_fields(answer)}
-    error = present({"code": answer.code, "message": answer.message, "details": answer.details})
-    return {"decision": None, "error": error}
+    return {"error": present({"code": answer.code, "message": answer.message, "details": answer.details})}
 
 
 def _final(payload: object) -> dict[str, object]:

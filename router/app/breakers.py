@@ -114,6 +114,11 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
     )
 
 
+def uncalled(extension_id: str) -> dict[str, object]:
+    """The state of an extension that nobody has called yet."""
+    return {"extension_id": extension_id, **_told(Standing(CLOSED, None, 0, 0.0))}
+
+
 def _told(standing: Standing) -> dict[str, object]:
     return {
         "state": standing.state,

@@ -50,6 +50,7 @@ def decide_handler(ground: Ground) -> DecideHandler:
         rates=RateLimits(),
         push=Push(ground.book, push_rules(settings)),
         extensions=ground.extensions,
+        known=ground.known,
         states=ground.providers.states_of,
         chosen=ground.providers.chosen,
         evaluate=ground.recorder.evaluate if ground.recorder.is_on else evaluate,
@@ -81,17 +82,13 @@ def push_rules(settings: Settings) -> PushRules:
 
 def decide_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
     """Where answers go (CONTRACTS §4)."""
-
-    def count_refused() -> None:
-        metrics.replies_refused.value += 1
-
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
     )
-    return Answers(connection, rules, conflict=_conflict, refusal=_control_header, on_refused=count_refused)
+    return Answers(connection, rules, conflict=_conflict, refusal=_control_header, on_refused=metrics.replies_refused.up)
 
 
 def _apology(message: Message, fault: Fault) -> Reply:

@@ -53,8 +53,7 @@ class ExtensionStore:
 
     async def put(self, document: Mapping[str, object], *, author: str, replaces: int | None = None) -> Written:
         """Register, or register anew. `replaces`: the version that the writer has seen, 0 for none; None: whatever stands there."""
-        entry = parse_entry(document)
-        check_size(orjson.dumps(document))
+        entry = _checked(document)
         held = await self._documents.get(ids.key(entry.id))
         standing = _readable(held)
         if replaces is not None and replaces != (standing.record.version if standing else 0):
@@ -62,6 +61,15 @@ class ExtensionStore:
         if standing is not None and standing.entry == entry:
             return Written(entry.id, standing.record.version, False)
         return await self._write(entry.id, document, author, held)
+
+    async def seed(self, document: Mapping[str, object], *, author: str) -> bool:
+        """Whether it was written: as the very first version, so not after it was removed on purpose either."""
+        entry = _checked(document)
+        try:
+            await self._documents.put(ids.key(entry.id), record_bytes(make_record(document, version=1, author=author)), revision=0)
+        except Conflict:
+            return False
+        return True
 
     async def get(self, extension_id: str) -> Registered:
         """Raises ExtensionNotFound."""
@@ -87,7 +95,10 @@ class ExtensionStore:
         version = standing.record.version if standing else 0
         if replaces not in (None, version):
             raise _conflict(extension_id, standing)
-        await self._documents.delete(ids.key(extension_id), revision=held.revision)
+        try:
+            await self._documents.delete(held.key, revision=held.revision)
+        except Conflict:
+            raise _conflict(extension_id, _readable(await self._documents.get(held.key))) from None
         return version
 
     async def _write(self, extension_id: str, document: Mapping[str, object], author: str, held: Held | None) -> Written:
@@ -124,6 +135,12 @@ def read_registered(held: Held) -> Registered:
     return Registered(parse_entry(record.document, held.key), record, held.revision)
 
 
+def _checked(document: Mapping[str, object]) -> Entry:
+    entry = parse_entry(document)
+    check_size(orjson.dumps(document))
+    return entry
+
+
 def _by_hand(document: Mapping[str, object], held: Held) -> Record:
     # The bucket's revision is above every version of the key's own, so the count that goes on from it still rises.
     return make_record(document, version=held.revision, author=BY_HAND, at_s=held.stored_ns / 1e9)
@@ -140,4 +157,5 @@ def _conflict(extension_id: str, standing: Registered | None) -> Conflict:
     if standing is None:
         return Conflict(f"{extension_id} is not registered (any more): look again, then write")
     record = standing.record
-    return Conflict(f"{extension_id} is at version {record.version}, by {record.author}: look at it, then write", standing.revision)
+    message = f"{extension_id} is at version {record.version}, by {record.author}: look at it, then write"
+    return Conflict(message, standing.revision, version=record.version)

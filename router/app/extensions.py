@@ -1,13 +1,13 @@
-"""The registry of this process: seeded once from a directory, then equal to its bucket, moments after every change.
+"""The registry of this process: seeded from a directory, then equal to its bucket, moments after every change.
 
-    directory ── seed ──> bucket ── Watched ──> ExtensionsInForce ──> Registry       (missing keys only)
+    directory ── seed ──> bucket ── Watched ──> ExtensionsInForce ──> Registry       (what it never had)
 
 What a stranger wrote changes nothing: the last good entry of that key stays, a line and readiness say so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,8 +17,8 @@ from router.buckets.documents import Documents
 from router.buckets.entries import Entry as Held
 from router.buckets.watched import Watched
 from router.delivery.api import JetStream
-from router.errors import BrokerUnavailable, Conflict, RouterError
-from router.extensions import Entry, Health, Registry
+from router.errors import BrokerUnavailable, RouterError
+from router.extensions import Entry, Registry
 from router.extensions.parse import read_document
 from router.observability import Check, events, logs
 
@@ -36,11 +36,13 @@ class _Known(Struct, frozen=True):
 
 
 class ExtensionsInForce:
-    """Keeps a registry equal to its bucket. `health` forgets what was removed."""
+    """Keeps a registry equal to its bucket. `keep` is told of all that is registered: who remembers others forgets them."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, registry: Registry, health: Health, seed: Path | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, registry: Registry, keep: Callable[[Collection[str]], None], seed: Path | None = None
+    ) -> None:
         self.registry = registry
-        self._health = health
+        self._keep = keep
         self._seed = seed
         self._store = ExtensionStore(Documents(jetstream, bucket))
         self._watched = Watched(jetstream, bucket, self.changed)
@@ -70,7 +72,7 @@ class ExtensionsInForce:
         """All that stands in the bucket now."""
         self._known = {key: self._look(one) for key, one in held.items()}
         self.registry.replace(known.entry for known in self._known.values() if known.entry is not None)
-        self._health.keep(self.registry.all())
+        self._keep(self.registry.all())
         log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.all()))
 
     def _look(self, held: Held) -> _Known:
@@ -85,13 +87,10 @@ class ExtensionsInForce:
 
 
 async def seed(store: ExtensionStore, root: Path) -> None:
-    """Register what the directory's files say and the bucket does not know. A file that is wrong is told; the others count."""
+    """Register what the directory's files say and the bucket never had. A file that is wrong is told; the others count."""
     for file in sorted(root.glob("*.json")):  # noqa: ASYNC240 - before anything else runs
         try:
-            document = read_document(file.read_bytes())
-            await store.put(document, author=SEED_AUTHOR, replaces=0)
-        except Conflict:
-            continue  # it is there: the bucket knows better, or another instance was quicker
+            await store.seed(read_document(file.read_bytes()), author=SEED_AUTHOR)
         except BrokerUnavailable:
             raise
         except (RouterError, OSError) as exc:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from router.app.alerts import Alerts
 from router.app.breakers import Breakers, breaker_rules
@@ -52,10 +52,14 @@ class Ground:
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = extensions_of(settings, self.registry, self.invoker, metrics)
         self.extensions_in_force = ExtensionsInForce(
-            jetstream, settings.buckets.extensions.name, self.registry, self.health, settings.extensions.dir
+            jetstream, settings.buckets.extensions.name, self.registry, self._keep_extensions, settings.extensions.dir
         )
         self.checks["policies"] = lambda: self.live_policies.check
         self.checks["extensions"] = lambda: self.extensions_in_force.check
+
+    def _keep_extensions(self, extension_ids: Collection[str]) -> None:
+        self.health.keep(extension_ids)
+        self.breakers.extensions.keep(extension_ids)
 
     @property
     def connection(self) -> Connection:

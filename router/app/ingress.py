@@ -35,7 +35,7 @@ class IngressStation:
     def __init__(self, ground: Ground) -> None:
         self._connection = ground.connection
         self._config = ground.settings.ingress
-        self._door = admin_door(ground.settings)
+        self._door = admin_door(ground)
         subject = ground.settings.decide.subject
         self._readback = _readback(ground.settings, ground.jetstream)
         store = self._readback.store if self._readback is not None else _acknowledged(ground.jetstream, subject)

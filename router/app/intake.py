@@ -41,15 +41,16 @@ class Intake:
             ingress = read_ingress(body, headers)
         except Malformed as refused:
             return self._ack(REJECTED, names_in(body), str(refused), INVALID_REQUEST)
+        names = {**names_in(body), "message_id": ingress.message_id}  # it may have come as a header
         if (refusal := self._refusal(ingress)) is not None:
-            return self._ack(REJECTED, names_in(body), *refusal)
+            return self._ack(REJECTED, names, *refusal)
         try:
             sequence = await self._store(ingress.body, ingress.headers)
         except Poison as refused:
-            return self._ack(REJECTED, names_in(body), str(refused), INVALID_REQUEST)
+            return self._ack(REJECTED, names, str(refused), INVALID_REQUEST)
         except BrokerUnavailable:
-            return self._ack(ERROR, names_in(body), "It is not known whether the message was stored; send it again", INTERNAL)
-        return self._ack(ACCEPTED, names_in(body), metadata={"sequence": str(sequence)})
+            return self._ack(ERROR, names, "It is not known whether the message was stored; send it again", INTERNAL)
+        return self._ack(ACCEPTED, names, metadata={"sequence": str(sequence)})
 
     def declined(self, message: str, code: str) -> IngressAck:
         """A receipt for what was not even looked at."""

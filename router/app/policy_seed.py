@@ -1,7 +1,8 @@
 """A directory seeds the bucket of policies: only what the bucket never had. `router policy sync` makes them equal.
 
 Instances may race: whoever comes second finds that it is there. What was deleted on purpose does not come back by itself.
-The samples of the package only keep the place warm: they give way to the first directory of somebody's own.
+A policy that refuses every request is sown all the same, and told: without it the shared one of its name would be met, which may
+know nothing of its validators. The samples of the package only keep the place warm: they give way to the first directory of somebody's own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from router.app.policy_store import PolicyStore
 from router.contracts.versioned import Record, document_hash
 from router.errors import Conflict
 from router.observability import events, logs
-from router.policy import ParsedPolicy, load_policy
+from router.policy import ParsedPolicy, lint, load_policy
 
 log = logs.logger(__name__)
 
@@ -40,7 +41,7 @@ async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: Recor
             log.info(events.POLICY_NOT_SEEDED, tenant=key[0], policy=key[1], version=record.version, by=record.author)
         return
     if await store.seed(*key, parsed, replaces=record, author=author):
-        for warning in parsed.warnings:
+        for warning in (*parsed.warnings, *(found for found in lint(parsed.policy) if found.severity == "error")):
             log.warning(events.POLICY_WARNING, tenant=key[0], policy=key[1], path=warning.path, warning=warning.message)
 
 

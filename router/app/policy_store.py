@@ -167,5 +167,6 @@ def _conflict(tenant_id: str, policy_id: str, standing: Record | None) -> Confli
     if standing is None:
         return Conflict(f"there is no policy {name} (any more): write it without replaces")
     return Conflict(
-        f"{name} is at version {standing.version}, by {standing.author}: look at it, then write with replaces {standing.version}"
+        f"{name} is at version {standing.version}, by {standing.author}: look at it, then write with replaces {standing.version}",
+        version=standing.version,
     )

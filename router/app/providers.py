@@ -57,6 +57,7 @@ class ProviderStation:
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
         self._prefixes = settings.reply.prefixes
+        self._refused = ground.metrics.replies_refused.up
         self._outlets = Outlets(ground.connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
@@ -80,6 +81,8 @@ class ProviderStation:
 
     def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if not (reply.startswith(self._prefixes) and is_literal_subject(reply)):
+            if reply:
+                self._refused()
             return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
         given = headers or NO_HEADERS
         if len(self._hands) >= self._config.at_once:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from router.breakers.gate import Changed, Gate
 from router.breakers.rules import BreakerRules
@@ -40,6 +40,11 @@ class Book:
 
     def standings(self) -> Mapping[str, Standing]:
         return {name: gate.standing for name, gate in self._gates.items()}
+
+    def keep(self, names: Collection[str]) -> None:
+        """Forget every other one: who comes back by its name begins anew."""
+        for name in [name for name in self._gates if name not in names]:
+            del self._gates[name]
 
     def _made(self, name: str) -> Gate:
         gate = self._gates[name] = Gate(name, self._rules_of(name), now=self._now, today=self._today, changed=self._changed)

@@ -50,7 +50,8 @@ class Gate:
         self._era = 0  # counts the changes of state
         self._shared = Lease(0)
         self._probes = Probes()
-        self._until = 0.0  # of an opening, on the steady clock
+        self._opened_at = 0.0  # on the steady clock, as the next one
+        self._until = 0.0  # of an opening
         self._opened_at_ms: int | None = None
         self._told: tuple[float, int] | None = None  # while another instance's doing is taken over: how long still, since when
         self._window = Window(rules.error_rate_window_s)
@@ -74,13 +75,15 @@ class Gate:
             self._states.half_open()
         return Lease(self._era, self._probes.begin(self._now() + lease_s))
 
-    def unnamed(self) -> Lease | None:
+    def unnamed(self, begun: float) -> Lease | None:
         """For an outcome that names no lease: the shared one, else the probe that is out longest, else one of its own.
 
-        None while open: what comes then was begun before the opening.
+        None for what was `begun` before the opening, and for all that comes while open.
         """
         if self.state == CLOSED:
             return self._shared
+        if begun < self._opened_at:
+            return None
         oldest = self._probes.oldest(self._now())
         return Lease(self._era, oldest) if oldest is not None else self.enter(AT_ONCE_S)
 
@@ -162,7 +165,8 @@ class Gate:
         self._probes.end_all()
         if state == OPEN:
             left_s, self._opened_at_ms = self._told or (self.rules.timeout_s, round(self._today() * 1000))
-            self._until = self._now() + left_s
+            self._opened_at = self._now()
+            self._until = self._opened_at + left_s
         elif state == CLOSED:
             self._until, self._opened_at_ms, self._window = 0.0, None, Window(self.rules.error_rate_window_s)
         if was != state:

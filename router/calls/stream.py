@@ -20,6 +20,7 @@ from router.delivery.connection import Connection
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
 
+LOOK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
 MOST_WAITING = 8 * 1024 * 1024  # bytes that a reader may be behind
 NO_HEADERS: Headers = {}
 
@@ -78,21 +79,29 @@ class Stream:
             return piece
         raise self._broken or CallTimeout(f"nothing was heard for {self._silence_s:g} s")
 
+    @property
+    def _is_cut(self) -> bool:
+        """Whether pieces may have been lost: a server that went away takes what it had not sent with it."""
+        return self._connection.lives != self._lives or not self._connection.is_connected
+
     async def _news_heard(self) -> None:
-        self._news = asyncio.get_running_loop().create_future()
+        """Something came, the connection was lost, or nothing was heard for too long."""
+        loop = asyncio.get_running_loop()
+        news = self._news = loop.create_future()
+        until = loop.time() + self._silence_s
         try:
-            async with asyncio.timeout(self._silence_s):
-                await self._news
-        except TimeoutError:
-            return
+            while not (news.done() or self._is_cut) and (left := until - loop.time()) > 0:
+                await asyncio.wait({news}, timeout=min(left, LOOK_S))
         finally:
             self._news = None
+        if self._is_cut and not self._waiting:
+            self._broken = self._broken or _cut()
 
     def _hear(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         if self._broken is not None:
             return
-        if self._connection.lives != self._lives:
-            self._broken = BrokerUnavailable("the connection was lost while the stream ran")
+        if self._is_cut:
+            self._broken = _cut()
         elif not data and headers is not None and headers.get("Status") == "503":
             self._broken = NoResponders("nobody listens there")
         elif self._size + len(data) > MOST_WAITING:
@@ -102,3 +111,7 @@ class Stream:
             self._waiting.append(Piece(data, headers or NO_HEADERS))
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
+
+
+def _cut() -> BrokerUnavailable:
+    return BrokerUnavailable("the connection was lost while the stream ran")

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
-from collections.abc import Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -17,6 +13,7 @@ from router.cli import ends
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines
 from router.cli.session import settings_of
+from router.cli.typed import PAYLOAD, bytes_of, pairs_of, payload_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -29,7 +26,7 @@ def decide(
     *,
     tenant: Annotated[str | None, typer.Option(help="Who asks.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="The message's type.")] = None,
-    payload: Annotated[str | None, typer.Option(help="Text or JSON; @FILE reads a file, - standard input.")] = None,
+    payload: Annotated[str | None, typer.Option(help=PAYLOAD)] = None,
     policy: Annotated[str | None, typer.Option(help="The policy that decides. Default: default.")] = None,
     context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Routing context, VALUE text or JSON; repeatable.")] = None,
     request_id: Annotated[str | None, typer.Option(help="Asked again with the same id: the same decision.")] = None,
@@ -51,16 +48,16 @@ def decide(
     if file is not None:
         if (tenant, type_, payload) != (None, None, None):
             raise typer.BadParameter("--file sends whole requests: give no --tenant, --type or --payload with it")
-        lines = [line for line in _read(file).splitlines() if line.strip()]
+        lines = [line for line in bytes_of(file, "--file").splitlines() if line.strip()]
         ends.run(_many(settings, lines, timeout), unavailable=ends.SILENT)
     if tenant is None or type_ is None or payload is None:
         raise typer.BadParameter("--tenant, --type and --payload are needed, or --file")
     asked = {
         "tenant_id": tenant,
         "message_type": type_,
-        "payload": _payload(payload),
+        "payload": payload_of(payload),
         "policy_id": policy,
-        "context": _context(context or ()),
+        "context": pairs_of(context or (), "--context"),
         "request_id": request_id,
         "push": push,
         "timeout": timeout,
@@ -110,31 +107,3 @@ async def _told(task: asyncio.Task[tuple[int, object]]) -> int:
     status, answer = await task
     print_lines([answer])
     return status
-
-
-def _payload(text: str) -> object:
-    data = _read(text.removeprefix("@")) if text == "-" or text.startswith("@") else text.encode("utf-8", "surrogateescape")
-    return _json_or(data, data)
-
-
-def _context(pairs: Iterable[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--context")
-        found[name] = _json_or(value.encode(), value)
-    return found
-
-
-def _json_or(data: bytes, otherwise: object) -> object:
-    with suppress(orjson.JSONDecodeError):
-        return orjson.loads(data)
-    return otherwise
-
-
-def _read(name: str) -> bytes:
-    try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-    except OSError as exc:
-        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}") from None

@@ -82,11 +82,17 @@ def complain_of(heard: Heard) -> int:
     if not heard.answers:
         ends.complain("no router answered: is one running here, with admin.enabled?")
         return ends.SILENT
-    for text in dict.fromkeys(f"{error['code']}: {error['message']}" for error in heard.errors):
+    for text in dict.fromkeys(map(reason_of, heard.errors)):
         ends.complain(text)
     if heard.missing:
         ends.complain(f"{heard.missing} of {heard.instances} instances did not answer in time: --timeout gives them longer")
     return ends.NO
+
+
+def reason_of(error: Mapping[str, Any]) -> str:
+    """A service's error as a line, with what to do where that is not the router's to say."""
+    hint = ": give it as the setting admin.api_key (ROUTER_ADMIN__API_KEY)" if error.get("code") == "unauthorized" else ""
+    return f"{error.get('code')}: {error.get('message')}{hint}"
 
 
 async def _wait(heard: Heard, timeout_s: float) -> None:

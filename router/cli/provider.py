@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -15,6 +11,7 @@ from router.cli import ends
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
 from router.cli.session import settings_of
+from router.cli.typed import pairs_of, prompt_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -54,9 +51,9 @@ def invoke(
     asked = {
         "provider_id": provider_id,
         "tenant_id": tenant,
-        "prompt": _prompt(prompt),
-        "parameters": _pairs(parameter or (), "--parameter"),
-        "context": _pairs(context or (), "--context"),
+        "prompt": prompt_of(prompt),
+        "parameters": pairs_of(parameter or (), "--parameter"),
+        "context": pairs_of(context or (), "--context"),
         "timeout": timeout,
     }
     ends.run((_streamed if stream else _whole)(settings, asked, as_json), unavailable=ends.SILENT)
@@ -104,27 +101,3 @@ def _reason(response: ProviderResponse) -> str:
 
 def _text(data: str | bytes) -> str:
     return printable(data if isinstance(data, str) else data.decode("utf-8", "replace"))
-
-
-def _prompt(text: str) -> str | bytes:
-    from router.contracts.codec import value_of
-
-    if text != "-" and not text.startswith("@"):
-        return text
-    name = text.removeprefix("@")
-    try:
-        return value_of(sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
-    except OSError as exc:
-        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}") from None
-
-
-def _pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
-        found[name] = value
-        with suppress(orjson.JSONDecodeError):
-            found[name] = orjson.loads(value)
-    return found

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.answer import decision_fields
-from router.contracts.codec import BASE64, text_of
+from router.contracts.codec import BASE64, UNREADABLE, text_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.errors import Poison
@@ -85,7 +85,7 @@ def read_assignment(data: bytes) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
-    except msgspec.MsgspecError as exc:
+    except UNREADABLE as exc:
         raise Poison("not an assignment") from exc
     return Assignment(
         assignment_id=wire.assignment_id,

@@ -20,6 +20,7 @@ from msgspec import Struct
 from router import ids
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, read_assignment
+from router.contracts.codec import UNREADABLE
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.errors import Poison
@@ -60,7 +61,7 @@ def read_record(data: bytes) -> AssignmentRecord:
     """A record that a router stored. Raises Poison when these bytes are none."""
     try:
         return _decode(data)
-    except msgspec.MsgspecError as exc:
+    except UNREADABLE as exc:
         raise Poison("not a record of an assignment") from exc
 
 
@@ -94,7 +95,7 @@ def read_ack_state(data: bytes) -> AckState:
     """The state that `ack_bytes` wrote. Raises Poison when these bytes are none."""
     try:
         return _decode_ack(data)
-    except msgspec.MsgspecError as exc:
+    except UNREADABLE as exc:
         raise Poison("not the state of an acknowledgement") from exc
 
 

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from router import ids
+from router.contracts.codec import UNREADABLE
 from router.errors import Poison
 
 _Moment = Annotated[int, Meta(ge=0)]  # milliseconds since the epoch
@@ -44,7 +45,7 @@ def read_breaker_record(key: str, data: bytes) -> BreakerRecord:
     """What stands under this key. Raises Poison for anything that no router wrote there."""
     try:
         record = _decode(data)
-    except (msgspec.MsgspecError, ValueError) as exc:
+    except UNREADABLE as exc:
         raise Poison(f"not a breaker's record: {exc}") from exc
     if breaker_key(record.tenant_id, record.provider_id) != key:
         raise Poison("a breaker's record under another one's key")

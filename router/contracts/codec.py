@@ -10,6 +10,7 @@ import base64
 import re
 from typing import Any
 
+import msgspec
 import orjson
 
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, STAGE_DECODE, STAGE_SIZE, Malformed
@@ -18,9 +19,13 @@ MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 BASE64 = "base64"
 
+# All that msgspec raises for a stranger's bytes: text that is no UTF-8 and deep nesting have errors of their own.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 # A string, closed or running to the end. It always matches where it starts and never backtracks: hostile bytes cost one pass.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
@@ -53,6 +58,16 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
             break
         brackets = peeled
     return b"[]" in brackets
+
+
+def check_numbers(data: bytes, value: object) -> None:
+    """`value` is what msgspec read of `data`. Raises ValueError for an integer above 64 bits: it is read, and could never be written."""
+    if _LONG_NUMBER.search(data) is None:
+        return
+    try:
+        orjson.dumps(msgspec.to_builtins(value))
+    except TypeError as exc:
+        raise ValueError("an integer has more than 64 bits") from exc
 
 
 def text_of(data: bytes) -> tuple[str, str | None]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from router import ids
-from router.contracts.codec import bytes_of
+from router.contracts.codec import UNREADABLE, bytes_of
 from router.errors import Poison
 
 USUAL_DEADLINE_MS = 60_000
@@ -50,7 +50,7 @@ def read_exec_assignment(data: bytes) -> ExecAssignment:
     try:
         wire = _decode(data)
         payload = bytes_of(wire.job.payload, wire.job.payload_encoding) if wire.job.payload_encoding else wire.job.payload
-    except (msgspec.MsgspecError, ValueError, TypeError, AttributeError) as exc:
+    except (*UNREADABLE, ValueError, TypeError, AttributeError) as exc:
         raise Poison(f"not an assignment: {exc}") from exc
     if not ids.is_opaque(wire.assignment_id):
         raise Poison("not an assignment: its id is none")

@@ -21,7 +21,7 @@ import orjson
 from msgspec import Raw, Struct
 
 from router.contracts.answer import decision_fields
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, bytes_of, is_deeper, text_of, value_of
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE, bytes_of, check_numbers, is_deeper, text_of, value_of
 from router.contracts.decision import Decision
 from router.contracts.request import NOTHING, RouteRequest
 from router.errors import Poison
@@ -186,9 +186,11 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
         raise NotAllowed(f"nested deeper than {MAX_DEPTH}")
     try:
-        return decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as exc:
+        value = decoder.decode(data)
+        check_numbers(data, value)
+    except (*UNREADABLE, ValueError) as exc:
         raise NotAllowed(f"not such a message: {exc}") from exc
+    return value
 
 
 def _decoded(message: ExtensionMessage) -> ExtensionMessage:

@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct
 
 from router.clock import now_ms
-from router.contracts.codec import bytes_of, text_of, value_of
+from router.contracts.codec import UNREADABLE, bytes_of, text_of, value_of
 from router.contracts.decision import NO_METADATA
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.errors import RouterError
@@ -80,7 +80,7 @@ def read_response(data: bytes) -> ProviderResponse:
     try:
         wire = _decode(data)
         return msgspec.structs.replace(wire.response(), body=text_or_bytes(wire.body, wire.payload_encoding))
-    except (msgspec.MsgspecError, ValueError) as exc:
+    except (*UNREADABLE, ValueError) as exc:
         raise RouterError("what came back is not a provider's response") from exc
 
 

@@ -17,7 +17,7 @@ import msgspec
 import orjson
 from msgspec import Meta, Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deeper
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE, check_numbers, is_deeper
 from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, NotAllowed
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
@@ -66,7 +66,8 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
     _check(data)
     try:
         wire = _decode(data)
-    except msgspec.MsgspecError as exc:
+        check_numbers(data, wire)
+    except (*UNREADABLE, ValueError) as exc:
         raise NotAllowed(f"not a provider's answer: {exc}") from exc
     if wire.provider_id not in (None, "", provider_id):
         raise NotAllowed("the answer names another provider")

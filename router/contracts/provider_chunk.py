@@ -21,6 +21,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE, check_numbers
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
 from router.errors import RouterError
@@ -60,13 +61,14 @@ def read_chunk(data: bytes) -> StreamChunk:
     """A JSON chunk. Raises RouterError when these bytes are none; metadata that is not text becomes its JSON."""
     try:
         wire = _decode(data)
+        check_numbers(data, wire)
         return StreamChunk(
             request_id=wire.request_id,
             data=text_or_bytes(wire.data, wire.payload_encoding),
             done=wire.done,
             metadata=strings(wire.metadata),
         )
-    except (msgspec.MsgspecError, ValueError) as exc:
+    except (*UNREADABLE, ValueError) as exc:
         raise RouterError("what came is not a chunk of a stream") from exc
 
 

@@ -14,6 +14,7 @@ import orjson
 from msgspec import Struct
 
 from router import ids
+from router.contracts.codec import UNREADABLE
 from router.errors import Poison
 
 
@@ -50,5 +51,5 @@ def read_record(data: bytes) -> Record:
     """Raises Poison: these bytes are no record, somebody else wrote them."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
+    except UNREADABLE as exc:
         raise Poison("is not a record of a version") from exc

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.assignments import KnownAssignments
 from router.clock import Clock, steady, wall
 from router.contracts.decision import (
     DEADLINE_EXCEEDED,
@@ -29,6 +30,7 @@ from router.contracts.decision import (
 from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
+from router.decide.follow import PREVIOUS_REQUEST, previous_of
 from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
 from router.decide.read import Limits, read
 from router.decide.recorded import Evaluate
@@ -38,7 +40,7 @@ from router.decide.turns import Turns
 from router.extensions import Extensions, Invoker, Nobody, Piped, Registry
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt
-from router.policy import NO_STATES, Policies, Policy, ProviderStates, RateLimits, Sessions, Sticky, evaluate, session_of
+from router.policy import NO_STATES, Policies, Policy, Previous, ProviderStates, RateLimits, Sessions, evaluate, session_of
 
 TOO_OLD = Refusal(DEADLINE_EXCEEDED, "The request waited longer than decide.max_age_ms")
 FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
@@ -79,6 +81,7 @@ class DecideHandler:
         rates: RateLimits | None = None,
         push: Push | None = None,
         extensions: Extensions | None = None,
+        known: KnownAssignments | None = None,
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
         chosen: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluate = evaluate,
@@ -94,6 +97,7 @@ class DecideHandler:
         self._push = push
         self._extensions = extensions if extensions is not None else Extensions(Registry(), Invoker(Nobody()))  # none is registered
         self._turns: Turns[None] = Turns()
+        self._known = known  # assignments of earlier requests, for those that follow one up
         self._states = states  # of a tenant's providers; NO_STATES costs nothing
         self._chosen = chosen  # told of each decision that looked at states: it may be a breaker's probe
         self._evaluate = evaluate  # the engine's own, or the same recorded
@@ -113,13 +117,18 @@ class DecideHandler:
         known = self._replays.recall(request, message.data)
         if known is not Recall.NEW:
             return self._answered(request, self._again(known), started)
+        if PREVIOUS_REQUEST in request.context and self._known is not None:
+            return self._following(self._known, request, message, started)
+        return self._begun(request, message, started, None)
+
+    def _begun(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:
         if request.push_assignment:
-            return self._assigned(request, message, started)
-        answer = self._decide(request, message, started)
+            return self._assigned(request, message, started, previous)
+        answer = self._decide(request, message, started, previous)
         if isinstance(answer, Decision):
             self._replays.remember(request, message.data, answer)
         elif isinstance(answer, Policy):
-            return self._piped(answer, request, message, started)
+            return self._piped(answer, request, message, started, previous)
         return self._answered(request, answer, started)
 
     def _answered(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
@@ -132,7 +141,16 @@ class DecideHandler:
         self._meter.replayed()
         return known
 
-    async def _piped(self, policy: Policy, request: RouteRequest, message: Message, started: float) -> Outcome:
+    async def _following(self, known: KnownAssignments, request: RouteRequest, message: Message, started: float) -> Outcome:
+        """It follows up another request of its tenant. Raises BrokerUnavailable while nobody can say who had that one."""
+        previous = await previous_of(known, request)
+        again = self._replays.recall(request, message.data)  # its twin may have come meanwhile
+        if again is not Recall.NEW:
+            return self._answered(request, self._again(again), started)
+        outcome = self._begun(request, message, started, previous)
+        return await outcome if isinstance(outcome, Awaitable) else outcome
+
+    async def _piped(self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome:
         """Concurrent duplicates wait for the first; what it decided is theirs, a refusal they earn for themselves."""
         key = (request.tenant_id, request.request_key)
         await self._turns.take(key)
@@ -140,14 +158,14 @@ class DecideHandler:
             known = self._replays.recall(request, message.data)
             if known is not Recall.NEW:
                 return self._answered(request, self._again(known), started)
-            answer = (await self._run(policy, request, message, started)).answer
+            answer = (await self._run(policy, request, message, started, previous)).answer
             if isinstance(answer, Decision):
                 self._replays.remember(request, message.data, answer)
             return self._answered(request, answer, started)
         finally:
             self._turns.give(key)
 
-    async def _run(self, policy: Policy, request: RouteRequest, message: Message, started: float) -> Piped:
+    async def _run(self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Piped:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
         if policy.refusal is None and (limited := self._limited(policy, request, started)) is not None:
             return Piped(limited, (), request)
@@ -155,28 +173,28 @@ class DecideHandler:
         return await self._extensions.run(
             policy,
             request,
-            lambda changed: self._choose(policy, changed, self._now()),
+            lambda changed: self._choose(policy, changed, self._now(), previous),
             deadline=started + timeout_s,
             traceparent=traceparent_in(message.headers),
         )
 
-    def _assigned(self, request: RouteRequest, message: Message, started: float) -> Outcome | Awaitable[Outcome]:
+    def _assigned(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:
         if self._push is None:
             return self._answered(request, SWITCHED_OFF, started)
         refusal = self._push.refusal(request)
         if refusal is not None:
             return self._answered(request, refusal, started)
-        return self._pushed(self._push, request, message, started)
+        return self._pushed(self._push, request, message, started, previous)
 
-    async def _pushed(self, push: Push, request: RouteRequest, message: Message, started: float) -> Outcome:
+    async def _pushed(self, push: Push, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome:
         """The stored assignment is the decision: it is created first, then published as the evidence of this message.
 
         Raises BrokerUnavailable while it cannot be stored: the lane waits, and nobody hears of a decision that may not stand.
         """
 
         def decide() -> Decision | Refusal | Awaitable[Piped]:
-            decided = self._decide(request, message, started)
-            return self._run(decided, request, message, started) if isinstance(decided, Policy) else decided
+            decided = self._decide(request, message, started, previous)
+            return self._run(decided, request, message, started, previous) if isinstance(decided, Policy) else decided
 
         pushed = await push(request, message, decide)
         if not isinstance(pushed, Pushed):
@@ -191,7 +209,7 @@ class DecideHandler:
         self._meter.decided(request, pushed.decision, self._now() - started)
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
-    def _decide(self, request: RouteRequest, message: Message, now: float) -> Decision | Refusal | Policy:
+    def _decide(self, request: RouteRequest, message: Message, now: float, previous: Previous | None) -> Decision | Refusal | Policy:
         """The policy itself, where extensions are to be asked first."""
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
@@ -201,32 +219,31 @@ class DecideHandler:
         if not policy.pipeline.is_empty:
             return policy
         limited = self._limited(policy, request, now) if policy.rate_limit is not None else None
-        return self._choose(policy, request, now) if limited is None else limited
+        return self._choose(policy, request, now, previous) if limited is None else limited
 
     def _limited(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
         return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
 
-    def _choose(self, policy: Policy, request: RouteRequest, now: float) -> Decision | Refusal:
+    def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: Previous | None) -> Decision | Refusal:
         if policy.sticky is None or (session := session_of(policy, request)) is None:
-            return self._evaluated(policy, request, now)
-        return self._decide_session(policy, policy.sticky, request, session, now)
-
-    def _decide_session(self, policy: Policy, sticky: Sticky, request: RouteRequest, session: str, now: float) -> Decision | Refusal:
+            return self._evaluated(policy, request, now, previous=previous)
         remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
-        decision = self._evaluated(policy, request, now, remembered)
+        decision = self._evaluated(policy, request, now, remembered=remembered, previous=previous)
         if isinstance(decision, Refusal):
             return decision
         if remembered == decision.provider_id:
             self._meter.session("hit")
         else:
             self._meter.session("miss" if remembered is None else "moved")
-            self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, sticky.ttl_s)
+            self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, policy.sticky.ttl_s)
         return decision
 
-    def _evaluated(self, policy: Policy, request: RouteRequest, now: float, remembered: str | None = None) -> Decision | Refusal:
+    def _evaluated(
+        self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: Previous | None = None
+    ) -> Decision | Refusal:
         states = self._states(request.tenant_id)
-        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered)
+        decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
         if states is not NO_STATES and isinstance(decision, Decision):
             self._chosen(request.tenant_id, decision)
         return decision

@@ -127,6 +127,12 @@ class Connection(Client):
             self._pending_data_size = 0
         await super()._send_ping(future)
 
+    async def _process_pong(self) -> None:
+        # A flush that timed out or was cancelled leaves its future here; nats-py would set it, fail, and read no more.
+        if self._pongs and self._pongs[0].done():
+            self._pongs[0] = asyncio.get_running_loop().create_future()
+        await super()._process_pong()
+
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
 
     async def _process_err(self, err_msg: str) -> None:

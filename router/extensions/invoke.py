@@ -116,7 +116,11 @@ class Invoker:
         try:
             answered = await self._caller.call(call.route.subject, call.data, headers, timeout_s)
         except CallTimeout as exc:
-            raise Failure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True) from exc
+            # A requester with little patience must open no breaker for the others: only its own time counts against an extension.
+            is_callees = timeout_s >= call.timeout_s
+            raise Failure(
+                TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_callees=is_callees, is_passing=True
+            ) from exc
         except NoResponders as exc:
             raise Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True) from exc
         except Poison as exc:

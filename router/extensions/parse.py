@@ -1,6 +1,7 @@
 """A registry entry's document becomes an Entry, or an EntryError that says everything that is wrong with it, each with its path.
 
-The keys are the table of the policy reference's §3; any other key is an error. The size is looked at before anything is read.
+The keys are the table of the policy reference's §3; any other key is an error. Size and depth are looked at before anything is read:
+whatever a stranger puts into the bucket, every router reads it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 
 import orjson
 
+from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.extensions.entry import KINDS, PROVIDER, TIMEOUT_MS, Entry
 from router.extensions.sections import TOKEN, read_instances, read_part, read_subject, read_versions
 from router.policy.fields import DocumentError, Fields, Problems, shown
@@ -31,6 +33,8 @@ def load_entry(data: bytes, extension_id: str | None = None) -> Entry:
 def read_document(data: bytes, most: int = LARGEST) -> Mapping[str, object]:
     """The bytes as an object, not yet looked into. Raises EntryError."""
     check_size(data, most)
+    if is_deeper(data, MAX_DEPTH):
+        raise EntryError([("entry", f"is nested deeper than {MAX_DEPTH}")])
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as exc:

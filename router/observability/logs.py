@@ -37,9 +37,7 @@ def logger(name: str) -> FilteringBoundLogger:
 def configure(level: str = "info", style: str = "json", stream: TextIO | None = None) -> None:
     """Called once, before the first line. `level`: one of LEVELS; `style`: json | console; `stream`: standard error."""
     out = stream or sys.stderr
-    renderers: list[Processor] = (
-        [_json_exception, _render_json] if style == "json" else [structlog.dev.ConsoleRenderer(colors=out.isatty())]
-    )
+    renderers: list[Processor] = [_json_exception, _render_json] if style == "json" else [_console(out)]
     structlog.configure(
         processors=[*_facts(), _mask, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -47,6 +45,11 @@ def configure(level: str = "info", style: str = "json", stream: TextIO | None = 
         cache_logger_on_first_use=True,
     )
     _adopt_foreign_lines(LEVELS[level], renderers, out)
+
+
+def _console(out: TextIO) -> Processor:
+    # Where Rich is installed the default tells every local variable of a traceback: payloads and secrets are among them.
+    return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)
 
 
 def _facts() -> list[Processor]:

@@ -20,9 +20,10 @@ from router.policy.providers import Providers
 from router.policy.rates import RateLimits
 from router.policy.sessions import Sessions
 from router.policy.shelf import Shelf
-from router.policy.states import NO_STATES, Previous, ProviderState, ProviderStates, Step
+from router.policy.states import ATTEMPTS, NO_STATES, Previous, ProviderState, ProviderStates, Step
 
 __all__ = [
+    "ATTEMPTS",
     "CHANGED",
     "NO_STATES",
     "SHARED",

@@ -6,14 +6,15 @@
     other routers  ── told ──> an opening or a closing taken over
 
 Counts are this instance's own. A result names no lease, and may come to another instance than the one that decided: half
-open, any outcome counts, and frees the probe that is out longest. A result of before the opening is told apart by its
-time alone: the default timeout is as long as the longest deadline of an assignment, so none is left when probing begins.
+open, any outcome counts that was begun after the opening, as its latency tells, and frees the probe that is out longest.
+What its latency hides (the time that it waited for a worker) is over after the longest deadline, which is the default timeout.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from math import inf
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ from router.contracts.decision import Decision
 from router.policy.breaker_rules import Pair, ProviderRules
 from router.policy.policy import Policy
 from router.policy.verdicts import Verdict, verdict_of
+
+LONGEST_MS = deadline_ms(inf)  # whatever a worker says, it was not longer at work
 
 Table = Mapping[tuple[str, str], Policy]
 
@@ -68,7 +71,8 @@ class ProviderBreakers:
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
         """One outcome, once."""
         gate = self._gate(tenant_id, provider_id)
-        if gate is None or (lease := gate.unnamed()) is None:
+        begun = self._now() - min(latency_ms, LONGEST_MS) / 1000
+        if gate is None or (lease := gate.unnamed(begun)) is None:
             return
         match verdict_of(status, error_code):
             case Verdict.WELL:

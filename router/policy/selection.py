@@ -25,7 +25,7 @@ from router.policy.model import Fallback, Provider
 from router.policy.normalise import NO_PROVIDER_AVAILABLE
 from router.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, WEIGHTED, top_tier
 from router.policy.policy import Policy
-from router.policy.states import Previous, ProviderStates, Step
+from router.policy.states import ATTEMPTS, Previous, ProviderStates, Step
 
 CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
 ALL_PROVIDERS_FAILED = "all_providers_failed"
@@ -95,7 +95,8 @@ class Selection(Struct, frozen=True):
     def _by_rule(self, rule: Fallback, reason: str) -> Decision | None:
         previous = self.previous
         if previous is not None and previous.attempts <= rule.retry and self._may_retry(previous.provider_id):
-            return self._answer(previous.provider_id, RETRY)
+            decision = self._answer(previous.provider_id, RETRY)
+            return replace(decision, metadata={**decision.metadata, ATTEMPTS: str(previous.attempts + 1)})
         return self._answer(rule.to, reason) if self._why_not(rule.to) is None else None
 
     def _may_retry(self, name: str) -> bool:

@@ -26,6 +26,9 @@ class ProviderStates(Protocol):
 NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})  # the common case: the engine knows it by identity
 
 
+ATTEMPTS = "attempts"  # in a retry's metadata: whoever follows it up reads there how often it was tried
+
+
 class Previous(Struct, frozen=True):
     """The assignment that a request follows up: who had it, and how often so far (the first time included)."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE
 from router.contracts.decision import Decision, Refusal
 from router.errors import BrokerRefused, RouterError
 
@@ -41,7 +42,7 @@ def read_answer(data: bytes) -> Answer | None:
     """
     try:
         return msgspec.structs.replace(_ANSWER.decode(data), raw=data)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         _check_receipt(data)
         return None
 
@@ -49,7 +50,7 @@ def read_answer(data: bytes) -> Answer | None:
 def _check_receipt(data: bytes) -> None:
     try:
         receipt = _RECEIPT.decode(data)
-    except msgspec.MsgspecError as exc:
+    except UNREADABLE as exc:
         raise RouterError("what came back is not an answer of a router") from exc
     if receipt.error is not None:
         number = receipt.error.get("err_code")

@@ -35,6 +35,13 @@ def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
     }
 
 
+@pytest.mark.parametrize(("version", "details"), [(3, {"version": 3}), (None, None)])
+def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: int | None, details: object) -> None:
+    with pytest.raises(Declined) as caught, declining():
+        raise Conflict("somebody was quicker", version=version)
+    assert caught.value.details == details
+
+
 def test_a_broker_that_is_away_is_nobodys_mistake() -> None:
     with pytest.raises(BrokerUnavailable), declining():
         raise BrokerUnavailable("silent")

@@ -91,8 +91,9 @@ async def test_who_names_another_version_than_the_standing_one_is_told(store: Ex
     if not is_told:
         assert (await store.put(an_entry(retry=1), author="bob", replaces=replaces)).version == 2
         return
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict) as told:
         await store.put(an_entry(retry=1), author="bob", replaces=replaces)
+    assert told.value.version == 1
 
 
 async def test_an_entry_is_switched_off_and_on(store: ExtensionStore) -> None:

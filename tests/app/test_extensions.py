@@ -25,7 +25,7 @@ class InForce(ExtensionsInForce):
     def __init__(self, seed: Path | None = None, bucket: Bucket | None = None) -> None:
         jetstream = bucket.jetstream if bucket is not None else JetStream(Connection())
         self.health = Health()
-        super().__init__(jetstream, bucket.name if bucket is not None else "NONE", Registry(), self.health, seed)
+        super().__init__(jetstream, bucket.name if bucket is not None else "NONE", Registry(), self.health.keep, seed)
 
     def told(self, **values: bytes) -> None:
         self.changed({key: Held(key, value, 1, 0) for key, value in values.items()})
@@ -59,7 +59,10 @@ def test_what_stands_in_the_bucket_is_in_force() -> None:
     assert (in_force.ids, in_force.retry_of("guard")) == ({"guard"}, 3)
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"rubbish", written(an_entry("other")), written(an_entry(retry=9))])
+DEEP = json.dumps(an_entry()).encode()[:-1] + b',"config":{"a":' + b"[" * 400 + b"]" * 400 + b"}}"
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"rubbish", DEEP, b'{"document":"\xff"}', written(an_entry("other")), written(an_entry(retry=9))])
 def test_what_a_stranger_wrote_leaves_the_last_good_entry_and_is_told_once(rubbish: bytes) -> None:
     in_force = InForce()
     in_force.told(guard=written(an_entry(retry=1)))
@@ -86,7 +89,7 @@ def test_rubbish_that_was_never_good_is_nothing() -> None:
     assert in_force.ids == set()
 
 
-def test_what_was_removed_loses_its_health() -> None:
+def test_what_was_removed_loses_what_was_remembered_of_it() -> None:
     in_force = InForce()
     in_force.told(guard=written(an_entry()))
     in_force.health.observe("guard", ok=True, latency_ms=1.0)
@@ -108,6 +111,15 @@ async def test_a_seed_registers_what_is_missing_and_touches_nothing_else(bucket:
         ("fresh", 1, "seed"),
         ("known", 1, "ann"),
     ]
+
+
+async def test_what_was_removed_on_purpose_does_not_come_back_with_the_seed(bucket: Bucket, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(an_entry("known")))
+    await InForce(tmp_path, bucket).load()
+    await ExtensionStore(bucket.documents).delete("known")
+    again = InForce(tmp_path, bucket)
+    await again.load()
+    assert again.ids == set()
 
 
 async def test_a_seed_that_is_wrong_is_told_by_its_file_and_the_others_count(bucket: Bucket, tmp_path: Path) -> None:

@@ -37,6 +37,12 @@ async def test_a_good_message_is_stored_and_its_receipt_names_the_place() -> Non
     assert (ack.metadata, len(stored.bodies)) == ({"sequence": "1"}, 1)
 
 
+async def test_a_receipt_names_the_id_that_came_as_a_header() -> None:
+    without = {name: value for name, value in orjson.loads(GOOD).items() if name != "message_id"}
+    ack = await intake(Stored()).take(orjson.dumps(without), {"Nats-Msg-Id": "m-9"})
+    assert (ack.status, ack.message_id) == ("accepted", "m-9")
+
+
 @pytest.mark.parametrize(
     ("data", "rules", "code"),
     [

@@ -95,6 +95,19 @@ async def test_a_broken_file_is_told_with_its_path_and_the_others_are_sown(place
     assert chosen(shelf) == ("seeded", 1)
 
 
+async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shared_one_would_be_met_instead(
+    place: Place, seeds: Path
+) -> None:
+    (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded", validators=[{"id": f"v{n}"} for n in range(6)]))
+    shelf, live = place.a_shelf()
+    with captured() as lines:
+        await live.begin(seeds)
+    assert [line["path"] for line in lines.all() if line["event"] == "policy.warning"] == ["pipeline"]
+    met = shelf.find("acme", "default")
+    assert met is not None
+    assert met.refusal is not None
+
+
 async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds: Path) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
     shelf, live = place.a_shelf()

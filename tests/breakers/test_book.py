@@ -19,3 +19,15 @@ def test_the_one_longest_unused_goes_first() -> None:
 def test_a_new_breaker_has_the_rules_of_its_name() -> None:
     book = Book(lambda name: BreakerRules(failure_threshold=len(name)))
     assert book.gate("abc").rules.failure_threshold == 3
+
+
+def test_who_is_gone_is_forgotten_and_begins_anew() -> None:
+    book = Book(lambda _: BreakerRules(failure_threshold=1))
+    for name in ("gone", "kept"):
+        gate = book.gate(name)
+        lease = gate.enter(1.0)
+        assert lease is not None
+        gate.failed(lease)
+    book.keep({"kept", "new"})
+    assert {name: one.state for name, one in book.standings().items()} == {"kept": "open"}
+    assert book.gate("gone").state == "closed"

@@ -143,12 +143,12 @@ def test_an_outcome_counts_once() -> None:
 def test_an_outcome_without_a_lease_ends_the_probe_that_is_out_longest() -> None:
     a = AGate(half_open_max_calls=2, success_threshold=5)
     a.opened()
-    assert a.gate.unnamed() is None, "while open it was begun before"
+    assert a.gate.unnamed(a.clock()) is None, "while open it was begun before"
     a.pass_time(60)
     first, second = a.enter(), a.enter()
-    assert a.gate.unnamed() == first
+    assert a.gate.unnamed(a.clock()) == first
     a.gate.succeeded(first, 1.0)
-    assert a.gate.unnamed() == second
+    assert a.gate.unnamed(a.clock()) == second
 
 
 def test_another_instances_opening_is_taken_over_for_the_time_that_is_left() -> None:

@@ -105,21 +105,34 @@ async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix:
             await anext(pieces)
 
 
-async def test_a_lost_connection_breaks_the_stream() -> None:
+@pytest.mark.parametrize("comes_back", [False, True], ids=["away", "back"])
+async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(comes_back: bool) -> None:
     broker = Broker().start()
     try:
         async with connected(broker.url) as ours, connected(broker.url) as theirs, Outlets(theirs) as outlets:
             sender = await Sender(theirs, outlets).at("lost")
-            async with Stream(ours, "lost", b"", silence_s=5) as pieces:
-                outlet = await sender.begin()
-                outlet.send(b"1")
+            async with Stream(ours, "lost", b"", silence_s=60) as pieces:
+                (await sender.begin()).send(b"1")
                 await anext(pieces)
+                reading = asyncio.create_task(anext(pieces))
                 broker.kill()
                 await until(lambda: not ours.is_connected)
-                broker.start()
-                await until(lambda: ours.is_connected and theirs.is_connected)
-                outlet.send(b"3")
+                if comes_back:
+                    broker.start()
+                    await until(lambda: ours.is_connected)
                 with pytest.raises(BrokerUnavailable):
-                    await anext(pieces)
+                    await asyncio.wait_for(reading, 2)
+    finally:
+        broker.remove()
+
+
+async def test_what_comes_after_a_lost_connection_is_not_taken_for_the_next_piece() -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as ours, Stream(ours, "lost", b"", silence_s=5) as pieces:
+            ours.stats["reconnects"] += 1
+            pieces._hear("", "", b"3", None)
+            with pytest.raises(BrokerUnavailable):
+                await anext(pieces)
     finally:
         broker.remove()

@@ -81,6 +81,12 @@ async def answering(url: str, subject: str, answer: object, headers: Mapping[str
     await client.close()
 
 
+async def test_a_type_that_is_none_is_the_only_complaint(registry: Registry) -> None:
+    for options in ([], ["--type", "filter"]):
+        refused = await registry("register", "--id", "guard", *options)
+        assert (refused.status, "pre, validator, post, provider" in refused.err, "subject" in refused.err) == (2, True, False)
+
+
 async def test_an_entry_from_a_file_is_registered_shown_and_listed(registry: Registry, tmp_path: Path) -> None:
     file = tmp_path / "guard.json"
     file.write_text(json.dumps(an_entry(versions=[a_version("v1"), a_version("v2", enabled=False)])))
@@ -151,6 +157,8 @@ async def test_a_provider_is_called_with_a_prompt(registry: Registry) -> None:
     await registry.holds(an_entry("crm", "provider"))
     async with answering(registry.url, "beamline.provider.crm.v1", {"provider_id": "crm", "output": "ok"}) as asked:
         called = await registry("call", "crm", "--payload", "say hello")
+        await registry("call", "crm", "--payload", "42")
+    assert json.loads(asked[1].data)["prompt"] == "42"
     assert (called.status, '"output"' in called.out, "ms" in called.err) == (0, True, True)
     assert {name: json.loads(asked[0].data)[name] for name in ("provider_id", "prompt")} == {"provider_id": "crm", "prompt": "say hello"}
 
@@ -182,11 +190,12 @@ async def test_health_is_a_routers_and_without_one_nobody_tells(registry: Regist
     assert (asked[0].headers or {})["api_key"] == "hush"
 
 
-async def test_a_refusal_of_the_router_is_told(registry: Registry) -> None:
+async def test_a_refusal_of_the_router_is_told_with_the_setting_that_mends_it(registry: Registry) -> None:
     refusal = {"ok": False, "error": {"code": "unauthorized", "message": "a wrong api_key"}}
     async with answering(registry.url, "beamline.router.v1.admin.get_extension_health", refusal):
         told = await registry("health")
-    assert (told.status, told.err) == (1, "router: unauthorized: a wrong api_key\n")
+    hint = "give it as the setting admin.api_key (ROUTER_ADMIN__API_KEY)"
+    assert (told.status, told.err) == (1, f"router: unauthorized: a wrong api_key: {hint}\n")
 
 
 async def test_a_bucket_that_is_not_there_is_told_with_what_to_do(nats_url: str) -> None:

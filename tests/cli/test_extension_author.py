@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import typer
 
-from router.cli.extension.loaded import extensions_at, given, given_object
+from router.cli.extension.loaded import extensions_at
+from router.cli.typed import json_of, message_of, object_of
 from router.errors import Misconfigured
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, router, surroundings, words
@@ -106,6 +107,11 @@ def test_a_rejection_is_an_answer(mine: str) -> None:
     assert (ended.status, "validator_blocked" in ended.out) == (0, True)
 
 
+def test_a_payload_that_is_no_json_is_text(mine: str) -> None:
+    ended = tried(f"{mine}:shout", "--payload", "hi there", "--extension-config", '{"times": 1}', "--json")
+    assert ended.json["answer"]["payload"]["payload"] == "HI THERE"
+
+
 def test_a_payload_may_stand_in_a_file(mine: str, tmp_path: Path) -> None:
     (tmp_path / "payload.json").write_text('"hey"')
     assert tried(f"{mine}:shout", "--payload", f"@{tmp_path / 'payload.json'}", "--json").json["answer"]["payload"]["payload"] == "HEY"
@@ -136,7 +142,7 @@ def test_a_place_without_extensions_is_told(wrong: str, mine: str, tmp_path: Pat
         extensions_at(wrong.format(mine=mine, broken=tmp_path / "broken.py"))
 
 
-@pytest.mark.parametrize(("read", "wrong"), [(given, "{{"), (given, "@no_such_file"), (given_object, "[]")])
+@pytest.mark.parametrize(("read", "wrong"), [(json_of, "{{"), (message_of, "@no_such_file"), (object_of, "[]")])
 def test_what_is_no_json_names_its_option(read: Callable[[str, str], object], wrong: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         read(wrong, "--config")

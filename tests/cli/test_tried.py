@@ -4,6 +4,7 @@ from typing import Any
 
 from router.cli.everyone import Heard
 from router.cli.policy.tried import tried
+from router.cli.policy.try_ import _why_nothing
 
 
 def compared(at_ms: int, verdict: str, before: str = "left", after: str | None = "right") -> dict[str, Any]:
@@ -45,6 +46,11 @@ def test_an_instance_that_was_counted_and_did_not_answer_is_missing() -> None:
     heard.hear("", "", b'{"ok": true}', None)
     heard.hear("", "", b'{"ok": false, "error": {"code": "decision_not_found"}}', None)
     assert (heard.missing, len(heard.good), [error["code"] for error in heard.errors]) == (1, 1, ["decision_not_found"])
+
+
+def test_nobody_is_told_to_record_what_is_no_tenant() -> None:
+    assert "acme" in _why_nothing("acme", "default", is_recorded=False)
+    assert "_shared" not in _why_nothing("_shared", "default", is_recorded=False)
 
 
 def test_the_servers_word_that_nobody_listens_is_no_answer() -> None:

@@ -84,7 +84,10 @@ def test_a_record_keeps_every_byte_of_its_assignment() -> None:
     assert isinstance(record.known(), Assignment)
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"version":"1","subject":"a","headers":{},"assignment":7}'])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{}", b"[]", b'{"subject":"\xff"}', b'{"x":' + b"[" * 100_000, b'{"version":"1","subject":"a","headers":{},"assignment":7}'],
+)
 def test_bytes_that_no_router_wrote_are_poison(data: bytes) -> None:
     with pytest.raises(Poison):
         read_record(data).known()
@@ -101,7 +104,7 @@ def test_the_state_stands_beside_its_record_under_a_key_no_record_can_have() -> 
     assert ack_key("a-1") != ids.key("a-1.ack")
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b'{"status":"accepted"}'])
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"status":"accepted"}', b'{"status":"\xff"}', b'{"x":' + b"[" * 100_000])
 def test_bytes_that_are_no_state_are_poison(data: bytes) -> None:
     with pytest.raises(Poison):
         read_ack_state(data)

@@ -20,6 +20,8 @@ def test_a_record_is_read_back_under_a_key_that_no_other_pair_has() -> None:
     [
         b"",
         b"junk",
+        b'{"node":"\xff"}',
+        b'{"x":' + b"[" * 100_000,
         b"[]",
         b"{}",
         *(

@@ -279,3 +279,16 @@ async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker:
             await theirs.flush()
             ours.post(f"flushed.{number}", b"heard")
         await until(lambda: len(ear.heard) == 200, within_s=3)
+
+
+async def test_a_flush_that_nobody_waits_for_any_more_does_not_end_the_reader(connection: Connection, prefix: str) -> None:
+    """Its PONG comes all the same, and found a future that was cancelled."""
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    flushing = asyncio.create_task(connection.flush())
+    await asyncio.sleep(0)
+    flushing.cancel()
+    await asyncio.wait({flushing})
+    connection.post(prefix, b"heard")
+    await until(lambda: ear.data == [b"heard"], within_s=2)
+    await connection.flush(timeout=2)

@@ -30,6 +30,8 @@ async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: ob
         Said(b"", 404, "no such thing"),
         b"garbage",
         b"[]",
+        b'{"status":"\xff"}',
+        b'{"status":"reject","details":%d}' % 2**65,
         {"status": "perhaps"},
         {"nothing": "of it"},
         {"status": "ok", "details": "x" * 70_000},
@@ -49,6 +51,9 @@ async def test_a_refusal_or_an_answer_that_is_none_is_an_error_at_once(answer: o
     "answer",
     [
         {"payload": {"payload": BIG}, "metadata": {}},
+        b'{"payload":{"payload":"\xff"}}',
+        b'{"payload":{"payload":[%d]}}' % -(2**70),
+        b'{"payload":{"payload":"ok"},"metadata":{"n":%d}}' % 2**64,
         {"payload": {"payload": "ok"}, "metadata": {"big": "x" * 70_000}},
         {"payload": "text alone"},
         {"metadata": {}},
@@ -97,6 +102,14 @@ async def test_a_probe_that_times_out_opens_the_breaker_again() -> None:
     world.now += 60
     await world.run(policy, deadline=world.now + 30)
     assert world.breakers.standings()["guard"].state == "open"
+
+
+async def test_a_requester_with_little_patience_opens_no_breaker_for_others() -> None:
+    world, policy = guarded(late, timeout_ms=1000)
+    for _ in range(7):
+        await world.run(policy, deadline=world.now + 0.2)
+    assert world.breakers.standings()["guard"].state == "closed"
+    assert len(world.asked) == 7
 
 
 async def test_a_request_that_was_refused_opens_no_breaker() -> None:

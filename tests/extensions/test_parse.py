@@ -146,7 +146,15 @@ def test_a_document_that_is_too_large_is_not_even_read() -> None:
         load_entry(json.dumps(an_entry()).encode() + b" " * 262_144)
 
 
-def test_a_config_that_nests_too_deep_is_refused() -> None:
-    deep = json.dumps(an_entry()).encode()[:-1] + b', "config": ' + b'{"a":' * 500 + b"1" + b"}" * 500 + b"}"
-    with pytest.raises(EntryError, match="config: nests too deep"):
+@pytest.mark.parametrize("key", ["config", "type", "anything"])
+def test_a_document_that_nests_too_deep_is_refused(key: str) -> None:
+    deep = json.dumps(an_entry()).encode()[:-1] + b', "%b": ' % key.encode() + b'{"a":' * 500 + b"1" + b"}" * 500 + b"}"
+    with pytest.raises(EntryError, match="entry: is nested deeper than 64"):
         load_entry(deep)
+
+
+def test_a_config_that_nests_too_deep_to_be_written_is_refused() -> None:
+    deep: object = 1
+    for _ in range(300):
+        deep = [deep]
+    assert wrongs(an_entry(config={"a": deep})) == [("config", "nests too deep")]

@@ -104,3 +104,19 @@ def test_above_the_limit_new_keys_share_one_line_and_memory_stays() -> None:
     assert len(once._until) <= 11
     now[0] = 2.0
     assert sum(once.allows(key) for key in range(500, 505)) == 5
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_a_traceback_does_not_tell_what_its_variables_held(style: str) -> None:
+    def handle(payload: str) -> None:
+        raise RuntimeError(f"{len(payload)} bytes were too many")
+
+    with captured(style=style) as lines:
+        for speak in (logger("x").exception, logging.getLogger("other").exception):
+            try:
+                handle("tneitap eht"[::-1])  # the line itself is told
+            except RuntimeError:
+                speak("a.b")
+    written = lines.stream.getvalue()
+    assert "11 bytes were too many" in written
+    assert "patient" not in written

@@ -110,6 +110,26 @@ def test_results_that_come_while_it_is_open_were_begun_before() -> None:
     assert some.state() == HALF_OPEN
 
 
+def test_what_was_begun_before_the_opening_and_comes_late_is_no_probe() -> None:
+    some, _ = providers(a_guarded_policy(success_threshold=2))
+    some.report(3)
+    some.clock.at = TIMEOUT_S + 1
+    some.succeed(5, latency_ms=round(TIMEOUT_S * 1000) + 1001)
+    assert some.state() == HALF_OPEN
+    some.report(latency_ms=round(TIMEOUT_S * 1000) + 1001)
+    assert some.state() == HALF_OPEN
+    some.succeed(2, latency_ms=900)
+    assert some.state() == CLOSED
+
+
+def test_a_worker_that_tells_an_absurd_latency_does_not_keep_it_open_for_ever() -> None:
+    some, _ = providers(a_guarded_policy(success_threshold=2))
+    some.report(3)
+    some.clock.at = 61.0
+    some.succeed(2, latency_ms=10**9)
+    assert some.state() == CLOSED
+
+
 def test_another_instances_opening_is_honoured_before_any_result_was_seen() -> None:
     some, known = providers()
     some.breakers.told({("acme", "openai"): Told(8.0, 123)})

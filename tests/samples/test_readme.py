@@ -1,4 +1,4 @@
-"""The authors' page: its code is run, so it stays true."""
+"""The authors' page and the front page: their extensions are run, so they stay true."""
 
 import re
 import sys
@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from router.cli.extension.loaded import extensions_at
+from router.extension import Request
 
-PAGE = Path(__file__).parents[2] / "router" / "samples" / "extensions" / "README.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "router" / "samples" / "extensions" / "README.md"
 
 
 def test_the_pages_extensions_pass_the_pages_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +23,12 @@ def test_the_pages_extensions_pass_the_pages_tests(tmp_path: Path, monkeypatch: 
     exec(tests, found)
     ran = [test() for name, test in found.items() if name.startswith("test_") and callable(test)]
     assert len(ran) == 2
+
+
+def test_the_front_pages_extension_tidies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (text,) = re.findall(r"```python\n(# words.py\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (tmp_path / "words.py").write_text(text)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    (tidy,) = extensions_at(str(tmp_path / "words.py"))
+    assert tidy(Request.about("  Hello WORLD ")) == ("hello world", {"words": 2})

@@ -24,6 +24,6 @@ def nats_url(broker: Broker) -> str:
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_url)
+    client = await nats.connect(nats_url, reconnect_time_wait=0.05)  # back before the router says anything: an inbox keeps nothing
     yield client
     await client.close()

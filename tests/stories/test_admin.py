@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.broker import Broker
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, stored
+from tests.support.stories import a_request, ask, metric, stored
 from tests.support.waiting import until
 
 GOOD = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
@@ -77,7 +77,7 @@ async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(nc: Client,
         await call(nc, "put_policy", **names, policy=GOOD)
         answers = await asyncio.gather(*(call(nc, "put_policy", **names, policy=SECOND, replaces=1) for _ in range(2)))
     assert sorted(map(code, answers)) == ["", "conflict"]
-    assert "version 2" in next(answer for answer in answers if code(answer))["error"]["message"]
+    assert next(answer for answer in answers if code(answer))["error"]["details"] == {"version": 2}
 
 
 async def test_a_bad_entry_is_refused_with_its_field_and_a_good_one_is_listed_with_its_health(
@@ -120,6 +120,24 @@ async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_ski
     assert (result["final_payload"], result["trace"][-1]["verdict"]) == ({"text": "hi"}, "chosen")
 
 
+async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(nc: Client, nats_url: str, prefix: str) -> None:
+    names = {"tenant_id": "acme", "policy_id": "live"}
+    nobody = {**GOOD, "providers": [{"name": "first", "weight": 1, "enabled": False}]}
+
+    async def tried() -> Json:
+        return await call(nc, "dry_run_pipeline", **names, payload="hi")
+
+    async def is_there() -> bool:
+        return (await tried())["ok"] is True
+
+    async with a_router(settings_for(nats_url, prefix)):
+        await call(nc, "put_policy", **names, policy=nobody)
+        await until(is_there, within_s=1)
+        result = (await tried())["result"]
+    assert result["error"]["code"] == "decision_failed"
+    assert "decision" not in result
+
+
 async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_behind(nc: Client, nats_url: str, prefix: str) -> None:
     """The pre-processor's payload is the final one; nothing is stored, counted or remembered of it."""
     settings, names = settings_for(nats_url, prefix), {"tenant_id": "acme", "policy_id": "live"}
@@ -143,7 +161,8 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
         (executed,) = (await dry_run())["executed_extensions"]
         assert (executed["id"], executed["status"]) == ("norm", "ok")
         assert (await call(nc, "get_extension_health"))["health"]["norm"]["latency_samples"] == 0
-        assert (await call(nc, "get_circuit_breaker_states"))["states"] == {}
+        uncalled = {"extension_id": "norm", "state": "closed", "failure_count": 0, "error_rate": 0}
+        assert (await call(nc, "get_circuit_breaker_states"))["states"] == {"norm": uncalled}
         assert await stored(nc, settings) == 0
 
 
@@ -211,3 +230,12 @@ async def test_operators_are_served_again_when_the_server_comes_back(broker: Bro
         broker.kill()
         broker.start()
         await until(is_served)
+
+
+async def test_an_answer_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url: str, prefix: str) -> None:
+    async with a_router(settings_for(nats_url, prefix)) as router:
+        victim = await nc.subscribe("beamline.victim")
+        await nc.publish("beamline.router.v1.admin.list_policies", b"{}", reply="beamline.victim")
+        assert (await call(nc, "list_policies"))["ok"] is True
+        assert victim.pending_msgs == 0
+        assert await metric(router.ready.http, "router_reply_refused_total") == 1

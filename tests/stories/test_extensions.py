@@ -61,11 +61,13 @@ async def test_a_request_goes_through_all_three_stages(nc: Client, at: At) -> No
     [
         (hangs, "extension_timeout"),
         (answers(b"garbage"), "extension_error"),
+        (answers(b'{"status":"\xff"}'), "extension_error"),
+        (answers(b'{"status":"reject","details":%d}' % 2**70), "extension_error"),
         (answers(b'{"status":"ok","details":"' + b"x" * 2_000_000 + b'"}'), "extension_error"),
         (breaks, "extension_error"),
         (None, "extension_unavailable"),
     ],
-    ids=["hangs", "garbage", "2 MB", "breaks", "is not there"],
+    ids=["hangs", "garbage", "no UTF-8", "a number above 64 bits", "2 MB", "breaks", "is not there"],
 )
 async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None, cause: str, nc: Client, at: At) -> None:
     """Issue 4, stories 1 and 3."""
@@ -115,7 +117,9 @@ async def test_retries_are_counted_and_spaced(nc: Client, at: At) -> None:
     async with a_pipeline(at, GUARD, _policies(retry=3)) as (router, settings):
         assert (await ask(nc, settings, _asks(1, "block")))["error"]["details"]["cause"] == "extension_error"
         gaps = [later - earlier for earlier, later in zip(guard.at, guard.at[1:], strict=False)]
-        assert [round(gap, 1) for gap in gaps] == [0.1, 0.2, 0.4]
+        # A busy machine is late, never early but for what the first of two was late; the exact pauses are `test_invoke`'s.
+        assert all(gap > pause - 0.05 for gap, pause in zip(gaps, (0.1, 0.2, 0.4), strict=True))
+        assert sum(gaps) < 1.5
         assert await metric(router.ready.http, "router_extension_calls_total") == 4
 
 
@@ -179,6 +183,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client,
         broker.kill()
         guard.answer = passes
         broker.start()
+        await until(lambda: nc.is_connected)  # whoever is not there cannot hear the answer
         await until(lambda: inboxes.answers(1), within_s=20)
         assert all(json.loads(answer)["ok"] for answer in inboxes.answers(1))
         ground = router.service._ground

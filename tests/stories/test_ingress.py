@@ -65,11 +65,12 @@ async def test_above_so_many_in_hand_a_message_is_told_to_come_again(nc: Client,
 
 async def test_a_receipt_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url: str, prefix: str) -> None:
     settings = settings_for(nats_url, prefix, ingress__enabled=True)
-    async with a_router(settings):
+    async with a_router(settings) as router:
         victim = await nc.subscribe("beamline.victim")
         await nc.publish(SUBJECT, json.dumps(a_message(1)).encode(), reply="beamline.victim")
         assert (await send(nc, 2))["status"] == "accepted"
         assert (await stored(nc, settings), victim.pending_msgs) == (2, 0)
+        assert await metric(router.ready.http, "router_reply_refused_total") == 1
 
 
 @pytest.mark.parametrize(

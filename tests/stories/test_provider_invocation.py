@@ -20,7 +20,7 @@ from tests.support.circle import usage
 from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, register, says, says_no, serving
 from tests.support.sdk import at_work
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Ears, Json
+from tests.support.stories import Ears, Json, metric
 from tests.support.waiting import until
 
 PUSHED: Json = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
@@ -104,11 +104,12 @@ async def test_what_cannot_be_read_is_refused_with_its_field(nc: Nats, router: R
 
 
 async def test_little_patience_opens_no_breaker_for_others(nc: Nats, client: Client) -> None:
-    async with serving(nc, hangs):
-        told = [await client.invoke(**ASKED, timeout=0.3) for _ in range(6)]
+    asked = {**ASKED, "provider_id": "patient"}
+    async with serving(nc, hangs, PATIENT):
+        told = [await client.invoke(**asked, timeout=0.1) for _ in range(6)]
     assert {response.error_code for response in told} == {"extension_timeout"}
-    async with serving(nc, answers):
-        assert (await client.invoke(**ASKED)).ok
+    async with serving(nc, answers, PATIENT):
+        assert (await client.invoke(**asked)).ok
 
 
 async def test_five_failures_open_the_breaker_and_nothing_more_is_sent(nc: Nats, client: Client) -> None:
@@ -229,12 +230,13 @@ async def test_a_tenant_that_is_not_served_reaches_no_provider(nc: Nats, nats_ur
             assert not asked
 
 
-async def test_an_answer_goes_to_inboxes_alone(nc: Nats, client: Client) -> None:
+async def test_an_answer_goes_to_inboxes_alone(nc: Nats, router: Running, client: Client) -> None:
     ears = await Ears.on(nc, "somewhere.else")
     async with serving(nc, answers) as asked:
         await nc.publish(INVOKE, json.dumps({**ASKED, "body": "hello"}).encode(), reply="somewhere.else")
         assert (await client.invoke(**ASKED)).ok  # so the one before it was taken, and dropped
     assert (len(asked), len(ears)) == (1, 0)
+    assert await metric(router.ready.http, "router_reply_refused_total") == 1
 
 
 async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, router: Running, client: Client) -> None:

@@ -101,13 +101,20 @@ class SomeProviders:
         self.shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
 
     def report(
-        self, times: int = 1, *, tenant: str = "acme", provider: str = "openai", status: str = "error", code: str | None = "SERVER_ERROR"
+        self,
+        times: int = 1,
+        *,
+        tenant: str = "acme",
+        provider: str = "openai",
+        status: str = "error",
+        code: str | None = "SERVER_ERROR",
+        latency_ms: int = 100,
     ) -> None:
         for _ in range(times):
-            self.breakers.observe(tenant, provider, latency_ms=100, cost=0.01, status=status, error_code=code)
+            self.breakers.observe(tenant, provider, latency_ms=latency_ms, cost=0.01, status=status, error_code=code)
 
-    def succeed(self, times: int = 1, provider: str = "openai") -> None:
-        self.report(times, provider=provider, status="success", code=None)
+    def succeed(self, times: int = 1, provider: str = "openai", latency_ms: int = 100) -> None:
+        self.report(times, provider=provider, status="success", code=None, latency_ms=latency_ms)
 
     def state(self, tenant: str = "acme", provider: str = "openai") -> str | None:
         standing = self.breakers.standings().get((tenant, provider))

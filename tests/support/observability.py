@@ -28,12 +28,12 @@ class Lines:
 
 
 @contextmanager
-def captured(level: str = "info") -> Iterator[Lines]:
+def captured(level: str = "info", style: str = "json") -> Iterator[Lines]:
     lines = Lines()
     root = logging.getLogger()
     handlers, threshold = root.handlers[:], root.level
     root.handlers = []  # kept from `configure`, which would close the test runner's own
-    logs.configure(level, "json", lines.stream)
+    logs.configure(level, style, lines.stream)
     structlog.configure(cache_logger_on_first_use=False)  # a module's logger must not keep this test's stream
     try:
         yield lines

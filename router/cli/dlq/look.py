@@ -126,7 +126,8 @@ async def _stats(settings: Settings, as_json: bool) -> int:
         print_json({"stream": stream, "letters": state["messages"], "bytes": state["bytes"], "max_bytes": limit, "kinds": kinds})
         return ends.OK
     full = f", {state['bytes'] / limit:.0%} of what it may hold" if limit > 0 else ""
-    print(f"{stream}: {state['messages']} letters, {state['bytes'] / 1e6:.1f} MB{full}")
+    letters = "1 letter" if state["messages"] == 1 else f"{state['messages']} letters"
+    print(f"{stream}: {letters}, {state['bytes'] / 1e6:.1f} MB{full}")
     if groups:
         rows = [(group.count, *group.kind, f"{group.bytes / 1e6:.1f}", group.oldest[:19], group.newest[:19]) for group in groups]
         print_table(("letters", "subject", "reason", "MB", "oldest", "newest"), rows)

@@ -16,6 +16,7 @@ from router.cli.extension.store import ExtensionId, store_of
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, printable
 from router.cli.session import jetstream_of, settings_of
+from router.cli.typed import message_of, object_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -27,11 +28,11 @@ ERROR, ERROR_CODE = "Nats-Service-Error", "Nats-Service-Error-Code"
 def call(
     extension_id: ExtensionId,
     *,
-    payload: Annotated[str, typer.Option(metavar="JSON|TEXT", help="The message's payload; a provider's prompt.")],
+    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
     tenant: Annotated[str, typer.Option(help="On whose behalf.")] = "acme",
     policy: Annotated[str, typer.Option(help="The policy that it is called for.")] = "default",
     type_: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
-    metadata: Annotated[str, typer.Option(metavar="JSON", help="The routing context.")] = "{}",
+    metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context.")] = "{}",
     timeout_ms: Annotated[int | None, typer.Option(help="Instead of the registry's.", min=10)] = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
@@ -43,12 +44,11 @@ def call(
 
     Example:  router extension call normalize_text --payload '"  Hello  "'
     """
-    about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": _json(metadata), "timeout_ms": timeout_ms}
-    if not isinstance(about["metadata"], dict):
-        raise typer.BadParameter("is not a JSON object", param_hint="--metadata")
+    context = object_of(metadata, "--metadata")
+    about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context, "timeout_ms": timeout_ms}
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_call(settings, extension_id, _json(payload), about, as_json), unavailable=ends.SILENT)
+    ends.run(_call(settings, extension_id, message_of(payload), about, as_json), unavailable=ends.SILENT)
 
 
 async def _call(settings: Settings, extension_id: str, payload: object, about: Mapping[str, Any], as_json: bool) -> int:
@@ -81,7 +81,8 @@ def _request(route: Route, trace_id: str, payload: object, about: Mapping[str, A
     told = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
     context = {**about["metadata"], "policy_id": about["policy_id"]}
     if route.kind == "provider":
-        return {**told, "provider_id": route.extension_id, "prompt": payload, "parameters": {}, "context": context}
+        prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
+        return {**told, "provider_id": route.extension_id, "prompt": prompt, "parameters": {}, "context": context}
     message = {"message_id": trace_id, "message_type": about["type"], "payload": payload, "metadata": {}}
     return {**told, "payload": message, "metadata": context, "config": dict(route.config)}
 

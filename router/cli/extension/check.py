@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import ends
-from router.cli.extension.loaded import given, given_object
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
 from router.cli.session import jetstream_of, settings_of
+from router.cli.typed import message_of, object_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -27,7 +27,7 @@ def check(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Where it listens, as beamline.ext.pre.normalize_text.v1.")],
     *,
     type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider. Default: as the subject says.")] = None,
-    payload: Annotated[str, typer.Option(metavar="JSON|@FILE", help="One that it can do something with.")] = '"hello"',
+    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="One that it can do something with.")] = '"hello"',
     extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="What a policy would say to it.")] = "{}",
     timeout_ms: Annotated[int, typer.Option(help="How long it may take to answer.", min=10, max=60_000)] = 2000,
     strict: Annotated[bool, typer.Option("--strict", help="What it should do, it must do.")] = False,
@@ -44,7 +44,7 @@ def check(
     from router.sdk.extension.contract import cases
 
     kind, extension_id = _named(subject, type_)
-    tried = cases(kind, extension_id, given(payload, "--payload"), given_object(extension_config, "--extension-config"))
+    tried = cases(kind, extension_id, message_of(payload), object_of(extension_config, "--extension-config"))
     with ends.errors_told():
         settings = settings_of(nats_url, config)
     ends.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json), unavailable=ends.SILENT)

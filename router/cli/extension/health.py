@@ -9,6 +9,7 @@ import orjson
 import typer
 
 from router.cli import ends
+from router.cli.everyone import reason_of
 from router.cli.extension.asking import asked
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
@@ -42,7 +43,7 @@ async def _health(settings: Settings, extension_id: str | None, as_json: bool) -
     async with jetstream_of(settings) as jetstream:
         answer = orjson.loads((await asked(jetstream.connection, SUBJECT, b"{}", _login(settings), who="no router")).data)
     if error := answer.get("error"):
-        ends.complain(f"{error.get('code')}: {error.get('message')}")
+        ends.complain(reason_of(error))
         return ends.NO
     found = {name: one for name, one in answer["health"].items() if extension_id in (None, name)}
     if extension_id is not None and not found:

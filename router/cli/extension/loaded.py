@@ -8,10 +8,7 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
-
-import orjson
-import typer
+from typing import TYPE_CHECKING
 
 from router.errors import Misconfigured
 
@@ -32,23 +29,6 @@ def extensions_at(target: str) -> list[Extension]:
     if not found:
         raise Misconfigured(target, "holds no function with @pre, @validator, @post or @provider on it")
     return found
-
-
-def given(text: str, option: str) -> Any:
-    """JSON as an option gives it, `@FILE` for a file's."""
-    try:
-        return orjson.loads(Path(text[1:]).read_bytes() if text.startswith("@") else text)
-    except OSError as exc:
-        raise typer.BadParameter(f"{text[1:]} cannot be read: {exc.strerror}", param_hint=option) from None
-    except orjson.JSONDecodeError as exc:
-        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
-
-
-def given_object(text: str, option: str) -> dict[str, Any]:
-    value = given(text, option)
-    if not isinstance(value, dict):
-        raise typer.BadParameter("is not a JSON object", param_hint=option)
-    return value
 
 
 def _module(place: str) -> ModuleType:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from router.app.extension_store import Registered
     from router.config import Settings
 
-COLUMNS = ("id", "type", "subjects", "timeout", "retry", "", "version", "written", "by")
+COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
 
 
 def list_(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:

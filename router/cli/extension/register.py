@@ -84,9 +84,11 @@ def _made(extension_id: str, kind: str, subject: str | None, given: Document) ->
     """The entry that the options say; what is wrong with it is told like that of a file."""
     from router.extensions import KINDS, subject_of
 
-    if subject is None and kind in KINDS:
+    if kind not in KINDS:
+        raise typer.BadParameter("must be " + ", ".join(KINDS), param_hint="--type")
+    if subject is None:
         subject = subject_of(kind, extension_id, "v1")
-    document = {"id": extension_id, "type": kind or None, "subject": subject, **given}
+    document = {"id": extension_id, "type": kind, "subject": subject, **given}
     return {name: value for name, value in document.items() if value is not None}
 
 

@@ -14,10 +14,11 @@ import orjson
 import typer
 
 from router.cli import ends
-from router.cli.extension.loaded import extensions_at, given, given_object
+from router.cli.extension.loaded import extensions_at
 from router.cli.extension.meant import what_the_router_does
 from router.cli.options import AsJson
 from router.cli.output import print_json, printable
+from router.cli.typed import message_of, object_of
 
 if TYPE_CHECKING:
     from router.extension import Extension
@@ -29,8 +30,10 @@ EMPTY = "{}"
 def try_(
     target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="Where it stands; a module's name will do for a file.")],
     *,
-    payload: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The message's payload; a provider's prompt.")],
-    config: Annotated[str, typer.Option("--config", metavar="JSON|@FILE", help="What a policy would say to it.")] = EMPTY,
+    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
+    config: Annotated[
+        str, typer.Option("--config", "--extension-config", metavar="JSON|@FILE", help="What a policy would say to it.")
+    ] = EMPTY,
     metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context; a provider's context.")] = EMPTY,
     parameters: Annotated[str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")] = EMPTY,
     message_type: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
@@ -44,10 +47,10 @@ def try_(
     Example:  router extension try my_extensions.py:shout --payload '"hello"' --config '{"times": 2}'
     """
     parts = {
-        "payload": given(payload, "--payload"),
-        "config": given_object(config, "--config"),
-        "metadata": given_object(metadata, "--metadata"),
-        "parameters": given_object(parameters, "--parameters"),
+        "payload": message_of(payload),
+        "config": object_of(config, "--config"),
+        "metadata": object_of(metadata, "--metadata"),
+        "parameters": object_of(parameters, "--parameters"),
         "message_type": message_type,
         "tenant_id": tenant,
     }

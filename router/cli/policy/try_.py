@@ -97,8 +97,12 @@ async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, ti
 
 
 def _why_nothing(owner: str, name: str, is_recorded: bool) -> str:
+    from router.policy import SHARED
+
     if is_recorded:
         return f"no decision by {owner}/{name} is recorded yet"
+    if owner == SHARED:
+        return "no decisions are recorded: name tenants in the setting recorder.tenants of the router"
     return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router"
 
 

@@ -23,7 +23,7 @@ from router.extensions.entry import PROVIDER, VALIDATOR
 AT_ONCE = 16
 TENANT = "contract-check"
 TRACE = "contract-check-1"
-DECISION = {"provider_id": "p", "reason": "weighted", "priority": 50, "expected_latency_ms": 500, "expected_cost": 0.01, "metadata": {}}
+DECISION = {"provider_id": "check", "reason": "weighted", "priority": 50, "expected_latency_ms": 500, "expected_cost": 0.01, "metadata": {}}
 
 
 class Reaction(Struct, frozen=True):
@@ -78,15 +78,7 @@ def _request(kind: str, extension_id: str, payload: object, config: Mapping[str,
         prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
         return {**told, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}
     message = {"message_id": "m-1", "message_type": "chat", "payload": payload, "metadata": {}}
-    decision = {
-        "provider_id": "check",
-        "reason": "weighted",
-        "priority": 50,
-        "expected_latency_ms": 500,
-        "expected_cost": 0.01,
-        "metadata": {},
-    }
-    return {**told, "payload": message, "metadata": {"policy_id": "default", "decision": decision}}
+    return {**told, "payload": message, "metadata": {"policy_id": "default", "decision": DECISION}}
 
 
 def _misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[Case, ...]:

@@ -1,0 +1,85 @@
+"""What people type for a value: text or JSON, `@FILE` for a file's content, `-` for standard input.
+
+Every command that takes a payload takes it like that. What cannot be read names the option it was given for, and is wrong use.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import typer
+
+PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
+
+
+def payload_of(text: str, option: str = "--payload") -> Any:
+    """JSON where it is JSON, else text; bytes that are neither stay bytes."""
+    from router.contracts.codec import value_of
+
+    data = _content(text, option)
+    return _json_or(data, value_of(data))
+
+
+def message_of(text: str, option: str = "--payload") -> Any:
+    """The same where only JSON is spoken: what is neither JSON nor text is refused."""
+    value = payload_of(text, option)
+    if isinstance(value, bytes):
+        raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint=option)
+    return value
+
+
+def prompt_of(text: str, option: str = "--prompt") -> str | bytes:
+    """Text, also where it looks like JSON."""
+    from router.contracts.codec import value_of
+
+    return value_of(_content(text, option))
+
+
+def json_of(text: str, option: str) -> Any:
+    try:
+        return orjson.loads(_content(text, option))
+    except orjson.JSONDecodeError as exc:
+        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+
+
+def object_of(text: str, option: str) -> dict[str, Any]:
+    value = json_of(text, option)
+    if not isinstance(value, dict):
+        raise typer.BadParameter("is not a JSON object", param_hint=option)
+    return value
+
+
+def pairs_of(pairs: Iterable[str], option: str) -> dict[str, object]:
+    """`KEY=VALUE` of a repeatable option; VALUE text or JSON."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        found[name] = _json_or(value.encode("utf-8", "surrogateescape"), value)
+    return found
+
+
+def bytes_of(name: str, option: str) -> bytes:
+    """A file's content; `-` is standard input."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as exc:
+        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint=option) from None
+
+
+def _content(text: str, option: str) -> bytes:
+    if text == "-" or text.startswith("@"):
+        return bytes_of(text.removeprefix("@"), option)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _json_or(data: bytes, otherwise: object) -> object:
+    with suppress(orjson.JSONDecodeError):
+        return orjson.loads(data)
+    return otherwise

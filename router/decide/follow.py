@@ -1,0 +1,36 @@
+"""A request that follows up an earlier one: `context.previous_request_id` names it, its remembered assignment says who had it.
+
+So a policy's fallback rule can send it to the same provider again while its retries last (policy reference §2, `retry`).
+"""
+
+from __future__ import annotations
+
+from router import ids
+from router.assignments import KnownAssignments
+from router.contracts.assignment import Assignment, assignment_id_of
+from router.contracts.request import RouteRequest
+from router.policy import ATTEMPTS, Previous
+
+PREVIOUS_REQUEST = "previous_request_id"
+
+
+async def previous_of(known: KnownAssignments, request: RouteRequest) -> Previous | None:
+    """None: it names none that was assigned to its own tenant. Raises BrokerUnavailable."""
+    named = request.context.get(PREVIOUS_REQUEST)
+    if not isinstance(named, str) or not ids.is_opaque(named):
+        return None
+    assignment_id = assignment_id_of(request.tenant_id, named)
+    assignment = known.recall(assignment_id) or await known.lookup(assignment_id, _itself)
+    if assignment is None or assignment.tenant_id != request.tenant_id:
+        return None
+    return Previous(assignment.provider_id, _attempts(assignment))
+
+
+def _attempts(assignment: Assignment) -> int:
+    """How often the provider was tried; a first decision does not say."""
+    told = assignment.decision.metadata.get(ATTEMPTS, "1")
+    return int(told) if told.isascii() and told.isdigit() else 1
+
+
+def _itself(known: Assignment | None) -> Assignment | None:
+    return known
