@@ -30,8 +30,11 @@ QUESTIONS = (
     "results_usage",
     "dlq_replay",
     "scrape_hold",
+    "lake_source",
     "policy_engine",
     "read_request",
+    "lake_report",
+    "lake_ingest",
 )
 RESULTS = Path(__file__).parent / "results" / "bench.json"
 SMOKE_SCALE = 0.03

@@ -17,6 +17,7 @@ from router.cli.provider import provider
 from router.cli.serve import serve
 from router.cli.topology import topology
 from router.cli.tree import tree
+from router.cli.usage import usage
 from router.cli.version import version
 from router.cli.worker import worker
 from router.cli.workers import workers
@@ -45,3 +46,4 @@ app.add_typer(extension, name="extension")
 app.add_typer(policy, name="policy")
 app.add_typer(provider, name="provider")
 app.add_typer(topology, name="topology")
+app.add_typer(usage, name="usage")

@@ -1,0 +1,115 @@
+"""Usage events out of a stream into tables: by the whole pipeline, and by DuckDB as the yardstick.
+
+The yardstick reads the same messages through the same consumer, and in one SQL statement takes the JSON apart, keeps the first
+of each identity and writes Parquet: no commit, no quarantine with a reason, no conflicts, no sums, nothing that survives
+a crash. What it costs is the floor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+from bench.child import Ready
+from bench.question import Broken, Measured
+from bench.stretch import MIB
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.lake.generate import Load, Plan, fill
+
+STREAM = "ROUTER_USAGE"
+FIRSTS = """
+copy (
+  with texts as (select seq, try(decode(data)) as body from messages),
+  read as (select seq, body from texts where json_valid(body)),
+  typed as (
+    select seq, body->>'tenant_id' as tenant_id, body->>'provider_id' as provider_id, body->>'event_type' as event_type,
+      body->>'status' as status, try_cast(body->>'latency_ms' as bigint) as latency_ms, try_cast(body->>'cost' as decimal(38, 9)) as cost,
+      try_cast(body->>'timestamp' as bigint) as timestamp, coalesce(body->>'assignment_id', body->>'request_id') as reference
+    from read)
+  select * from typed
+  where tenant_id is not null and provider_id is not null and reference is not null and timestamp is not null
+    and latency_ms is not null and cost is not null
+  qualify row_number() over (partition by tenant_id, reference, status order by seq) = 1
+) to '{file}' (format parquet, compression zstd)
+"""
+
+
+async def filled(ready: Ready, *, url: str, events: int, truth: str) -> Measured:
+    """The stream, as large as it has to be, and the truth about it."""
+    connection = await connect({"servers": [url]})
+    jetstream = JetStream(connection)
+    config = (await jetstream.stream(STREAM) or {})["config"]
+    await jetstream.ask(f"STREAM.UPDATE.{STREAM}", {**config, "max_bytes": -1})
+    load, begun = Load(Plan(events=events)), time.perf_counter()
+    await fill(jetstream, load, STREAM)
+    await connection.close()
+    told = load.truth.to_json()
+    await asyncio.to_thread(Path(truth).write_text, json.dumps(told))
+    return {"rate": events / (time.perf_counter() - begun)}
+
+
+async def spark(ready: Ready, *, url: str, home: str, events: int) -> Measured:
+    """From the start of the query to its end, with a session that stands; memory is the JVM's, which does the work."""
+    from router.lake.jobs.ingest import Ingest, start
+    from router.lake.session import session
+
+    def whole() -> Measured:
+        session_ = session("local[2]")
+        begun = time.perf_counter()
+        running = start(session_, Ingest(warehouse=home, source={"url": url, "stream": STREAM}))
+        while not running.wait(0.2):
+            pass
+        seconds = time.perf_counter() - begun
+        return {"rate": events / seconds, "peak_mib": _peak_of(session_.sparkContext._gateway.proc.pid)}
+
+    return await asyncio.to_thread(whole)
+
+
+async def duckdb(ready: Ready, *, url: str, home: str, events: int) -> Measured:
+    """One process, everything in memory."""
+    import duckdb as engine
+
+    from router.lake.source.options import read_options
+
+    def whole() -> Measured:
+        begun = time.perf_counter()
+        messages = _messages(read_options({"url": url, "stream": STREAM, "includeHeaders": "false"}), events)
+        database = engine.connect(config={"threads": 2})
+        database.register("messages", messages)
+        database.execute(FIRSTS.format(file=f"{home}/silver.parquet"))
+        (kept,) = database.execute(f"select count(*) from '{home}/silver.parquet'").fetchone() or (0,)
+        return {"rate": events / (time.perf_counter() - begun), "kept": kept}
+
+    return await asyncio.to_thread(whole)
+
+
+def _messages(options: object, events: int) -> pa.Table:
+    from router.lake.reconcile.stream import reached
+
+    stream = reached(options)  # type: ignore[arg-type]
+    return pa.Table.from_batches(list(stream.messages(1, events))).select(["seq", "data"])
+
+
+def _peak_of(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024 / MIB
+    return 0.0
+
+
+async def right(home: str, truth: dict[str, object]) -> None:
+    """Broken unless the tables hold the truth, every sum of it."""
+    from router.lake.report import DIMENSIONS, Query, read_report
+    from router.lake.warehouse import Warehouse
+
+    report = await asyncio.to_thread(lambda: read_report(Warehouse(home), Query()).to_json())
+    exact = ("count", "cost", "latency_sum_ms", "latency_min_ms", "latency_max_ms", *DIMENSIONS)
+    found = {tuple(str(row[name]) for name in exact) for row in report["rows"]}  # type: ignore[attr-defined]
+    wanted = {tuple(str(row[name]) for name in exact) for row in truth["rows"]}  # type: ignore[attr-defined]
+    if found != wanted:
+        raise Broken(f"the tables are not the truth: {len(found ^ wanted)} rows differ")

@@ -1,0 +1,22 @@
+#!/bin/sh
+# One ingest on a cluster: ./submit.sh s3a://BUCKET [spark-submit options…]
+# SPARK_MASTER (default yarn), NATS_URL (an address that executors reach), lake.tar.gz beside this file,
+# HADOOP_VERSION (that of your Spark): see README.md.
+set -eu
+bucket=$1
+shift
+cd "$(dirname "$0")"
+
+# ./lake is the archive on an executor, and the environment it was packed from here.
+PYSPARK_PYTHON=./lake/bin/python exec spark-submit \
+  --master "${SPARK_MASTER:-yarn}" \
+  --archives lake.tar.gz#lake \
+  --packages "org.apache.hadoop:hadoop-aws:${HADOOP_VERSION:-3.5.0}" \
+  --conf spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem \
+  --conf spark.executor.instances="${EXECUTORS:-4}" \
+  --conf spark.executor.cores=2 \
+  --driver-memory 3g \
+  --conf spark.sql.session.timeZone=UTC \
+  --conf spark.redaction.regex='(?i)secret|password|token|creds|nkey|access[.]?key|url' \
+  "$@" \
+  ingest.py --master "${SPARK_MASTER:-yarn}" --warehouse "s3://${bucket#*://}/warehouse" --nats-url "${NATS_URL:?an address that executors reach}"

@@ -1,0 +1,68 @@
+"""`router usage backfill`: days made again from bronze, the difference first; and small files put together."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson
+from router.cli.output import console, grid, print_json
+from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, an_existing
+
+if TYPE_CHECKING:
+    from router.lake.jobs.backfill import Difference
+
+FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]
+LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last. Default: the first.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Write without asking.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the difference.")]
+
+
+def backfill(
+    *,
+    first: FirstDay,
+    last: LastDay = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    master: Master = None,
+    warehouse: WarehouseAt = WAREHOUSE,
+    as_json: AsJson = False,
+) -> None:
+    """Make silver and gold of these days again from bronze. Without a difference nothing is written.
+
+    Exit status: 0 no difference, or it is mended; 1 there is one, and it was left.
+
+    Example:  router usage backfill --from 2026-11-01 --to 2026-11-03 --dry-run
+    """
+    with ends.errors_told():
+        at = an_existing(warehouse)
+        from router.lake.session import session
+
+        spark = session(master)
+        try:
+            from router.lake.jobs.backfill import Backfill
+
+            work = Backfill(spark, at, first.date(), (last or first).date())
+            found = work.difference()
+            _show(found, as_json)
+            is_mended = found.is_none or (not dry_run and (yes or (not as_json and typer.confirm("Write it?"))))
+            if is_mended and not found.is_none:
+                work.apply()
+        finally:
+            spark.stop()
+    raise typer.Exit(ends.OK if is_mended else ends.NO)
+
+
+def _show(found: Difference, as_json: bool) -> None:
+    from msgspec import to_builtins
+
+    told = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
+    if as_json:
+        print_json(told)
+    elif found.is_none:
+        print("no difference: the tables are what bronze says")
+    else:
+        console().print(grid((name.replace("_", " "), value) for name, value in told.items()))

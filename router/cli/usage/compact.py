@@ -1,0 +1,33 @@
+"""`router usage compact`: small files put together, a day a file, and what dead jobs left taken away."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson
+from router.cli.output import print_json
+from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
+
+AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with so many files in a table.", min=2)]
+
+
+def compact(at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE, as_json: AsJson = False) -> None:
+    """Fewer files, the same rows. Reads as of an earlier commit keep working: no file that counted is removed.
+
+    Example:  router usage compact --at-least 4
+    """
+    with ends.errors_told():
+        at = an_existing(warehouse)
+        from router.lake.jobs import compact as job
+
+        made = job.compact(at, at_least=at_least)
+        swept = job.sweep(at)
+    added = sum(map(len, made.add.values())) if made is not None else 0
+    removed = sum(map(len, made.remove.values())) if made is not None else 0
+    if as_json:
+        print_json({"files_before": removed, "files_after": added, "leftovers_removed": len(swept)})
+    else:
+        print(f"{removed} files became {added}; {len(swept)} leftovers removed")

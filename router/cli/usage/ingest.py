@@ -1,0 +1,134 @@
+"""`router usage ingest`: the stream's new messages into the tables, with what happens shown while it happens."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections import Counter
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import console, grid, print_json
+from router.cli.session import settings_of
+from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
+from router.cli.usage.source import source_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from router.config import Settings
+    from router.lake.jobs.ingest import Ingest, Running
+    from router.lake.warehouse import Commit
+
+LOOK_S = 1
+
+Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Go on for ever, or end at what is there now.")]
+Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch, at most: what is held in memory at once.", min=1)]
+OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End where messages are gone, or go on without them.")]
+
+
+def ingest(
+    *,
+    continuous: Continuous = False,
+    max_rows: Rows = 500_000,
+    fail_on_data_loss: OnLoss = True,
+    master: Master = None,
+    warehouse: WarehouseAt = WAREHOUSE,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the usage stream into the warehouse. Each micro-batch counts wholly or not at all, once, whatever dies meanwhile.
+
+    Ctrl-C ends it after the micro-batch that is being written.
+
+    Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+        _run(settings, warehouse, master, as_json, continuous=continuous, max_rows=max_rows, fails_on_loss=fail_on_data_loss)
+
+
+def _run(
+    settings: Settings, warehouse: str, master: str | None, as_json: bool, *, continuous: bool, max_rows: int, fails_on_loss: bool
+) -> None:
+    from router.lake.session import session
+
+    spark = session(master)
+    try:
+        from router.lake.jobs.ingest import Ingest
+
+        source = {**source_of(settings.nats, settings.streams.usage.name), "failOnDataLoss": str(fails_on_loss).lower()}
+        _watch(spark, Ingest(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows), as_json)
+    finally:
+        spark.stop()
+
+
+def _watch(spark: SparkSession, job: Ingest, as_json: bool) -> None:
+    from router.lake.jobs.ingest import start
+
+    shown = Shown(is_quiet=as_json)
+    with shown.bar:
+        running = start(spark, job, shown.commit)
+        shown.begin(running)
+        _until_over(running, shown)
+    shown.end(as_json)
+
+
+def _until_over(running: Running, shown: Shown) -> None:
+    """Spark's own handler would cancel the batch; ours lets it be written."""
+    asked = []
+    before = signal.signal(signal.SIGINT, lambda *_: asked.append(shown.commits))
+    try:
+        while not running.wait(LOOK_S):
+            if asked and (shown.commits > asked[0] or not running.is_busy):
+                running.stop()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class Shown:
+    """What a person sees: rows, rate, what is left; and at the end what came of it."""
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+        columns = (SpinnerColumn(), TextColumn("ingesting"), BarColumn(), TextColumn("{task.fields[told]}"))
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty())
+        self._task = self.bar.add_task("", total=None, told="waiting for the first micro-batch")
+        self._counts: Counter[str] = Counter()
+        self._began = perf_counter()
+        self._waiting = 0
+        self.commits = 0
+
+    def begin(self, running: Running) -> None:
+        self._waiting = running.waiting
+        self.bar.update(self._task, total=running.waiting or None)
+
+    def commit(self, commit: Commit) -> None:
+        self.commits += 1
+        self._counts.update(commit.counts)
+        read = self._counts["read"]
+        left = max(0, self._waiting - read)
+        told = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
+        self.bar.update(self._task, completed=read, told=told)
+
+    def end(self, as_json: bool) -> None:
+        told = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
+        if as_json:
+            print_json(told)
+        else:
+            console().print(grid(told.items()))
+
+    @property
+    def _seconds(self) -> float:
+        return perf_counter() - self._began
+
+    @property
+    def _rate(self) -> float:
+        return self._counts["read"] / self._seconds

@@ -1,0 +1,107 @@
+"""`router usage report`: the warehouse's gold as a table, as JSON or CSV, and as a page with charts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson
+from router.cli.output import progress
+from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, an_existing
+from router.cli.usage.shown import show
+
+if TYPE_CHECKING:
+    from router.lake.report import Query
+    from router.lake.report.partials import Part
+    from router.lake.warehouse import Warehouse
+
+BY = "day,tenant,provider"  # a screen's worth; programs get every dimension
+
+
+class Engine(StrEnum):
+    """Who reads the files."""
+
+    PYARROW = "pyarrow"
+    SPARK = "spark"
+
+
+ByNames = Annotated[
+    str | None,
+    typer.Option("--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {BY}; in JSON and CSV all."),
+]
+Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' own time; may be repeated.")]
+Tenants = Annotated[list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")]
+Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="ID", help="May be repeated.")]
+ReadBy = Annotated[Engine, typer.Option("--engine", help="spark: for a warehouse that only a cluster reaches.")]
+Page = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Also write one page with charts; nothing in it is fetched.", dir_okay=False)
+]
+AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
+
+
+def report(
+    *,
+    warehouse: WarehouseAt = WAREHOUSE,
+    by: ByNames = None,
+    day: Days = None,
+    tenant: Tenants = None,
+    provider: Providers = None,
+    as_of_commit: AsOfCommit = None,
+    engine: ReadBy = Engine.PYARROW,
+    master: Master = None,
+    html: Page = None,
+    as_csv: AsCsv = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what was used: counts, exact costs, percentiles (within 1 %), error rates. No JVM is started but for --engine spark.
+
+    Exit status: 0 there is usage, 1 there is none.
+
+    Example:  router usage report --warehouse ./usage --day 2026-11-20 --by tenant,provider --html usage.html
+    """
+    with ends.errors_told():
+        found = an_existing(warehouse)
+        from router.lake.report import DIMENSIONS, Query, days, dimensions, report_of
+
+        names = by or (",".join(DIMENSIONS) if as_json or as_csv else BY)
+        wanted = dimensions(names.split(","))
+        query = Query(by=_read_by(wanted, html), days=days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ()))
+        parts = _parts(found, query, as_of_commit, engine, master, is_quiet=as_json or as_csv)
+        made = report_of(parts, wanted)
+        if html is not None:
+            _write_page(html, parts, query, min(as_of_commit or found.head(), found.head()))
+        show(made, as_json=as_json, as_csv=as_csv)
+    raise typer.Exit(ends.OK if made.totals is not None else ends.NO)
+
+
+def _read_by(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
+    """What the page needs is read with it, once."""
+    if html is None:
+        return wanted
+    from router.lake.report.page import BY as OF_THE_PAGE
+
+    return tuple(dict.fromkeys((*wanted, *OF_THE_PAGE)))
+
+
+def _parts(found: Warehouse, query: Query, as_of_commit: int | None, engine: Engine, master: str | None, *, is_quiet: bool) -> list[Part]:
+    if engine is Engine.SPARK:
+        from router.lake.report.by_spark import spark_parts
+        from router.lake.session import session
+
+        return spark_parts(session(master), found, query, as_of_commit)
+    from router.lake.report.read import read_parts
+
+    with progress("reading", is_quiet=is_quiet) as told:
+        return read_parts(found, query, as_of_commit, told)
+
+
+def _write_page(file: Path, parts: list[Part], query: Query, commit: int) -> None:
+    from router.lake.report.page import page_of
+
+    filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
+    asked = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
+    file.write_text(page_of(parts, f"{asked or 'All events'}. The warehouse as of commit {commit}."))

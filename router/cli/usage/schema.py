@@ -1,0 +1,32 @@
+"""`router usage schema`: what the tables are, and their columns."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson
+from router.cli.output import console, heading, print_json, table
+
+Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them. Default: all.")]
+
+
+def schema(name: Only = None, as_json: AsJson = False) -> None:
+    """Print the tables' columns and types. `day` is the directory a file lies in, and in no file.
+
+    Example:  router usage schema silver
+    """
+    from router.errors import Misconfigured
+    from router.lake.tables.schemas import TOLD, columns
+
+    with ends.errors_told():
+        if name is not None and name not in TOLD:
+            raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TOLD)}")
+    wanted = [name] if name is not None else list(TOLD)
+    if as_json:
+        print_json({one: {"about": TOLD[one], "columns": dict(columns(one))} for one in wanted})
+        return
+    for one in wanted:
+        console().print(heading(f"{one}: {TOLD[one]}"), table(("column", "type"), columns(one)))

@@ -1,0 +1,52 @@
+"""How a report looks: a table for a screen, CSV, JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from router.cli.output import console, print_json, table
+
+if TYPE_CHECKING:
+    from router.lake.report import Line, Report
+
+ROWS = 200  # on a screen
+
+
+def show(made: Report, *, as_json: bool, as_csv: bool) -> None:
+    if as_json:
+        print_json(made.to_json())
+    elif as_csv:
+        _print_csv(made)
+    elif made.totals is None:
+        print("no usage was found")
+    else:
+        _print_table(made, made.totals)
+
+
+def _print_csv(made: Report) -> None:
+    import csv
+    import sys
+
+    from router.lake.report.lines import FIGURES
+
+    writer = csv.DictWriter(sys.stdout, [*made.by, *FIGURES], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(line.to_json() for line in made.lines)
+
+
+def _print_table(made: Report, totals: Line) -> None:
+    names = [name.removesuffix("_id").replace("event_type", "type") for name in made.by]
+    rows = [[*line.group.values(), *_figures(line)] for line in made.lines[:ROWS]]
+    shown = table([*names, "events", "cost", "failed", "p50 ms", "p95 ms", "p99 ms"], rows)
+    for column in shown.columns[len(names) :]:
+        column.justify = "right"
+        column.no_wrap = True
+    shown.add_section()
+    shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_figures(totals), style="bold")
+    console().print(shown)
+    if len(made.lines) > ROWS:
+        print(f"{len(made.lines) - ROWS} more lines: --by fewer names, filter, or --csv")
+
+
+def _figures(line: Line) -> list[str]:
+    return [f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *(f"{value:,.0f}" for value in line.percentiles.values())]

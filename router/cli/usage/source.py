@@ -1,0 +1,40 @@
+"""The settings' connection as options of the `jetstream` source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from router.config import NatsConfig
+    from router.lake.source.options import SourceOptions
+
+
+SILENCE_MS = 15_000  # a person waits; and a busy server may take its time
+
+
+def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
+    """As `spark.read.format("jetstream").options(…)` takes them."""
+    named = {
+        "url": ",".join(config.url),
+        "stream": stream,
+        "name": config.name,
+        "domain": config.js_domain,
+        "credsFile": config.creds_file,
+        "nkeyFile": config.nkey_file,
+        "user": config.user,
+        "password": config.password.get_secret_value() if config.password is not None else None,
+        "token": config.token.get_secret_value() if config.token is not None else None,
+        "tlsCa": config.tls_ca,
+        "tlsCert": config.tls_cert,
+        "tlsKey": config.tls_key,
+        "tlsHostname": config.tls_hostname,
+    }
+    return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def reading(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
+    """The same, checked, for who reads without Spark. Raises Misconfigured."""
+    from router.lake.source.options import read_options
+
+    silence = {"timeoutMs": str(SILENCE_MS), "includeHeaders": str(has_headers).lower()}
+    return read_options({**source_of(config, stream), **silence})

@@ -1,0 +1,124 @@
+"""A load into the stream, in order, as fast as the server stores it and no faster.
+
+JetStream drops what stands 10 000 deep before a stream without a word. So the last message of each chunk asks for its PubAck,
+a few chunks are on their way at once, and the sequence in each PubAck must be the one that every message stored would give.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.usage import SUBJECT
+from router.delivery.api import JetStream
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable, Misconfigured, RouterError
+from router.lake.generate.load import Load, Message
+
+Told = Callable[[int, int], None]
+
+ON_THEIR_WAY = 5  # chunks
+SILENCE_S = 20.0
+
+
+class NotFilled(RouterError):
+    """The stream does not hold the load as it was made; the truth does not hold for it."""
+
+    code = "not_filled"
+
+
+class Filled(Struct, frozen=True):
+    """Where the load stands."""
+
+    stream: str
+    first_seq: int
+    last_seq: int
+
+
+async def fill(jetstream: JetStream, load: Load, stream: str, told: Told = lambda _done, _total: None) -> Filled:
+    """Publish a load; `told` hears (messages stored, messages in all). Raises NotFilled, BrokerUnavailable, Misconfigured."""
+    info = await jetstream.stream(stream)
+    if info is None:
+        raise Misconfigured("stream", f"there is no stream {stream}: start a router once, or `router topology apply`")
+    filling = Filling(jetstream, info["state"]["last_seq"], lambda done: told(done, load.plan.events))
+    await filling.open()
+    try:
+        for chunk in load.chunks():
+            await filling.put(chunk)
+        await filling.end()
+    finally:
+        await filling.close()
+    return Filled(stream, info["state"]["last_seq"] + 1, filling.posted)
+
+
+class Filling:
+    """The window of chunks on their way."""
+
+    def __init__(self, jetstream: JetStream, last_seq: int, told: Callable[[int], None]) -> None:
+        self._connection = jetstream.connection
+        self._inbox = self._connection.new_inbox()
+        self._base = last_seq
+        self.posted = self._stored = last_seq  # sequences
+        self._told = told
+        self._waiting: list[int] = []  # the last sequence of each chunk that is on its way, oldest first
+        self._heard = asyncio.Event()
+        self._broken: RouterError | None = None
+        self._sid = 0
+
+    async def open(self) -> None:
+        self._sid = await self._connection.attend(self._inbox, self._receipt)
+
+    async def close(self) -> None:
+        await self._connection.leave(self._sid)
+
+    async def put(self, chunk: list[Message]) -> None:
+        await self._until(ON_THEIR_WAY - 1)
+        post = self._connection.post
+        for message_id, body in chunk[:-1]:
+            post(SUBJECT, body, "", _head(message_id))
+        message_id, body = chunk[-1]
+        post(SUBJECT, body, self._inbox, _head(message_id))
+        self.posted += len(chunk)
+        self._waiting.append(self.posted)
+        await asyncio.sleep(0)  # the flusher and the reader have their turn
+
+    async def end(self) -> None:
+        await self._until(0)
+
+    async def _until(self, most: int) -> None:
+        """Wait until no more than `most` chunks are on their way."""
+        while len(self._waiting) > most and self._broken is None:
+            self._heard.clear()
+            try:
+                await asyncio.wait_for(self._heard.wait(), SILENCE_S)
+            except TimeoutError as exc:
+                raise BrokerUnavailable(f"no PubAck for {SILENCE_S:g} s; {self._stored - self._base} messages are stored") from exc
+        if self._broken is not None:
+            raise self._broken
+
+    def _receipt(self, _subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
+        wanted = self._waiting.pop(0) if self._waiting else 0
+        self._broken = self._broken or _complaint(data, wanted)
+        self._stored = wanted
+        self._told(wanted - self._base)
+        self._heard.set()
+
+
+def _complaint(data: bytes, wanted: int) -> RouterError | None:
+    ack = orjson.loads(data) if data else {"error": {"description": "no stream takes this subject"}}
+    if "error" in ack:
+        return NotFilled(f"the stream takes no more: {ack['error'].get('description')}")
+    if ack.get("duplicate"):
+        return NotFilled("these messages are in the stream already: take another --seed")
+    if ack["seq"] != wanted:
+        return NotFilled(
+            f"sequence {ack['seq']} where {wanted} was to be: somebody else writes to the stream, or the server dropped messages"
+        )
+    return None
+
+
+def _head(message_id: str) -> bytes:
+    return b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % message_id.encode()

@@ -1,0 +1,57 @@
+"""What is to be generated: how many messages, and how many of them are not as they should be."""
+
+from __future__ import annotations
+
+from enum import Enum
+from random import Random
+
+from msgspec import Struct
+
+from router.errors import Misconfigured
+
+DAY_MS = 86_400_000
+
+
+class Kind(Enum):
+    """What is wrong with a message. Most have none."""
+
+    DUPLICATE = "duplicates"  # an event again, under another message id: as if the broker's own window were over
+    CONFLICT = "conflicts"  # the identity of an event, with other content
+    MALFORMED = "malformed"
+    LATE = "late"  # a good event, of long before its neighbours
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """`events` counts messages, whatever their kind; shares are of it, and exact. Times are milliseconds since the epoch."""
+
+    events: int
+    duplicates: float = 0.02
+    late: float = 0.01
+    malformed: float = 0.001
+    conflicts: int = 5
+    tenants: int = 20
+    days: float = 3.0  # the events' own times rise from so long before `until`
+    until_ms: int = 1_780_000_000_000
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("duplicates", "late", "malformed"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise Misconfigured(name, "a share, from 0 to 1")
+        for name, least in (("events", 1), ("conflicts", 0), ("tenants", 1)):
+            if getattr(self, name) < least:
+                raise Misconfigured(name, f"a number from {least}")
+        if self.days <= 0:
+            raise Misconfigured("days", "above 0")
+        if sum(count for _, count in self._counts()) >= self.events:
+            raise Misconfigured("duplicates, late, malformed, conflicts", "leave no event that is as it should be")
+
+    def kinds(self) -> dict[int, Kind]:
+        """By position, what is wrong there. The first message is a good one: there is something to repeat."""
+        counts = self._counts()
+        drawn = iter(Random(f"kinds {self.seed}").sample(range(1, self.events), sum(count for _, count in counts)))  # noqa: S311
+        return {next(drawn): kind for kind, count in counts for _ in range(count)}
+
+    def _counts(self) -> list[tuple[Kind, int]]:
+        shares = ((Kind.DUPLICATE, self.duplicates), (Kind.MALFORMED, self.malformed), (Kind.LATE, self.late))
+        return [*((kind, round(share * self.events)) for kind, share in shares), (Kind.CONFLICT, self.conflicts)]

@@ -1,0 +1,84 @@
+"""Small files made into one a day, and what dead jobs left taken away. By pyarrow: no row changes, so no Spark is needed.
+
+Files that a compaction replaced stay where they are: a table as of an earlier commit is made of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from router.lake.jobs.files import described
+from router.lake.tables.schemas import SCHEMAS
+from router.lake.warehouse import Commit, File, Warehouse
+
+AT_LEAST = 8  # files of a day, before they are worth the trouble
+LEFTOVER = timedelta(days=1)  # older than any job lives
+
+
+def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
+    """One commit for all tables; None where there was nothing to do. Raises Conflict when something was committed meanwhile."""
+    head, directory = warehouse.head(), f"compact-{uuid4().hex[:12]}"
+    added: defaultdict[str, list[File]] = defaultdict(list)
+    removed: defaultdict[str, list[str]] = defaultdict(list)
+    for table in SCHEMAS:
+        for day, files in _by_day(warehouse.files(table, head)).items():
+            if len(files) >= at_least:
+                added[table].append(_joined(warehouse, files, f"{table}/{directory}/day={day}"))
+                removed[table] += (file.path for file in files)
+    if not added:
+        return None
+    return warehouse.append(
+        lambda commit, at: Commit(commit=commit, kind="compact", at=at, add=dict(added), remove=dict(removed)), after=head
+    )
+
+
+def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str]:
+    """Remove the directories of jobs that no commit names; their names."""
+    named = {path_home(file.path) for commit in warehouse.commits() for files in commit.add.values() for file in files}
+    gone = []
+    for table in SCHEMAS:
+        for info in warehouse.storage.names(table):
+            home = f"{table}/{info.base_name}"
+            if info.type is fs.FileType.Directory and home not in named and _is_older(info, older_than):
+                warehouse.storage.remove(home)
+                gone.append(home)
+    return gone
+
+
+def path_home(path: str) -> str:
+    """The directory of the job that wrote a file."""
+    table, directory, *_ = path.split("/")
+    return f"{table}/{directory}"
+
+
+def _is_older(info: fs.FileInfo, than: timedelta) -> bool:
+    changed: datetime | None = info.mtime
+    return changed is not None and datetime.now(UTC) - changed >= than
+
+
+def _by_day(files: Iterable[File]) -> dict[str, list[File]]:
+    days: defaultdict[str, list[File]] = defaultdict(list)
+    for file in files:
+        days[file.day or ""].append(file)
+    return days
+
+
+def _joined(warehouse: Warehouse, files: list[File], home: str) -> File:
+    """A row group a file; a column that came later is null where it was not yet."""
+    storage, path = warehouse.storage, f"{home}/part-0.parquet"
+    read = [pq.ParquetFile(storage.inside(file.path), filesystem=storage.filesystem) for file in files]
+    schema = pa.unify_schemas([one.schema_arrow.remove_metadata() for one in read])
+    storage.filesystem.create_dir(storage.inside(home), recursive=True)
+    with storage.filesystem.open_output_stream(storage.inside(path)) as stream:
+        with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
+            for one in read:
+                writer.write_table(pa.concat_tables([schema.empty_table(), one.read()], promote_options="default"))
+        size = stream.tell()
+    return described(warehouse, path, size)

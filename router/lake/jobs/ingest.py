@@ -1,0 +1,92 @@
+"""The streaming query: micro-batches of the stream, each into all tables in one commit, exactly once.
+
+That each counts exactly once is `once`'s doing. The log says where to begin, not the checkpoint: it is what the tables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from router.errors import Misconfigured, RouterError
+from router.lake.jobs.once import Told, Writing
+from router.lake.source import DataLoss
+from router.lake.source.broker import look
+from router.lake.source.offset import Facts
+from router.lake.source.options import read_options
+from router.lake.warehouse import Warehouse
+
+MAX_ROWS = 500_000  # a micro-batch: a few hundred MB in memory
+CHECKPOINT = "_checkpoints/ingest"
+
+
+class IngestFailed(RouterError):
+    """Spark ended the query. What is committed is whole; the next run goes on after it."""
+
+    code = "ingest_failed"
+
+
+class Ingest(Struct, frozen=True, kw_only=True):
+    """What to read, and where to write it."""
+
+    warehouse: str
+    source: Mapping[str, str]  # options of the `jetstream` format
+    continuous: bool = False
+    max_rows: int = MAX_ROWS
+    interval: str = "2 seconds"  # of a continuous query
+
+
+class Running:
+    """A query on its way."""
+
+    def __init__(self, query: StreamingQuery, writing: Writing, waiting: int) -> None:
+        self._query = query
+        self._writing = writing
+        self.waiting = waiting  # messages, as it began
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._query.status["isTriggerActive"])
+
+    def stop(self) -> None:
+        self._query.stop()
+
+    def wait(self, seconds: int) -> bool:
+        """Whether it is over. Raises what went wrong: our own error where it was one, else IngestFailed."""
+        try:
+            return bool(self._query.awaitTermination(seconds))
+        except PySparkException as exc:
+            raise self._writing.error or IngestFailed(_first_line(exc)) from exc
+
+
+def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Running:
+    """Begin; `told` hears of every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
+    warehouse = Warehouse(job.warehouse)
+    options = {"maxOffsetsPerTrigger": str(job.max_rows), **job.source}
+    facts = look(read_options(options))
+    following = _following(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
+    writing = Writing(warehouse, facts, following, told)
+    frame = spark.readStream.format("jetstream").options(**{**options, "startingOffsets": str(following)}).load()
+    query = frame.writeStream.foreachBatch(writing.batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
+    query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
+    return Running(query.start(), writing, facts.head - following)
+
+
+def _following(warehouse: Warehouse, facts: Facts, *, fails_on_loss: bool) -> int:
+    """The sequence after the last one in the log. The log is asked, not the checkpoint: it is what the tables are."""
+    last = warehouse.ingested()
+    if last is None or last.last is None:
+        return facts.first
+    if last.stream != facts.stream or last.created != facts.created:
+        raise Misconfigured("warehouse", f"it holds {last.stream}, made {last.created}; this is {facts.stream}, made {facts.created}")
+    if last.last + 1 < facts.first and fails_on_loss:
+        raise DataLoss(f"{facts.stream} begins at {facts.first} now: sequences from {last.last + 1} on are gone")
+    return max(last.last + 1, facts.first)
+
+
+def _first_line(exc: PySparkException) -> str:
+    return str(exc).strip().partition("\n")[0]

@@ -1,0 +1,92 @@
+"""Closing a period: from now on its bill is what it is, and whoever asks again gets the same bytes.
+
+A seal is a commit of its own. It names the last stream sequence that counts, the commit to read as of, and a hash over the
+period's gold rows in one canonical form, so that anybody can prove later that nothing moved. What comes after it for one of
+its days becomes an adjustment of the day it comes in (`tables.late`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from hashlib import sha256
+
+import orjson
+import pyarrow as pa
+from msgspec import Struct
+
+from router.errors import Misconfigured
+from router.lake.jobs.files import columns_of
+from router.lake.tables.gold import DIMENSIONS, SUMS, merged
+from router.lake.tables.late import days_between, sealed_days
+from router.lake.warehouse import Commit, Seal, Warehouse
+
+GROUP = ("window_start", *DIMENSIONS, "corrects_window")
+
+
+class Content(Struct, frozen=True):
+    """What a period's gold says."""
+
+    rows: int
+    hash: str
+
+
+def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
+    """Close these days, both inclusive, UTC. Raises Misconfigured, and Conflict when something was committed meanwhile."""
+    _check(warehouse, first, last)
+    head = warehouse.head()
+    content = content_of(warehouse, first, last, head)
+    ingested = warehouse.ingested()
+    made = Seal(
+        first_day=str(first),
+        last_day=str(last),
+        sequence=(ingested.last if ingested is not None else None) or 0,
+        commit=head,
+        rows=content.rows,
+        hash=content.hash,
+    )
+    warehouse.append(lambda commit, at: Commit(commit=commit, kind="seal", at=at, seals=made), after=head)
+    return made
+
+
+def holds(warehouse: Warehouse, sealed: Seal) -> bool:
+    """Whether the period still reads as it was sealed."""
+    first, last = date.fromisoformat(sealed.first_day), date.fromisoformat(sealed.last_day)
+    return content_of(warehouse, first, last, sealed.commit) == Content(sealed.rows, sealed.hash)
+
+
+def content_of(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Content:
+    digest, rows = sha256(), 0
+    for line in canonical(warehouse, first, last, as_of_commit):
+        digest.update(line + b"\n")
+        rows += 1
+    return Content(rows, digest.hexdigest())
+
+
+def canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Iterator[bytes]:
+    """The period's rows in one form: a day and group each, sorted, compact JSON with sorted keys, cost with nine decimals."""
+    days = {str(day) for day in days_between(first, last)}
+    files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
+    if files:
+        yield from _lines(merged(columns_of(warehouse, files, (*GROUP, *SUMS)), GROUP, "day"))
+
+
+def _lines(rows: pa.Table) -> Iterator[bytes]:
+    for row in rows.to_pylist():
+        corrects = row["corrects_window"]
+        told = {
+            **row,
+            "window_start": str(row["window_start"].date()),
+            "corrects_window": None if corrects is None else str(corrects.date()),
+            "cost": f"{row['cost']:.9f}",
+        }
+        yield orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+
+
+def _check(warehouse: Warehouse, first: date, last: date) -> None:
+    if last < first:
+        raise Misconfigured("--to", f"{last} is before {first}")
+    if last >= datetime.now(UTC).date():
+        raise Misconfigured("--to", f"{last} is not over yet (UTC)")
+    if closed := sorted(sealed_days(warehouse.seals()).intersection(days_between(first, last))):
+        raise Misconfigured("--from, --to", f"{closed[0]} is sealed already: `router usage seal` lists what is")

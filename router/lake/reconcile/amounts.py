@@ -1,0 +1,75 @@
+"""Costs read from the text of the bodies again, by other means than those that filled silver: Arrow, and where it doubts, Decimal.
+
+The number is taken from the text as it stands, with as many places as it has, and rounded half up to nine: never a float.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from router.lake.reconcile.checks import Check, named
+from router.lake.reconcile.columns import Tables
+
+MONEY = pa.decimal128(38, 9)
+STEP = 250_000  # sequences at a time
+_EXACT = pa.decimal256(76, 40)
+_COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)'
+_NINE = Decimal("0.000000001")
+_WIDE = Context(prec=100)
+
+
+def check_amounts(tables: Tables) -> Check:
+    """Each event that counts costs in silver what its message says."""
+    wrong: list[int] = []
+    count, said, kept = 0, Decimal(0), Decimal(0)
+    sequences = tables.column("silver", "seq", pa.int64())
+    if not len(sequences):
+        return Check("cost: bronze = silver", True, "silver is empty")
+    first, last = pc.min(sequences).as_py(), pc.max(sequences).as_py()
+    for start in range(first, last + 1, STEP):
+        pairs = _pairs(tables, start, start + STEP - 1)
+        if pairs is None:
+            continue
+        bodies, costs = pairs
+        told = costs_of(bodies["data"], costs["cost"])
+        differs = pc.not_equal(told, costs["cost"].combine_chunks())
+        wrong += costs["seq"].combine_chunks().filter(pc.fill_null(differs, True)).to_pylist()
+        count, said, kept = count + len(costs), said + _sum(told), kept + _sum(costs["cost"])
+    figures = {"events": count, "bronze": f"{said:.9f}", "silver": f"{kept:.9f}", "differ": len(wrong)}
+    return Check("cost: bronze = silver", not wrong and count == len(sequences), f"{kept:.9f} over {count} events", figures, named(wrong))
+
+
+def costs_of(bodies: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.Array:
+    """decimal(38,9) of each body. A body that seems to say something else than expected is read once more, as a whole."""
+    text = bodies.cast(pa.string()).combine_chunks()
+    found = pc.struct_field(pc.extract_regex(text, _COST), "cost")
+    costs = pc.round(found.cast(_EXACT), 9, "half_towards_infinity").cast(MONEY)
+    doubted = pc.fill_null(pc.not_equal(costs, expected.combine_chunks()), True)
+    if not pc.any(doubted).as_py():
+        return costs
+    again = iter([_cost(body) for body in text.filter(doubted).to_pylist()])
+    return pc.replace_with_mask(costs, doubted, pa.array(list(again), MONEY))
+
+
+def _pairs(tables: Tables, first: int, last: int) -> tuple[pa.Table, pa.Table] | None:
+    """The messages that count and their events, row by row the same sequences; an event without its message is left out."""
+    costs = tables.between("silver", ["seq", "cost"], first, last)
+    bodies = tables.between("bronze", ["seq", "data"], first, last)
+    if costs is None or bodies is None:
+        return None
+    places = pc.index_in(costs["seq"], bodies["seq"].combine_chunks())
+    costs = costs.filter(pc.is_valid(places))
+    return bodies.take(places.drop_null()), costs
+
+
+def _cost(body: str) -> Decimal | None:
+    cost = json.loads(body, parse_float=Decimal, parse_int=Decimal).get("cost")
+    return cost.quantize(_NINE, ROUND_HALF_UP, _WIDE) if isinstance(cost, Decimal) else None
+
+
+def _sum(costs: pa.Array | pa.ChunkedArray) -> Decimal:
+    return pc.sum(costs).as_py() or Decimal(0)

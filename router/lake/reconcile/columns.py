@@ -1,0 +1,58 @@
+"""Columns of a table's committed files, by pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from router.lake.warehouse import File, Warehouse
+
+
+class Tables(Struct, frozen=True):
+    """A warehouse as of one commit: what is committed meanwhile does not disturb."""
+
+    warehouse: Warehouse
+    as_of: int
+
+    def each(self, table: str, names: Sequence[str]) -> Iterator[pa.Table]:
+        """A file at a time."""
+        for file in self.warehouse.files(table, self.as_of):
+            yield self._read(file, names)
+
+    def column(self, table: str, name: str, kind: pa.DataType) -> pa.Array:
+        """One column of all rows."""
+        chunks = [chunk for rows in self.each(table, [name]) for chunk in rows[name].cast(kind).chunks]
+        return pa.chunked_array(chunks, kind).combine_chunks()
+
+    def between(self, table: str, names: Sequence[str], first: int, last: int) -> pa.Table | None:
+        """Rows of these sequences (both inclusive), in their order; only files that may hold them are opened."""
+        held = [file for file in self.warehouse.files(table, self.as_of) if _may_hold(file, first, last)]
+        if not held:
+            return None
+        rows = pa.concat_tables([self._read(file, names, (first, last)) for file in held])
+        return rows.filter((pc.field("seq") >= first) & (pc.field("seq") <= last)).sort_by("seq").combine_chunks()
+
+    def _read(self, file: File, names: Sequence[str], span: tuple[int, int] | None = None) -> pa.Table:
+        """Of a file that a compaction made large, only the row groups that may hold the span."""
+        storage = self.warehouse.storage
+        with pq.ParquetFile(storage.inside(file.path), filesystem=storage.filesystem) as parquet:
+            if span is None:
+                return parquet.read(list(names))
+            place = parquet.schema_arrow.get_field_index("seq")
+            groups = [
+                number for number in range(parquet.num_row_groups) if _overlaps(parquet.metadata.row_group(number).column(place), span)
+            ]
+            return parquet.read_row_groups(groups, list(names))
+
+
+def _may_hold(file: File, first: int, last: int) -> bool:
+    return (file.min_seq is None or file.min_seq <= last) and (file.max_seq is None or file.max_seq >= first)
+
+
+def _overlaps(chunk: pq.ColumnChunkMetaData, span: tuple[int, int]) -> bool:
+    told = chunk.statistics
+    return told is None or not told.has_min_max or bool(told.min <= span[1] and told.max >= span[0])

@@ -1,0 +1,87 @@
+"""From the source's synchronous side to the broker: a connection of one's own for as long as a `with`, on a loop of one's own.
+
+Spark calls readers from processes without a loop, one call after the other; nothing here outlives its `with`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, TypeVar
+
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.errors import Misconfigured
+from router.lake.source.offset import Facts, facts_of
+from router.lake.source.options import SourceOptions
+
+T = TypeVar("T")
+
+ANSWER_S = 5.0  # that one request may take
+
+_NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname"}
+
+
+class Broker:
+    """A connected JetStream, driven from outside."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._loop = asyncio.new_event_loop()
+
+    def __enter__(self) -> Broker:
+        try:
+            self.jetstream = self.run(_connected(self._options))
+        except BaseException:
+            self._loop.close()
+            raise
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        try:
+            self.run(self.jetstream.connection.close())
+            self.run(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._loop.run_until_complete(work)
+
+
+def look(options: SourceOptions) -> Facts:
+    """One look at the stream. Raises BrokerUnavailable, and Misconfigured when there is no such stream."""
+    with Broker(options) as broker:
+        return broker.run(facts_now(broker.jetstream, options.stream))
+
+
+async def facts_now(jetstream: JetStream, stream: str) -> Facts:
+    """The stream as it is; raises as `look` does."""
+    info = await jetstream.stream(stream)
+    if info is None:
+        raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")
+    return facts_of(info)
+
+
+async def _connected(options: SourceOptions) -> JetStream:
+    login: dict[str, Any] = {_NATS_NAMES.get(name, name): value for name, value in options.login.items() if name not in _TLS_FILES}
+    if context := _tls(options):
+        login["tls"] = context
+    connection = await connect({"servers": options.url.split(","), **login}, timeout_s=options.timeout_s)
+    return JetStream(connection, options.domain, min(ANSWER_S, options.timeout_s))
+
+
+_TLS_FILES = frozenset({"tlsca", "tlscert", "tlskey"})
+
+
+def _tls(options: SourceOptions) -> ssl.SSLContext | None:
+    if not _TLS_FILES & set(options.login):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=options.login.get("tlsca"))
+        if (certificate := options.login.get("tlscert")) is not None:
+            context.load_cert_chain(certificate, options.login.get("tlskey"))
+    except (OSError, ssl.SSLError) as exc:
+        raise Misconfigured("tlsCa, tlsCert, tlsKey", f"cannot be read: {exc}") from exc
+    return context

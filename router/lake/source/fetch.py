@@ -1,0 +1,108 @@
+"""Reading one range of a stream into Arrow record batches, whatever happens meanwhile.
+
+    a consumer at the first sequence wanted ──> rows, and on silence, a lost connection, a consumer that is gone
+    ──> another consumer at the sequence after the last row
+
+Sequences only rise, so each message is a row once. A message that was deleted has none; before a gap is passed over, the
+stream is asked whether it lost those sequences (`offset.refuse_loss`). What Spark does not take is not read: the loop runs
+only while the next record batch is wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from router.delivery.api import JetStream
+from router.errors import BrokerRefused, BrokerUnavailable
+from router.lake.source.broker import Broker, facts_now
+from router.lake.source.consumer import SILENCE_S, Ephemeral
+from router.lake.source.errors import Interrupted
+from router.lake.source.offset import Facts, Range, refuse_loss
+from router.lake.source.options import SourceOptions
+from router.lake.source.places import Places
+from router.lake.source.rows import Heard, record_batch
+
+PAUSE_S = 0.1  # before another consumer is tried
+
+
+def record_batches(options: SourceOptions, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The messages of a range, in order. Raises BrokerUnavailable after `timeoutMs` without one of them, and DataLoss."""
+    if not len(wanted):
+        return
+    with Broker(options) as broker:
+        fetch = Fetch(broker.jetstream, options, wanted)
+        try:
+            while (found := broker.run(fetch.following())) is not None:
+                yield record_batch(options.stream, *found, schema, has_headers=options.has_headers)
+        finally:
+            broker.run(fetch.close())
+
+
+class Fetch:
+    """One range on its way."""
+
+    def __init__(self, jetstream: JetStream, options: SourceOptions, wanted: Range) -> None:
+        self._jetstream = jetstream
+        self._options = options
+        self._wanted = wanted
+        self._next = wanted.start
+        self._consumer: Ephemeral | None = None
+        self._average_bytes = 1.0  # of a message
+        self._silence_s = SILENCE_S
+
+    async def following(self) -> tuple[Heard, Places] | None:
+        """The next rows; None: the range is read."""
+        until = asyncio.get_running_loop().time() + self._options.timeout_s
+        while self._next < self._wanted.end:
+            try:
+                return await self._read()
+            except (BrokerUnavailable, BrokerRefused, Interrupted) as exc:
+                if asyncio.get_running_loop().time() > until:
+                    raise BrokerUnavailable(f"{self._options.stream}: sequence {self._next} cannot be read: {exc}") from exc
+                await self.close()
+                await asyncio.sleep(PAUSE_S)
+                self._silence_s *= 2  # a server that is slow is asked less often
+        return None
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            self._average_bytes = self._consumer.average_bytes
+            await self._consumer.close()
+            self._consumer = None
+
+    async def _read(self) -> tuple[Heard, Places] | None:
+        self._consumer = self._consumer or await self._begun()
+        if self._consumer.is_over:
+            await self._ended()
+            return None
+        heard, places = await self._consumer.take()
+        places = places.below(self._wanted.end)
+        if not len(places.sequences):
+            await self._ended()
+            return None
+        if (gap := places.gap_after(self._next - 1)) is not None:
+            await self._refuse_loss(gap, gap)
+        self._next = places.sequences[-1].as_py() + 1
+        self._silence_s = SILENCE_S
+        return heard, places
+
+    async def _begun(self) -> Ephemeral:
+        facts = await self._refuse_loss(self._next, self._next)
+        consumer = Ephemeral(
+            self._jetstream, self._options.stream, average_bytes=max(self._average_bytes, facts.average_bytes), silence_s=self._silence_s
+        )
+        if facts.created == self._wanted.created:  # else nothing is left to read, and that loss is allowed
+            await consumer.open(self._next, self._wanted.end, self._options.subject)
+        return consumer
+
+    async def _ended(self) -> None:
+        await self._refuse_loss(self._next, self._wanted.end)
+        self._next = self._wanted.end
+
+    async def _refuse_loss(self, start: int, end: int) -> Facts:
+        facts = await facts_now(self._jetstream, self._options.stream)
+        refuse_loss(Range(start, end, self._wanted.created), facts, fails_on_loss=self._options.fails_on_loss)
+        return facts

@@ -1,0 +1,59 @@
+"""Messages as Arrow record batches: plain lists of bytes while they come, columns when there are enough."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructField, StructType, TimestampType
+
+from router.lake.source.headers import header_maps
+from router.lake.source.places import Places
+
+SCHEMA = StructType(
+    [
+        StructField("stream", StringType(), nullable=False),
+        StructField("seq", LongType(), nullable=False),
+        StructField("subject", StringType(), nullable=False),
+        StructField("time", TimestampType(), nullable=False),  # when the stream stored it
+        StructField("headers", MapType(StringType(), StringType())),  # null: it has none, or includeHeaders=false
+        StructField("data", BinaryType(), nullable=False),
+    ]
+)
+
+
+class Heard:
+    """What one consumer delivered, as it came."""
+
+    __slots__ = ("data", "heads", "replies", "subjects")
+
+    def __init__(self) -> None:
+        self.replies: list[bytes] = []
+        self.subjects: list[bytes] = []
+        self.heads: list[bytes | None] = []
+        self.data: list[bytes] = []
+
+    def __len__(self) -> int:
+        return len(self.replies)
+
+    def bytes_from(self, first: int) -> int:
+        return sum(map(len, self.data[first:])) + sum(map(len, filter(None, self.heads[first:])))
+
+
+def record_batch(stream: str, heard: Heard, places: Places, schema: pa.Schema, *, has_headers: bool) -> pa.RecordBatch:
+    """As many rows as there are places: of what was heard, these are the first."""
+    count = len(places.sequences)
+    columns = [
+        pa.repeat(pa.scalar(stream, pa.string()), count),
+        places.sequences,
+        _texts(heard.subjects[:count]),
+        places.times.cast(pa.timestamp("ns", "UTC")).cast(schema.field("time").type, safe=False),
+        header_maps(heard.heads[:count] if has_headers else [], count, schema.field("headers").type),
+        pa.array(heard.data[:count], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _texts(subjects: list[bytes]) -> pa.Array:
+    try:
+        return pa.array(subjects, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:  # the server takes any bytes for a subject, and one message must not stop a query for good
+        return pa.array([subject.decode("utf-8", "replace") for subject in subjects])

@@ -1,0 +1,10 @@
+"""What the tables are: their columns, how a message becomes an event, how events become sums.
+
+    schemas   the columns of every table
+    event     from a message to a typed event, or to the reason why it is none
+    dedupe    which events of a micro-batch count: Arrow in, Arrow out
+    late      lateness, sealed days, and where an event of a sealed day is written
+    gold      partial sums, and their merging
+
+Where the files lie and which of them count is the warehouse's; what runs when is the jobs'.
+"""

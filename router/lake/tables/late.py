@@ -1,0 +1,87 @@
+"""Late events, and sealed days. Nothing late is silent, and nothing late changes a bill that was written.
+
+    open      a window of the last minutes
+    watermark a later event is late: its sum is a further revision of its window, marked `late`
+    sealed    the window's day is closed: its sum is a row of the day it came in, with `corrects_window`
+
+An event is as late as its message: stream time minus its timestamp. So the same stream gives the same marks, however it was cut
+into micro-batches, and again in a backfill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import UTC, date, datetime, time, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from router.lake.tables.gold import INSTANT, floored
+from router.lake.warehouse import Seal
+
+WATERMARK_S = 600
+BUCKETS = (("within_1h", 3600), ("within_1d", 86_400), ("within_7d", 7 * 86_400), ("older", None))
+
+
+def sealed_days(seals: Iterable[Seal]) -> frozenset[date]:
+    return frozenset(day for seal in seals for day in days_between(date.fromisoformat(seal.first_day), date.fromisoformat(seal.last_day)))
+
+
+def days_between(first: date, last: date) -> list[date]:
+    """Both inclusive."""
+    return [first + timedelta(days=number) for number in range((last - first).days + 1)]
+
+
+def lateness() -> Column:
+    """Seconds; below zero where a clock runs ahead."""
+    return f.unix_seconds("time") - f.unix_seconds("timestamp")
+
+
+def lateness_counts(seconds: pa.ChunkedArray) -> dict[str, int]:
+    """How many came late, by how much: `late_within_1h`, and so on; what none is in is left out."""
+    late = seconds.filter(pc.greater(seconds, WATERMARK_S))
+    counts, before = {}, 0
+    for name, most in BUCKETS:
+        upto = len(late) if most is None else pc.sum(pc.less_equal(late, most)).as_py() or 0
+        counts[f"late_{name}"] = upto - before
+        before = upto
+    return {name: count for name, count in counts.items() if count}
+
+
+def windows(events: pa.Table, sealed: Collection[date], grain: str) -> pa.Table:
+    """With the window that each event is summed in, whether it is late, and which sealed window it corrects."""
+    own = floored(events["timestamp"], grain)
+    is_sealed = pc.is_in(_days(events["timestamp"]), pa.array(sorted(sealed), pa.date32()))
+    late = pc.greater(pc.subtract(_seconds(events["time"]), _seconds(events["timestamp"])), WATERMARK_S)
+    landing = floored(_landing(events["time"], sealed), grain)
+    told = {
+        "window_start": pc.if_else(is_sealed, landing, own),
+        "late": late,
+        "corrects_window": pc.if_else(is_sealed, own, pa.scalar(None, INSTANT)),
+    }
+    return pa.table({**{name: events[name] for name in events.column_names}, **told})
+
+
+def _landing(came: pa.ChunkedArray, sealed: Collection[date]) -> pa.ChunkedArray:
+    """When the message came; where that day is sealed, too, the start of the first open day after it."""
+    for day in sorted(sealed):
+        opens = pa.scalar(datetime.combine(_open_after(day, sealed), time.min, UTC), INSTANT)
+        came = pc.if_else(pc.equal(_days(came), pa.scalar(day)), opens, came)
+    return came
+
+
+def _open_after(day: date, sealed: Collection[date]) -> date:
+    while day in sealed:
+        day += timedelta(days=1)
+    return day
+
+
+def _days(instants: pa.ChunkedArray) -> pa.ChunkedArray:
+    return instants.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
+
+
+def _seconds(instants: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whole ones, rounded down as Spark's unix_seconds does."""
+    return pc.floor(pc.divide(instants.cast(pa.int64()).cast(pa.float64()), 1_000_000)).cast(pa.int64())

@@ -1,0 +1,57 @@
+"""The columns of every table. Additive: a column may come at the end of a table, none goes and none changes its type.
+
+`day` (YYYY-MM-DD, UTC) is the directory that a file lies in, and a function of the columns: of `time` where the messages
+lie, of `timestamp` where the events lie, of `window_start` in gold. A file written before a column came gives null there.
+"""
+
+from __future__ import annotations
+
+import re
+
+MONEY = "decimal(38,9)"
+
+_MESSAGE = "stream string, seq bigint, subject string, time timestamp, headers map<string,string>, data binary"
+
+_EVENT = f"""seq bigint, event_id string, tenant_id string, provider_id string, event_type string, status string,
+latency_ms bigint, cost {MONEY}, timestamp timestamp, trace_id string, assignment_id string, request_id string,
+time timestamp, id_high bigint, id_low bigint, content bigint"""
+
+_SUMS = f"""tenant_id string, provider_id string, event_type string, status string, late boolean, corrects_window timestamp,
+count bigint, cost {MONEY}, latency_sum bigint, latency_min bigint, latency_max bigint, histogram map<int,bigint>,
+revision bigint"""
+
+SCHEMAS = {
+    "bronze": _MESSAGE,
+    "quarantine": f"{_MESSAGE}, reason string",
+    "silver": _EVENT,
+    "duplicates": "seq bigint, event_id string, first_seq bigint, time timestamp",
+    "conflicts": "seq bigint, event_id string, first_seq bigint, time timestamp, content string, first_content string",
+    "gold_minute": f"window_start timestamp, {_SUMS}",
+    "gold_day": f"window_start timestamp, {_SUMS}",
+}
+
+DAY_OF = {
+    "bronze": "time",
+    "quarantine": "time",
+    "silver": "timestamp",
+    "duplicates": "time",
+    "conflicts": "time",
+    "gold_minute": "window_start",
+    "gold_day": "window_start",
+}
+
+TOLD = {
+    "bronze": "every message, as it was stored",
+    "quarantine": "messages that are no usage event, and the reason",
+    "silver": "the events that count: each identity once, the lowest sequence",
+    "duplicates": "an identity again with the same content, and the sequence that counts",
+    "conflicts": "an identity again with other content (provider, type, latency, cost), and both",
+    "gold_minute": "partial sums a minute (UTC), mergeable: add them up over what you group by",
+    "gold_day": "the same a day: what reports read",
+}
+
+
+def columns(table: str) -> list[tuple[str, str]]:
+    """Name and type of each, in order; without `day`, which is in no file."""
+    parts = re.split(r",\s+", SCHEMAS[table])
+    return [(name, kind) for name, _, kind in (part.partition(" ") for part in parts)]

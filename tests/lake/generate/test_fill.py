@@ -1,0 +1,74 @@
+"""A load in the stream: all of it, in order, or an error."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from msgspec.structs import replace
+
+from router.delivery.api import JetStream
+from router.errors import Misconfigured
+from router.lake.generate import Load, Plan, fill
+from router.lake.generate.fill import NotFilled
+from tests.support.delivery import connected
+
+PLAN = Plan(events=12_345, duplicates=0.1, conflicts=3, tenants=3)
+SUBJECT = "beamline.usage.v1.metered"
+
+
+async def a_stream(jetstream: JetStream, name: str, **more: object) -> None:
+    await jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [SUBJECT], "duplicate_window": 600 * 10**9, **more})
+
+
+@pytest.fixture
+async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        yield jetstream
+        await jetstream.ask("STREAM.DELETE.FILLED")
+
+
+async def test_every_message_is_stored_in_order_after_what_was_there(jetstream: JetStream) -> None:
+    await a_stream(jetstream, "FILLED")
+    await jetstream.publish(SUBJECT, b"{}", {})
+    filled = await fill(jetstream, Load(PLAN), "FILLED")
+    assert (filled.first_seq, filled.last_seq) == (2, 12_346)
+    last = list(Load(PLAN).chunks())[-1][-1]
+    stored = await jetstream.message("FILLED", 12_346)
+    assert stored is not None
+    assert (stored.headers["Nats-Msg-Id"], stored.data) == last
+
+
+async def test_the_way_is_told(jetstream: JetStream) -> None:
+    await a_stream(jetstream, "FILLED")
+    told: list[tuple[int, int]] = []
+    await fill(jetstream, Load(PLAN), "FILLED", lambda done, total: told.append((done, total)))
+    assert told[0] == (1_000, 12_345)
+    assert told[-1] == (12_345, 12_345)
+
+
+async def test_the_same_seed_again_is_refused_as_the_broker_would_drop_it(jetstream: JetStream) -> None:
+    await a_stream(jetstream, "FILLED")
+    await fill(jetstream, Load(PLAN), "FILLED")
+    with pytest.raises(NotFilled, match="--seed"):
+        await fill(jetstream, Load(PLAN), "FILLED")
+
+
+async def test_a_load_that_is_dropped_in_part_is_an_error(jetstream: JetStream) -> None:
+    await a_stream(jetstream, "FILLED")
+    one = replace(PLAN, events=500)
+    message_id, body = next(Load(one).chunks())[3]
+    await jetstream.publish(SUBJECT, body, {"Nats-Msg-Id": message_id})
+    with pytest.raises(NotFilled, match="sequence 500 where 501"):
+        await fill(jetstream, Load(one), "FILLED")
+
+
+async def test_a_full_stream_is_an_error(jetstream: JetStream) -> None:
+    await a_stream(jetstream, "FILLED", max_msgs=5_000, discard="new")
+    with pytest.raises(NotFilled, match="takes no more"):
+        await fill(jetstream, Load(PLAN), "FILLED")
+
+
+async def test_a_stream_that_is_not_there_is_told(jetstream: JetStream) -> None:
+    await a_stream(jetstream, "FILLED")
+    with pytest.raises(Misconfigured, match="NOWHERE"):
+        await fill(jetstream, Load(PLAN), "NOWHERE")

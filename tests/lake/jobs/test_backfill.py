@@ -1,0 +1,41 @@
+"""Days made again from bronze."""
+
+from datetime import timedelta
+
+import pytest
+
+from router.errors import Misconfigured
+from router.lake.jobs.backfill import Backfill
+from router.lake.jobs.seal import seal
+from router.lake.warehouse import Commit
+from tests.support.lake_jobs import NOON, Lake, a_body
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # Spark plans and compiles for seconds; the first test starts it
+
+DAY = NOON.date()
+
+
+def test_on_unchanged_data_there_is_no_difference(lake: Lake) -> None:
+    lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(hours=1)), b"bad")
+    lake.take(a_body("r-1"), a_body("r-3", at=NOON + timedelta(days=1)))
+    assert Backfill(lake.spark, lake.warehouse, DAY, DAY + timedelta(days=1)).difference().is_none
+
+
+def test_files_that_went_missing_from_the_tables_are_made_again_with_their_sums(lake: Lake) -> None:
+    lake.take(a_body("r-1", cost="1.25"))
+    lake.take(a_body("r-2", cost="2.0"))
+    lost = {table: [lake.warehouse.files(table)[0].path] for table in ("silver", "gold_day")}
+    lake.warehouse.append(lambda number, at: Commit(commit=number, kind="compact", at=at, remove=lost), after=2)
+    work = Backfill(lake.spark, lake.warehouse, DAY, DAY)
+    found = work.difference()
+    assert (found.events_missing, found.events_too_many, found.cost_then - found.cost_now) == (1, 0, 1.25)
+    work.apply()
+    assert sum(row["cost"] for row in lake.rows("gold_day")) == sum(row["cost"] for row in lake.rows("silver")) == 3.25
+    assert Backfill(lake.spark, lake.warehouse, DAY, DAY).difference().is_none
+
+
+def test_sealed_days_are_left_alone(lake: Lake) -> None:
+    lake.take(a_body("r-1"))
+    seal(lake.warehouse, DAY, DAY)
+    with pytest.raises(Misconfigured, match="sealed"):
+        Backfill(lake.spark, lake.warehouse, DAY, DAY)

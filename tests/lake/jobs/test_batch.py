@@ -1,0 +1,65 @@
+"""What a micro-batch does to the tables."""
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.support.lake_jobs import NOON, Lake, a_body, messages
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # Spark plans and compiles for seconds; the first test starts it
+
+
+def test_an_event_is_in_bronze_silver_and_both_grains_of_gold(lake: Lake) -> None:
+    lake.take(a_body())
+    assert [len(lake.rows(table)) for table in ("bronze", "silver", "gold_minute", "gold_day")] == [1, 1, 1, 1]
+
+
+def test_a_message_that_is_no_event_is_quarantined_with_its_bytes_and_the_reason(lake: Lake) -> None:
+    lake.take(a_body(), b"{broken", a_body(tenant_id=None))
+    assert [(row["seq"], row["data"], row["reason"]) for row in lake.rows("quarantine")] == [
+        (2, b"{broken", "not_an_event"),
+        (3, a_body(tenant_id=None), "missing:tenant_id"),
+    ]
+    assert lake.warehouse.commits()[0].counts["quarantined"] == 2
+
+
+def test_the_same_identity_and_content_counts_once_within_a_batch_and_batches_later(lake: Lake) -> None:
+    lake.take(a_body("r-1"), a_body("r-2"), a_body("r-1", at=NOON + timedelta(seconds=5), trace_id="another"))
+    lake.take(a_body("r-3"))
+    lake.take(a_body("r-2"), a_body("r-4"))
+    assert [row["request_id"] for row in lake.rows("silver")] == ["r-1", "r-2", "r-3", "r-4"]
+    assert [(row["seq"], row["first_seq"]) for row in lake.rows("duplicates")] == [(3, 1), (5, 2)]
+
+
+def test_the_same_identity_with_other_content_is_a_conflict_and_the_first_one_counts(lake: Lake) -> None:
+    lake.take(a_body("r-1", cost="0.5"))
+    lake.take(a_body("r-1", cost="0.75"), a_body("r-2", cost="1.0"), a_body("r-2", cost="2.0"))
+    told = [
+        (row["seq"], row["first_seq"], '"cost":0.75' in row["content"], '"cost":0.5' in row["first_content"])
+        for row in lake.rows("conflicts")
+    ]
+    assert told == [(2, 1, True, True), (4, 3, False, False)]
+    assert [row["cost"] for row in lake.rows("silver")] == [Decimal("0.5"), Decimal("1")]
+
+
+def test_a_batch_that_is_committed_is_not_written_again(lake: Lake) -> None:
+    rows = messages([a_body("r-1"), a_body("r-2")])
+    lake.batch(rows)
+    lake.batch(rows)  # as after a checkpoint that was lost: another number, the same sequences
+    assert len(lake.rows("bronze")) == len(lake.rows("silver")) == 2
+    assert not lake.rows("duplicates")
+
+
+def test_readers_see_a_batch_wholly_or_not_at_all(lake: Lake) -> None:
+    lake.take(a_body("r-1"))
+    lake.take(a_body("r-2"), b"bad")
+    assert len(lake.rows("silver", as_of_commit=1)) == 1
+    assert not lake.rows("quarantine", as_of_commit=1)
+
+
+def test_late_events_are_marked_and_counted_by_how_late_they_are(lake: Lake) -> None:
+    lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(minutes=30)), a_body("r-3", at=NOON - timedelta(days=3)))
+    counts = lake.warehouse.commits()[0].counts
+    assert {name: count for name, count in counts.items() if name.startswith("late")} == {"late_within_1h": 1, "late_within_7d": 1}
+    assert [row["late"] for row in sorted(lake.rows("gold_minute"), key=lambda row: row["window_start"])] == [True, True, False]

@@ -1,0 +1,107 @@
+"""Tables against one another: whatever is lost, doubled or changed is found, and named."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from router.lake.reconcile import Account, Check, reconcile
+from tests.support.lake_accounts import Rows, an_account, body, tables_of
+
+COSTS = ("0.25", "1e-9", "12.0", "0.30000000000000004", "0.0000000015")
+KEPT = ("0.25", "0.000000001", "12", "0.300000000", "0.000000002")
+
+
+def ten() -> dict[str, Rows]:
+    costs, kept = COSTS * 2, KEPT * 2
+    return tables_of([body(seq, cost=cost) for seq, cost in enumerate(costs, 1)], kept)
+
+
+def check(account: Account, name: str) -> Check:
+    return next(one for one in account.checks if one.name == name)
+
+
+def test_tables_that_add_up_agree(tmp_path: Path) -> None:
+    account = reconcile(an_account(tmp_path, ten()))
+    assert account.is_right
+    assert {one.name: one.verdict for one in account.checks} == {
+        "stream = bronze": "skipped", "sequences": "ok", "bronze = its parts": "ok", "cost: bronze = silver": "ok",
+        "silver = gold_minute": "ok", "silver = gold_day": "ok", "results acked = usage": "skipped",
+    }  # fmt: skip
+    assert check(account, "cost: bronze = silver").figures["silver"] == "25.100000006"
+
+
+def test_duplicates_conflicts_and_malformed_are_parts_of_bronze(tmp_path: Path) -> None:
+    tables = ten()
+    for table, seq in (("duplicates", 3), ("conflicts", 5), ("quarantine", 8)):
+        tables[table] = [{"seq": seq}]
+        for counted in ("silver", "gold_minute", "gold_day"):
+            tables[counted] = [row for row in tables[counted] if row["seq"] != seq]
+    assert reconcile(an_account(tmp_path, tables)).is_right
+
+
+def test_a_sequence_that_is_not_in_bronze_is_named(tmp_path: Path) -> None:
+    tables = ten()
+    tables["bronze"] = [row for row in tables["bronze"] if row["seq"] not in (4, 5, 8)]
+    account = reconcile(an_account(tmp_path, tables))
+    assert not account.is_right
+    assert list(check(account, "sequences").ids) == ["4-5", "8"]
+    assert list(check(account, "bronze = its parts").ids) == ["4-5", "8"]
+
+
+def test_a_message_twice_in_bronze_is_named(tmp_path: Path) -> None:
+    tables = ten()
+    tables["bronze"].append(tables["bronze"][6])
+    assert list(check(reconcile(an_account(tmp_path, tables)), "sequences").ids) == ["7"]
+
+
+def test_an_event_that_never_came_to_silver_is_named(tmp_path: Path) -> None:
+    tables = ten()
+    del tables["silver"][2]
+    account = reconcile(an_account(tmp_path, tables))
+    assert list(check(account, "bronze = its parts").ids) == ["3"]
+    assert list(check(account, "silver = gold_day").ids) == ["acme/openai/chat/success"]
+
+
+def test_an_event_that_counts_and_is_a_duplicate_as_well_is_named(tmp_path: Path) -> None:
+    tables = ten()
+    tables["duplicates"] = [{"seq": 9}]
+    assert list(check(reconcile(an_account(tmp_path, tables)), "bronze = its parts").ids) == ["9"]
+
+
+def test_one_lost_and_another_doubled_are_both_named_though_the_counts_agree(tmp_path: Path) -> None:
+    tables = ten()
+    del tables["silver"][2]
+    tables["duplicates"] = [{"seq": 9}]
+    assert list(check(reconcile(an_account(tmp_path, tables)), "bronze = its parts").ids) == ["3", "9"]
+
+
+@pytest.mark.parametrize("off", ["0.000000001", "-0.000000001"])
+def test_a_cost_that_is_off_in_the_last_place_is_named(tmp_path: Path, off: str) -> None:
+    tables = ten()
+    tables["silver"][3] = {**tables["silver"][3], "cost": Decimal(str(tables["silver"][3]["cost"])) + Decimal(off)}
+    account = reconcile(an_account(tmp_path, tables))
+    assert list(check(account, "cost: bronze = silver").ids) == ["4"]
+    assert not check(account, "silver = gold_minute").is_right
+
+
+def test_a_cost_is_read_from_its_own_field_alone(tmp_path: Path) -> None:
+    odd = [
+        body(1, metadata={"cost": 7.5}, cost="0.25"),
+        body(2, metadata={"cost": 7.5}).replace(b'"tenant_id"', b'"metadata":{"cost":7.5},"tenant_id"', 1),
+        body(3, event_type='say "cost":9.0', cost="0.25"),
+    ]
+    assert reconcile(an_account(tmp_path, tables_of(odd, ["0.25"] * 3))).is_right
+
+
+@pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
+def test_gold_that_lost_a_row_or_has_one_twice_is_found(tmp_path: Path, table: str) -> None:
+    for number, change in enumerate((lambda rows: rows[1:], lambda rows: [*rows, rows[0]])):
+        tables = ten()
+        tables[table] = change(tables[table])
+        account = reconcile(an_account(tmp_path / str(number), tables))
+        assert [one.name for one in account.checks if one.is_right is False] == [f"silver = {table}"]
+
+
+def test_an_empty_warehouse_agrees(tmp_path: Path) -> None:
+    assert reconcile(an_account(tmp_path, tables_of([], []))).is_right

@@ -1,0 +1,35 @@
+"""Spark reads the same report out of the same files."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from router.lake.report import Query, read_report, report_of
+from router.lake.report.by_spark import spark_parts
+from router.lake.session import session
+from tests.support.lake_gold import Use, a_warehouse
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    spark = session("local[2]")
+    yield spark
+    spark.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_spark_and_pyarrow_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Slow: a JVM starts, and its first queries are its slowest."""
+    rng = Random(3)
+    uses = [
+        Use(tenant=rng.choice("abc"), provider=rng.choice("xy"), status=rng.choice(("success", "error")),
+            day=f"2026-11-2{rng.randrange(3)}", latencies=tuple(rng.choices(range(900), k=5)), cost=f"{rng.randrange(10**13)}e-9")
+        for _ in range(120)
+    ]  # fmt: skip
+    warehouse = a_warehouse(tmp_path, uses[:60], uses[60:])
+    for query in (Query(), Query(by=("tenant_id", "day"), days=("2026-11-21",), providers=("x",)), Query(tenants=("nobody",))):
+        assert report_of(spark_parts(spark, warehouse, query), query.by) == read_report(warehouse, query)

@@ -1,0 +1,71 @@
+"""The page is one file that fetches nothing, tells the figures, and trusts no name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from router.lake.report import Query
+from router.lake.report.charts import figure, millis, nice_ticks
+from router.lake.report.page import BY, page_of
+from router.lake.report.read import read_parts
+from tests.support.lake_gold import Use, a_warehouse
+
+
+def a_page(path: Path, *uses: Use) -> str:
+    return page_of(read_parts(a_warehouse(path, uses), Query(by=BY)), "All events")
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:
+    page = a_page(tmp_path, Use())
+    assert not re.search(r"(?i)https?:|<script|<link|@import|url\(|<img", page)
+
+
+def test_the_figures_are_exact(tmp_path: Path) -> None:
+    page = a_page(tmp_path, Use(cost="1234.000000001", latencies=(100,) * 3), Use(status="error", cost="0.0"))
+    assert "exactly 1,234.000000001" in page
+    assert "25.00%" in page
+    assert "1 errors and timeouts" in page
+
+
+def test_a_name_that_is_markup_is_text(tmp_path: Path) -> None:
+    page = a_page(tmp_path, Use(tenant="<script>alert(1)</script>", provider='"><b>x</b>', type="&lt;"))
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_tenants_beyond_the_dearest_share_a_colour(tmp_path: Path) -> None:
+    uses = [Use(tenant=f"t-{rank}", cost=str(100 - rank)) for rank in range(10)]
+    legend = a_page(tmp_path, *uses).split('class="legend"')[1]
+    assert "all others" in legend
+    assert "t-5" in legend
+    assert "t-6" not in legend.split("</ul>")[0]
+
+
+def test_many_days_have_few_labels(tmp_path: Path) -> None:
+    uses = [Use(day=f"2026-{month:02d}-{day:02d}") for month in range(1, 13) for day in (1, 5, 9)]
+    page = a_page(tmp_path, *uses)
+    assert page.count("2026-05-05, acme") == 1
+    assert len(re.findall(r">\d\d-\d\d</text>", page)) <= 16
+
+
+def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
+    uses = [Use(tenant=t, provider=p) for t in "abc" for p in "xy"]
+    assert a_page(tmp_path / "1", *uses) == a_page(tmp_path / "2", *reversed(uses))
+
+
+def test_no_events_are_told(tmp_path: Path) -> None:
+    assert "Nothing was found" in a_page(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("most", "ticks"), [(0.0, [0, 1]), (4.2, [0, 1, 2, 3, 4, 5]), (10.0, [0, 2, 4, 6, 8, 10]), (137.0, [0, 50, 100, 150])]
+)
+def test_axes_have_round_steps(most: float, ticks: list[float]) -> None:
+    assert nice_ticks(most) == ticks
+
+
+def test_figures_are_short() -> None:
+    assert [figure(value) for value in (0.0, 0.25, 40.0, 12_345.0, 3.2e6, 7.5e9)] == ["0", "0.25", "40", "12.35 k", "3.2 M", "7.5 G"]
+    assert [millis(value) for value in (3.0, 812.4, 1_500.0)] == ["3 ms", "812 ms", "1.5 s"]

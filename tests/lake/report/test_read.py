@@ -1,0 +1,120 @@
+"""A report over gold: groups added up exactly, percentiles within 1 %, only what the log names."""
+
+from collections import defaultdict
+from decimal import Decimal
+from math import ceil
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+
+from router.lake.report import Query, Report, read_report
+from tests.support.lake_gold import Use, a_warehouse
+
+
+def by(report: Report, *names: str) -> dict[tuple[str, ...], dict[str, object]]:
+    return {tuple(line.group[name] for name in names): line.to_json() for line in report.lines}
+
+
+def test_partials_of_several_batches_are_one_line(tmp_path: Path) -> None:
+    first, second = Use(latencies=(10, 30), cost="1.000000001"), Use(latencies=(20,), cost="0.1")
+    report = read_report(a_warehouse(tmp_path, [first], [second]), Query())
+    (line,) = report.lines
+    assert (line.count, line.cost, line.latency_sum_ms) == (3, Decimal("1.100000001"), 60)
+    assert (line.latency_min_ms, line.latency_max_ms) == (10, 30)
+
+
+def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
+    report = read_report(a_warehouse(tmp_path, [Use(latencies=(100,), cost="12.5")]), Query())
+    assert report.to_json()["rows"] == [
+        {
+            "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "status": "success", "day": "2026-11-20", "count": 1,
+            "cost": "12.500000000", "latency_p50_ms": 100, "latency_p95_ms": 100, "latency_p99_ms": 100,
+            "latency_sum_ms": 100, "latency_min_ms": 100, "latency_max_ms": 100,
+        }
+    ]  # fmt: skip
+
+
+def test_rows_are_sorted_by_their_group(tmp_path: Path) -> None:
+    uses = [Use(tenant=tenant, day=day) for tenant in ("b", "a") for day in ("2026-11-21", "2026-11-20")]
+    report = read_report(a_warehouse(tmp_path, uses), Query())
+    assert [(line.group["tenant_id"], line.group["day"]) for line in report.lines] == [
+        ("a", "2026-11-20"), ("a", "2026-11-21"), ("b", "2026-11-20"), ("b", "2026-11-21"),
+    ]  # fmt: skip
+
+
+def test_costs_are_exact_where_a_float_would_not_be(tmp_path: Path) -> None:
+    uses = [Use(cost="99999999999999999999.000000001") for _ in range(3)]
+    report = read_report(a_warehouse(tmp_path, uses), Query())
+    assert report.to_json()["totals"]["cost"] == "299999999999999999997.000000003"  # type: ignore[index]
+
+
+def test_any_grouping_adds_up_to_the_same_totals(tmp_path: Path) -> None:
+    rng = Random(5)
+    uses = [
+        Use(tenant=rng.choice("abc"), provider=rng.choice("xy"), status=rng.choice(("success", "error", "cancelled")),
+            day=f"2026-11-2{rng.randrange(3)}", latencies=tuple(rng.choices(range(5_000), k=4)), cost=f"{rng.randrange(10**12)}e-9")
+        for _ in range(300)
+    ]  # fmt: skip
+    warehouse = a_warehouse(tmp_path, uses[:100], uses[100:150], uses[150:])
+    whole = read_report(warehouse, Query())
+    for wanted in ((), ("tenant_id",), ("day", "provider_id"), ("status", "tenant_id")):
+        report = read_report(warehouse, Query(by=wanted))
+        assert report.totals == whole.totals
+        assert sum(line.cost for line in report.lines) == whole.totals.cost  # type: ignore[union-attr]
+    costs: defaultdict[tuple[str, ...], Decimal] = defaultdict(Decimal)
+    for use in uses:
+        costs[use.tenant, use.day] += Decimal(use.cost)
+    grouped = by(read_report(warehouse, Query(by=("tenant_id", "day"))), "tenant_id", "day")
+    assert {key: Decimal(str(row["cost"])) for key, row in grouped.items()} == costs
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_percentiles_are_within_one_percent_of_the_exact_ones(tmp_path: Path, seed: int) -> None:
+    rng = Random(seed)
+    latencies = sorted(int(rng.lognormvariate(4, 2)) for _ in range(2_000))
+    halves = (Use(latencies=tuple(latencies[::2])), Use(latencies=tuple(latencies[1::2])))
+    (line,) = read_report(a_warehouse(tmp_path, *([half] for half in halves)), Query()).lines
+    for name, share in (("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)):
+        exact = latencies[ceil(2_000 * share) - 1]
+        assert line.percentiles[name] == pytest.approx(exact, rel=0.01)
+
+
+def test_latencies_of_zero_are_zero(tmp_path: Path) -> None:
+    (line,) = read_report(a_warehouse(tmp_path, [Use(latencies=(0, 0, 0, 9))]), Query()).lines
+    assert line.percentiles["latency_p50_ms"] == 0
+    assert line.latency_min_ms == 0
+
+
+def test_filters_leave_what_was_asked_for(tmp_path: Path) -> None:
+    uses = [Use(tenant=t, provider=p, day=d) for t in "ab" for p in "xy" for d in ("2026-11-20", "2026-11-21")]
+    query = Query(days=("2026-11-21",), tenants=("a",), providers=("y",))
+    (line,) = read_report(a_warehouse(tmp_path, uses), query).lines
+    assert dict(line.group) == {"tenant_id": "a", "provider_id": "y", "event_type": "chat", "status": "success", "day": "2026-11-21"}
+
+
+def test_a_cancelled_call_is_not_a_failed_one(tmp_path: Path) -> None:
+    uses = [Use(status=status) for status in ("success", "error", "timeout", "cancelled")]
+    report = read_report(a_warehouse(tmp_path, uses), Query(by=("tenant_id",)))
+    assert report.lines[0].error_rate == 0.5
+
+
+def test_a_file_that_no_commit_names_is_not_read(tmp_path: Path) -> None:
+    warehouse = a_warehouse(tmp_path, [Use()])
+    kept = tmp_path / "gold_day/1/day=2026-11-20/part.parquet"
+    pq.write_table(pq.read_table(kept), kept.with_name("of-a-job-that-died.parquet"))
+    assert read_report(warehouse, Query()).totals.count == 1  # type: ignore[union-attr]
+
+
+def test_as_of_an_earlier_commit_the_report_is_as_it_was(tmp_path: Path) -> None:
+    warehouse = a_warehouse(tmp_path, [Use()], [Use(), Use()])
+    assert read_report(warehouse, Query(), as_of_commit=1).totals.count == 1  # type: ignore[union-attr]
+    assert read_report(warehouse, Query()).totals.count == 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("query", [Query(), Query(tenants=("nobody",)), Query(days=("1999-01-01",))])
+def test_nothing_found_is_a_report_without_lines(tmp_path: Path, query: Query) -> None:
+    uses = [] if query == Query() else [Use()]
+    report = read_report(a_warehouse(tmp_path, uses), query)
+    assert report.to_json() == {"rows": [], "totals": {}}

@@ -1,0 +1,72 @@
+"""Reaching a broker that wants to know who asks."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.errors import BrokerUnavailable, Misconfigured
+from router.lake.source.broker import look
+from router.lake.source.options import read_options
+from tests.support.broker import Broker
+from tests.support.lake import Feed
+
+
+@pytest.fixture
+def guarded() -> Iterator[Broker]:
+    broker = Broker("authorization { users: [ { user: reader, password: hidden } ] }").start()
+    Feed(broker.url, user="reader", password="hidden").create()
+    yield broker
+    broker.remove()
+
+
+def test_user_and_password_open_the_door_as_options_and_in_the_url(guarded: Broker) -> None:
+    assert look(read_options({"url": guarded.url, "stream": "EVENTS", "user": "reader", "password": "hidden"})).last == 0
+    assert look(read_options({"url": guarded.url.replace("//", "//reader:hidden@"), "stream": "EVENTS"})).last == 0
+
+
+def test_a_wrong_password_is_told_without_it(guarded: Broker) -> None:
+    with pytest.raises(BrokerUnavailable) as told:
+        look(read_options({"url": guarded.url.replace("//", "//reader:wrong@"), "stream": "EVENTS", "timeoutMs": "300"}))
+    assert "wrong" not in str(told.value)
+
+
+def test_a_missing_stream_is_told_without_the_login(guarded: Broker) -> None:
+    with pytest.raises(Misconfigured, match="no stream NONE") as told:
+        look(read_options({"url": guarded.url.replace("//", "//reader:hidden@"), "stream": "NONE"}))
+    assert "hidden" not in str(told.value)
+
+
+def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
+    _certificates(tmp_path)
+    files = {name: tmp_path / f"{name}.pem" for name in ("ca", "server", "server-key", "client", "client-key")}
+    listening = 'tls {{ cert_file: "{server}", key_file: "{server-key}", ca_file: "{ca}", verify: true }}'.format_map(files)
+    broker = Broker(listening).start()
+    try:
+        url = {"url": broker.url.replace("nats:", "tls:"), "stream": "NONE", "timeoutMs": "3000"}
+        login = {"tlsCa": str(files["ca"]), "tlsCert": str(files["client"]), "tlsKey": str(files["client-key"]), "tlsHostname": "localhost"}
+        with pytest.raises(Misconfigured, match="no stream NONE"):  # it was let in, and looked
+            look(read_options({**url, **login}))
+        with pytest.raises(BrokerUnavailable):
+            look(read_options({**url, "timeoutMs": "300", "tlsCa": login["tlsCa"]}))
+    finally:
+        broker.remove()
+
+
+def test_a_certificate_that_cannot_be_read_is_told_by_the_options_name() -> None:
+    with pytest.raises(Misconfigured, match="tlsCa"):
+        look(read_options({"url": "nats://127.0.0.1:1", "stream": "S", "tlsCa": "/nowhere"}))
+
+
+def _certificates(home: Path) -> None:
+    """An authority, and two whom it trusts."""
+    _openssl(home, "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca-key.pem -out ca.pem -subj /CN=ca -days 2")
+    for name in ("server", "client"):
+        _openssl(home, f"req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout {name}-key.pem -out {name}.csr -subj /CN=localhost")
+        (home / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+        _openssl(home, f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -out {name}.pem -days 2 -extfile names")
+
+
+def _openssl(home: Path, arguments: str) -> None:
+    subprocess.run(["openssl", *arguments.split()], cwd=home, check=True, capture_output=True)

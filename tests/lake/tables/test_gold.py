@@ -1,0 +1,93 @@
+"""Partial sums add up."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from router.lake.tables.gold import GAMMA, HISTOGRAM, INSTANT, KEYS, MONEY, buckets, merged, partials
+from router.lake.tables.late import windows
+from router.lake.tables.schemas import columns
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+EVENTS = pa.schema(
+    [
+        *((name, INSTANT) for name in ("time", "timestamp")),
+        *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")),
+        ("latency_ms", pa.int64()),
+        ("cost", MONEY),
+    ]
+)
+
+an_event = st.builds(
+    lambda tenant, minutes, latency, nanos: {
+        "time": NOON,
+        "timestamp": NOON - timedelta(minutes=minutes),
+        "tenant_id": tenant,
+        "provider_id": "openai",
+        "event_type": "chat",
+        "status": "success",
+        "latency_ms": latency,
+        "cost": Decimal(nanos).scaleb(-9),
+    },
+    st.sampled_from(["acme", "globex"]),
+    st.integers(0, 4000),
+    st.integers(0, 100_000),
+    st.integers(0, 10**12),
+)
+many = st.lists(an_event, min_size=1, max_size=40)
+quickly = settings(max_examples=25, deadline=None)
+
+
+def sums(events: list[dict[str, object]], grain: str, sealed: tuple[date, ...] = ()) -> pa.Table:
+    return partials(windows(pa.Table.from_pylist(events, schema=EVENTS), sealed, grain))
+
+
+def same(one: pa.Table, other: pa.Table) -> bool:
+    """Rows in the same order, buckets in the same order: Arrow's own `equals` takes equal maps for different ones."""
+    return one.schema == other.schema and one.to_pylist() == other.to_pylist()
+
+
+@quickly
+@given(many)
+def test_hours_are_merged_minutes_and_days_are_merged_hours_to_the_last_bucket(events: list[dict[str, object]]) -> None:
+    minutes = sums(events, "minute")
+    hours = merged(minutes, KEYS, "hour")
+    assert same(hours, sums(events, "hour"))
+    assert same(merged(hours, KEYS, "day"), merged(minutes, KEYS, "day"))
+    assert same(merged(hours, KEYS, "day"), sums(events, "day"))
+
+
+@quickly
+@given(many, many)
+def test_two_batches_merged_are_one_batch_of_both_in_any_order(one: list[dict[str, object]], other: list[dict[str, object]]) -> None:
+    both = merged(pa.concat_tables([sums(one, "minute"), sums(other, "minute")]))
+    assert same(both, merged(pa.concat_tables([sums(other, "minute"), sums(one, "minute")])))
+    assert same(both, sums([*other, *one], "minute"))
+
+
+@quickly
+@given(many)
+def test_the_corrections_of_sealed_days_merge_as_any_sum_does(events: list[dict[str, object]]) -> None:
+    sealed = (NOON.date() - timedelta(days=1),)
+    assert same(merged(sums(events, "minute", sealed), KEYS, "day"), sums(events, "day", sealed))
+
+
+@quickly
+@given(st.integers(1, 10**9))
+def test_a_latency_is_within_one_percent_of_its_buckets_middle(latency: int) -> None:
+    (bucket,) = buckets(pa.chunked_array([[latency]])).to_pylist()
+    assert abs(2 * GAMMA**bucket / (1 + GAMMA) - latency) <= latency * 0.010001
+
+
+def test_no_latency_at_all_has_a_bucket_of_its_own() -> None:
+    assert buckets(pa.chunked_array([[0, 1]])).to_pylist() == [-1, 0]
+
+
+def test_the_columns_are_those_that_the_schema_tells() -> None:
+    event = {"time": NOON, "timestamp": NOON, "tenant_id": "a", "provider_id": "b", "event_type": "c", "status": "d", "latency_ms": 0}
+    made = sums([{**event, "cost": Decimal(1)}], "minute").schema
+    assert made.names == [name for name, _ in columns("gold_minute")][:-1]  # the job adds the revision
+    assert (made.field("histogram").type, made.field("cost").type) == (HISTOGRAM, MONEY)

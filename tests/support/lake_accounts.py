@@ -1,0 +1,88 @@
+"""A small warehouse that adds up, made by pyarrow from events; whoever tests takes something away from it, or doubles it."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from router.lake.warehouse import Commit, File, Warehouse
+
+MONEY = pa.decimal128(38, 9)
+CREATED = "2026-11-20T00:00:00Z"
+DAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+Rows = list[dict[str, object]]
+
+_GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")]
+_IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
+_PLACE = [("seq", pa.int64())]
+_GOLD = [*_GROUP, ("count", pa.int64()), ("cost", MONEY), ("latency_sum", pa.int64())]
+SCHEMAS = {
+    "bronze": pa.schema([*_PLACE, ("data", pa.binary())]),
+    "silver": pa.schema([*_PLACE, *_GROUP, *_IDS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", pa.timestamp("us", "UTC"))]),
+    "duplicates": pa.schema(_PLACE),
+    "conflicts": pa.schema(_PLACE),
+    "quarantine": pa.schema(_PLACE),
+    "gold_minute": pa.schema(_GOLD),
+    "gold_day": pa.schema(_GOLD),
+}
+
+
+def body(seq: int, *, cost: str = "0.25", **more: object) -> bytes:
+    """A usage event of request `r-SEQ`, its cost as this text."""
+    event = {
+        "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "latency_ms": 10 * seq, "cost": orjson.Fragment(cost),
+        "status": "success", "timestamp": 1_763_640_000_000, "request_id": f"r-{seq}", **more,
+    }  # fmt: skip
+    return orjson.dumps(event)
+
+
+def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
+    """Every table, when all of these are events that count and cost so much."""
+    silver: Rows = []
+    bronze: Rows = []
+    for seq, (data, cost) in enumerate(zip(bodies, costs, strict=True), 1):
+        event = orjson.loads(data)
+        kept = {
+            name: event.get(name)
+            for name in ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "assignment_id", "request_id")
+        }
+        bronze.append({"seq": seq, "data": data})
+        silver.append({"seq": seq, **kept, "cost": Decimal(cost), "time": DAY})
+    gold = [{**row, "count": 1, "latency_sum": row["latency_ms"]} for row in silver]
+    return {
+        "bronze": bronze,
+        "silver": silver,
+        "duplicates": [],
+        "conflicts": [],
+        "quarantine": [],
+        "gold_minute": gold,
+        "gold_day": list(gold),
+    }
+
+
+def an_account(path: Path, tables: dict[str, Rows], created: str = CREATED) -> Warehouse:
+    """One ingest."""
+    warehouse = Warehouse(str(path))
+    files = {table: [_file(path, table, rows)] for table, rows in tables.items() if rows}
+    last = max((int(str(row["seq"])) for row in tables["bronze"]), default=0)
+    warehouse.append(
+        lambda number, at: Commit(commit=number, kind="ingest", at=at, stream="USED", created=created, first=1, last=last, add=files),
+        after=0,
+    )
+    return warehouse
+
+
+def _file(path: Path, table: str, rows: Rows) -> File:
+    name = f"{table}/1/day=2026-11-20/part.parquet"
+    (path / name).parent.mkdir(parents=True)
+    schema = SCHEMAS[table]
+    pq.write_table(pa.Table.from_pylist([{field: row.get(field) for field in schema.names} for row in rows], schema=schema), path / name)
+    sequences = [int(str(row["seq"])) for row in rows] if "seq" in schema.names else []
+    return File(
+        path=name, rows=len(rows), bytes=1, day="2026-11-20", min_seq=min(sequences, default=None), max_seq=max(sequences, default=None)
+    )
