@@ -50,20 +50,20 @@ async def _holds(jetstream: JetStream, stream: str, count: int) -> None:
         await asyncio.sleep(0.002)
 
 
-async def router(ready: Ready, *, url: str, last: int) -> Measured:
-    """The whole router, from the first result to the last that has its stamp."""
+async def router(ready: Ready, *, url: str, first: int, last: int) -> Measured:
+    """The whole router, from result `first`, when its start is over, to the last that has its stamp."""
     async with a_router(url, lambda address: ready(http=address.http)) as service:
         durable = service.settings.results.durable
-        return await stretch(lambda: service.metrics.acks.get((durable,), 0), 1, last)
+        return await stretch(lambda: service.metrics.acks.get((durable,), 0), first, last)
 
 
-async def bare(ready: Ready, *, url: str, last: int) -> Measured:
+async def bare(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """The yardstick."""
     client = await nats.connect(url)
     config = settings(url)
     loop = MeterLoop(client, config.streams.results.name, config.results.durable)
     await loop.open()
-    figures = await stretch(lambda: loop.done, 1, last)
+    figures = await stretch(lambda: loop.done, first, last)
     await client.drain()
     return figures
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.app.alerts import Alerts
+from router.app.collector import calm_collector
 from router.app.connect import connect_by
 from router.app.declared import declared
 from router.app.ground import Ground
@@ -67,7 +68,8 @@ class RouterService:
             await self._begin_with_policies(ground)
             announcing = asyncio.create_task(self._announce(on_ready))
             try:
-                await supervise(self._tree(ground, survey))
+                with calm_collector():
+                    await supervise(self._tree(ground, survey))
             finally:
                 announcing.cancel()
         finally:
