@@ -122,7 +122,7 @@ class AdminStation:
             return self._decline(reply, declined)
         except BrokerUnavailable as away:
             return self._decline(reply, Declined(INTERNAL, "The broker did not answer", {"cause": away.code}))
-        except Exception as exc:
+        except Exception as exc:  # an operator hears of any mistake of ours, and never waits for nothing
             log.exception(events.SERVICE_FAILED, service=service.name, error=type(exc).__name__)
             return self._decline(reply, Declined(INTERNAL, "The request could not be handled"))
         return None

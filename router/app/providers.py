@@ -104,7 +104,7 @@ class ProviderStation:
         except Malformed as exc:
             no = refused(message_id_in(headers) or "", INVALID_REQUEST, str(exc), metadata={"field": exc.field} if exc.field else {})
             self._say_no(no, subject, reply, headers)
-        except Exception as exc:
+        except Exception as exc:  # an answer in any case
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
             no = refused(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
             self._say_no(no, subject, reply, headers)

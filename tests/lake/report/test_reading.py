@@ -4,6 +4,7 @@ import re
 from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,8 +13,6 @@ from router.lake.warehouse import Commit, Warehouse
 from tests.support.lake_gold import Use, a_warehouse
 
 PAGE = Path(__file__).parents[3] / "deploy/spark/READING.md"
-
-duckdb = pytest.importorskip("duckdb")
 
 
 def the_page(heading: str) -> list[str]:
