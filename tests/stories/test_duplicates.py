@@ -14,7 +14,7 @@ from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, metric
 from tests.support.waiting import until
 
 APART_S = 0.8
-BEYOND_WINDOW_S = 0.25  # the stream's window is 0.1 s; a client asks again after a timeout, which is longer
+BEYOND_WINDOW_S = 0.75  # far beyond the 0.22 s in which one answer goes to all who asked: an instance may hear the first late
 
 
 class Asked:
