@@ -1,0 +1,1 @@
+"""SOLVER-Ralph message contracts on JetStream: a typed envelope, published and consumed."""

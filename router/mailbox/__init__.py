@@ -1,0 +1,1 @@
+"""SDS-047: the transactional outbox and inbox on PostgreSQL."""

@@ -1,0 +1,1 @@
+"""MeshForge agents: effects that happen exactly once, on a SQLite event store."""
