@@ -49,6 +49,7 @@ class Gate:
         self._changed = changed
         self._era = 0  # counts the changes of state
         self._shared = Lease(0)
+        self._is_spotless = True  # closed, and no failure is counted: then a success is noted, and nothing else is to be done
         self._probes = Probes()
         self._opened_at = 0.0  # on the steady clock, as the next one
         self._until = 0.0  # of an opening
@@ -92,6 +93,8 @@ class Gate:
         slow = self.rules.latency_threshold_ms
         if slow is not None and latency_ms > slow:
             self.failed(lease)
+        elif lease is self._shared and self._is_spotless:
+            self._window.note(self._now(), failed=False)
         elif self._takes(lease):
             self._record(failed=False)
 
@@ -151,6 +154,7 @@ class Gate:
             self._states.record(failed=failed)
         if self.state == CLOSED and self._window.failures:
             self._weigh()
+        self._is_spotless = self.state == CLOSED and not (self._states.failures or self._window.failures)
 
     def _weigh(self) -> None:
         rules, rate = self.rules, self._window.rate(self._now())
@@ -159,7 +163,7 @@ class Gate:
 
     def _moved(self, state: str) -> None:
         """pybreaker is changing its state: every lease of before is over."""
-        was, self.state = self.state, state
+        was, self.state, self._is_spotless = self.state, state, False
         self._era += 1
         self._shared = Lease(self._era)
         self._probes.end_all()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Mapping
+from time import monotonic
 
 from msgspec import Struct
 
@@ -47,6 +48,7 @@ class Calls:
         self._connection = connection
         self._inbox = ""
         self._opening: asyncio.Task[int] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # once there is an inbox
         self._tokens = itertools.count()
         self._waiting: dict[str, _Waiting] = {}
         self._due: dict[int, dict[str, int]] = {}  # by tick: who waits, and the connection's life when it was called
@@ -56,17 +58,21 @@ class Calls:
 
         A future, once there is an inbox: a coroutine around it would cost as much again.
         """
-        if self._opening is None or not self._opening.done():
+        loop = self._loop
+        if loop is None:
             return self._open_and_call(subject, data, headers, timeout_s)
-        head = head_of(headers)
-        self._check(len(head) + len(data))
+        connection, head = self._connection, head_of(headers)
+        if not connection.is_connected or len(head) + len(data) > connection.max_payload:
+            raise self._refusal(len(head) + len(data))
         token = str(next(self._tokens))
-        loop = asyncio.get_running_loop()
+        tick = int((monotonic() + timeout_s) / TICK_S) + 1
+        due = self._due.get(tick)
+        if due is None:
+            due = self._due_at(tick, loop)
+        due[token] = connection.lives
         future: asyncio.Future[Answered] = loop.create_future()
-        due = self._due_in(timeout_s, loop)
-        due[token] = self._connection.lives
         self._waiting[token] = (future, due)
-        self._connection.post(subject, data, f"{self._inbox}.{token}", head)
+        connection.post(subject, data, self._inbox + token, head)
         return future
 
     async def _open_and_call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
@@ -77,21 +83,22 @@ class Calls:
         """How many wait. One that was cancelled does not, though its place is cleared only when its time is over."""
         return sum(not waiting.done() for waiting, _ in self._waiting.values())
 
-    def _check(self, size: int) -> None:
+    def _refusal(self, size: int) -> BrokerUnavailable | TooLarge:
         if not self._connection.is_connected:
-            raise BrokerUnavailable("not connected")
-        if size > self._connection.max_payload:  # the server would end the connection for it
-            raise TooLarge(f"{size} bytes where the server takes {self._connection.max_payload}")
+            return BrokerUnavailable("not connected")
+        # The server would end the connection for it.
+        return TooLarge(f"{size} bytes where the server takes {self._connection.max_payload}")
 
     async def _open(self) -> None:
         """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
-            self._inbox = self._connection.new_inbox()
-            self._opening = asyncio.create_task(self._connection.attend(f"{self._inbox}.*", self._hear))
+            self._inbox = f"{self._connection.new_inbox()}."
+            self._opening = asyncio.create_task(self._connection.attend(f"{self._inbox}*", self._hear))
         await asyncio.shield(self._opening)
+        self._loop = asyncio.get_running_loop()
 
     def _hear(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
-        token = subject[len(self._inbox) + 1 :]
+        token = subject[len(self._inbox) :]
         found = self._waiting.pop(token, None)
         if found is None:
             return
@@ -108,12 +115,10 @@ class Calls:
         else:
             waiting.set_result(Answered(data))
 
-    def _due_in(self, timeout_s: float, loop: asyncio.AbstractEventLoop) -> dict[str, int]:
-        tick = int((loop.time() + timeout_s) / TICK_S) + 1
-        due = self._due.get(tick)
-        if due is None:
-            due = self._due[tick] = {}
-            loop.call_at(tick * TICK_S, self._expire, tick)
+    def _due_at(self, tick: int, loop: asyncio.AbstractEventLoop) -> dict[str, int]:
+        """Who is due in this tick, with a timer for all of them."""
+        loop.call_at(loop.time() + tick * TICK_S - monotonic(), self._expire, tick)
+        due = self._due[tick] = {}
         return due
 
     def _expire(self, tick: int) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from router.contracts.decision import Decision
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
 _MAX_FRAGMENTS = 1024
@@ -25,7 +25,7 @@ _fragments: dict[int, tuple[Decision, bytes]] = {}
 def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> bytes:
     """The JSON answer that carries a decision."""
     known = _fragments.get(id(decision))
-    fragment = known[1] if known is not None else _remember(decision)
+    fragment = known[1] if known is not None else _fragment(decision)
     if trace_id is None:
         return b"%b%b}}" % (fragment, orjson.dumps(answer_id))
     return b'%b%b,"trace_id":%b}}' % (fragment, orjson.dumps(answer_id), orjson.dumps(trace_id))
@@ -70,8 +70,10 @@ def decision_fields(decision: Decision) -> dict[str, object]:
     }
 
 
-def _remember(decision: Decision) -> bytes:
+def _fragment(decision: Decision) -> bytes:
     fragment = b'{"ok":true,"decision":%b,"context":{"request_id":' % orjson.dumps(decision_fields(decision))
+    if EXECUTED_EXTENSIONS in decision.metadata:
+        return fragment  # nobody else gets this one
     if len(_fragments) >= _MAX_FRAGMENTS:
         _fragments.clear()
     _fragments[id(decision)] = (decision, fragment)

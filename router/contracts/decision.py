@@ -8,6 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
+EXECUTED_EXTENSIONS = "executed_extensions"  # in the metadata of a decision that a pipeline surrounded
 
 INVALID_REQUEST = "invalid_request"
 UNAUTHORIZED = "unauthorized"

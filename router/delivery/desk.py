@@ -19,7 +19,7 @@ from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
-from router.delivery.hands import Hands
+from router.delivery.hands import Hands, Held
 from router.delivery.judge import Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.redeliveries import Redeliveries
@@ -148,11 +148,12 @@ class Desk:
             self._stall(message, exc)
             return
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.hands:
-            self.settler.settle_plain(message, outcome)
+            self.settler.settle_plain(message, outcome, message.token)
         elif isinstance(outcome, Later):
             self._promised(message, outcome)
         elif isinstance(outcome, Awaitable):
-            task = self.hands.hold(message).task = self._tasks.create_task(self._await_outcome(message, outcome))
+            held = self.hands.hold(message)
+            task = held.task = self._tasks.create_task(self._await_outcome(message, held, outcome))
             self._running[task] = self._now()
         else:
             self._conclude(message, outcome)
@@ -184,36 +185,36 @@ class Desk:
         else:
             self._conclude(message, self._meaning_of(message, came))
 
-    async def _await_outcome(self, message: Message, awaited: Awaitable[Outcome]) -> None:
+    async def _await_outcome(self, message: Message, held: Held, awaited: Awaitable[Outcome]) -> None:
+        """An answer that takes its time. One coroutine, that asks for no task: this is once a message."""
         try:
-            outcome = await self._awaited(message, awaited)
+            try:
+                outcome = await awaited
+            finally:
+                self._running.pop(held.task, None)  # type: ignore[arg-type]
         except BrokerUnavailable as exc:
             self._stall(message, exc)
             return
-        except asyncio.CancelledError:
-            self._send_back(message)
-            raise
-        finally:
-            self._running.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
+        except (Exception, asyncio.CancelledError) as exc:
+            instead = self._instead(message, exc)
+            if instead is None:
+                self._send_back(message)
+                raise
+            outcome = instead
         self._conclude(message, outcome)
 
-    async def _awaited(self, message: Message, awaited: Awaitable[Outcome]) -> Outcome:
-        """The same of an answer that takes its time; raises BrokerUnavailable, and CancelledError when this task is cancelled."""
-        try:
-            return await awaited
-        except BrokerUnavailable:
-            raise
-        except asyncio.CancelledError as exc:
-            task = asyncio.current_task()
-            if task in self._overdue:
-                self._overdue.discard(task)
-                task.uncancel()
-                return self._meaning_of(message, TimeoutError(f"no outcome within {self.lane.pace.handler_timeout:g} s"))
-            if task is not None and task.cancelling():
-                raise
-            return self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
-        except Exception as exc:  # as above
+    def _instead(self, message: Message, exc: BaseException) -> Outcome | None:
+        """What an awaited handler raised, as an outcome; None when it was this task that was cancelled."""
+        if not isinstance(exc, asyncio.CancelledError):
             return self._meaning_of(message, exc)
+        task = asyncio.current_task()
+        if task in self._overdue:
+            self._overdue.discard(task)
+            task.uncancel()
+            return self._meaning_of(message, TimeoutError(f"no outcome within {self.lane.pace.handler_timeout:g} s"))
+        if task is not None and task.cancelling():
+            return None
+        return self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
 
     def _end_overdue(self) -> None:
         """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""
@@ -235,9 +236,14 @@ class Desk:
             return outcome
         try:
             async with asyncio.timeout(self.lane.pace.handler_timeout):
-                return await self._awaited(message, outcome)
-        except TimeoutError as exc:
-            return self._meaning_of(message, exc)
+                return await outcome
+        except BrokerUnavailable:
+            raise
+        except (Exception, asyncio.CancelledError) as exc:
+            instead = self._instead(message, exc)
+            if instead is None:
+                raise
+            return instead
 
     def _works_again(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
         self._waiting.extendleft(reversed(others))
@@ -253,6 +259,11 @@ class Desk:
         return outcome
 
     def _conclude(self, message: Message, outcome: Outcome) -> None:
+        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome):
+            self.settler.settle_plain(message, outcome, self.hands.let_go(message))
+            self.begin_waiting()
+            self.freed()
+            return
         try:
             verdict = judge(self.lane, message, outcome)
         except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane

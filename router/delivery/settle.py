@@ -64,11 +64,11 @@ class Settler:
         self._stuck: deque[Case] = deque()
         self._mender: asyncio.Task[None] | None = None
 
-    def settle_plain(self, message: Message, done: Done) -> None:
-        """The fast path: a Done that stores nothing, of a message that is not held; the same order, no verdict object."""
+    def settle_plain(self, message: Message, done: Done, token: str) -> None:
+        """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
         if done.reply is not None:
             self._answer(message, done.reply)
-        self._connection.post(message.token, ACK)
+        self._connection.post(token, ACK)
         self._observer.settled(message, done, True)
 
     def settle(self, case: Case) -> None:

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from router.breakers import Book
+from router.breakers import Book, Gate, Lease
 from router.clock import Clock, steady
 from router.contracts.extension import DEADLINE
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
@@ -84,58 +84,94 @@ class Invoker:
         return await self._attempt(call, read)
 
     async def _attempt(self, call: Call, read: Callable[[bytes], T]) -> T:
-        timeout_s = min(call.timeout_s, call.deadline - self._now())
-        if timeout_s <= 0:
-            raise Failure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
-        if self._breakers is None:
-            return await self._answer(call, timeout_s, read)
-        route = call.route
-        gate = self._breakers.gate(route.extension_id)
-        lease = gate.enter(timeout_s + GRACE_S)
-        if lease is None:
-            self._meter.called(route.extension_id, route.kind, "open", 0.0)
-            raise Failure(UNAVAILABLE, "its circuit breaker is open", "open")
-        began = self._now()
+        """Once. One coroutine around the call itself: what is done before and after it waits for nothing."""
+        route, began = call.route, self._now()
+        timeout_s = min(call.timeout_s, call.deadline - began)
+        gate, lease = self._admitted(route, timeout_s)
+        headers = {**call.headers, DEADLINE: str(int(timeout_s * 1000))}
         try:
-            answer = await self._answer(call, timeout_s, read)
-        except Failure as failure:
-            seconds = self._now() - began
-            (gate.failed if failure.is_callees else gate.left)(lease)
-            self._tell(route, failure.status, seconds, is_ok=not failure.is_callees)
-            raise
-        except BaseException:  # cancelled, or the broker is away: nobody's fault here
+            answer = _read(await self._caller.call(route.subject, call.data, headers, timeout_s), read)
+        except Exception as exc:
+            failure = _failure_of(exc, call, timeout_s)
+            self._failed(route, gate, lease, failure, self._now() - began)
+            if failure is None or failure is exc:
+                raise
+            raise failure from exc
+        except BaseException:  # cancelled: nobody's fault
             gate.left(lease)
             raise
         seconds = self._now() - began
         gate.succeeded(lease, seconds * 1000)
-        self._tell(route, "ok", seconds, is_ok=True)
+        self._meter.called(route.extension_id, route.kind, "ok", seconds)
+        if self._health is not None:
+            self._health.observe(route.extension_id, ok=True, latency_ms=seconds * 1000)
         return answer
 
-    async def _answer(self, call: Call, timeout_s: float, read: Callable[[bytes], T]) -> T:
-        headers = {**call.headers, DEADLINE: str(int(timeout_s * 1000))}
-        try:
-            answered = await self._caller.call(call.route.subject, call.data, headers, timeout_s)
-        except CallTimeout as exc:
-            # A requester with little patience must open no breaker for the others: only its own time counts against an extension.
-            is_callees = timeout_s >= call.timeout_s
-            raise Failure(
-                TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_callees=is_callees, is_passing=True
-            ) from exc
-        except NoResponders as exc:
-            raise Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True) from exc
-        except Poison as exc:
-            raise Failure(BROKEN, str(exc), "refused", is_callees=False) from exc
-        if answered.error_code is not None:
-            raise _said_no(answered, answered.error_code)
-        try:
-            return read(answered.data)
-        except Poison as exc:
-            raise Failure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
+    def _admitted(self, route: Route, timeout_s: float) -> tuple[Guard, Lease]:
+        """The right to call. Raises Failure."""
+        if timeout_s <= 0:
+            raise Failure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
+        gate = self._breakers.gate(route.extension_id) if self._breakers is not None else UNGUARDED
+        lease = gate.enter(timeout_s + GRACE_S)
+        if lease is None:
+            self._meter.called(route.extension_id, route.kind, "open", 0.0)
+            raise Failure(UNAVAILABLE, "its circuit breaker is open", "open")
+        return gate, lease
 
-    def _tell(self, route: Route, status: str, seconds: float, *, is_ok: bool) -> None:
-        self._meter.called(route.extension_id, route.kind, status, seconds)
+    def _failed(self, route: Route, gate: Guard, lease: Lease, failure: Failure | None, seconds: float) -> None:
+        """None: the broker is away, or something of ours broke; the extension is not to blame, and nobody hears of it."""
+        if failure is None:
+            gate.left(lease)
+            return
+        (gate.failed if failure.is_callees else gate.left)(lease)
+        self._meter.called(route.extension_id, route.kind, failure.status, seconds)
         if self._health is not None:
-            self._health.observe(route.extension_id, ok=is_ok, latency_ms=seconds * 1000)
+            self._health.observe(route.extension_id, ok=not failure.is_callees, latency_ms=seconds * 1000)
+
+
+class Unguarded:
+    """The gate of a call that leaves no trace: open always, and deaf."""
+
+    _LEASE = Lease(0)
+
+    def enter(self, lease_s: float) -> Lease | None:
+        return self._LEASE
+
+    def succeeded(self, lease: Lease, latency_ms: float) -> None: ...
+
+    def failed(self, lease: Lease) -> None: ...
+
+    def left(self, lease: Lease) -> None: ...
+
+
+UNGUARDED = Unguarded()
+Guard = Gate | Unguarded
+
+
+def _read(answered: Answered, read: Callable[[bytes], T]) -> T:
+    if answered.error_code is not None:
+        raise _said_no(answered, answered.error_code)
+    try:
+        return read(answered.data)
+    except Poison as exc:
+        raise Failure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
+
+
+def _failure_of(exc: Exception, call: Call, timeout_s: float) -> Failure | None:
+    """Why there is no answer that counts; None where that says nothing about the extension."""
+    match exc:
+        case Failure():
+            return exc
+        case CallTimeout():
+            # A requester with little patience must open no breaker for the others: only its own time counts against an extension.
+            is_callees, text = timeout_s >= call.timeout_s, f"no answer within {timeout_s * 1000:.0f} ms"
+            return Failure(TIMED_OUT, text, "timeout", is_callees=is_callees, is_passing=True)
+        case NoResponders():
+            return Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
+        case Poison():
+            return Failure(BROKEN, str(exc), "refused", is_callees=False)
+        case _:
+            return None
 
 
 def _said_no(answered: Answered, code: int) -> Failure:

@@ -28,7 +28,9 @@ _STATUS: Mapping[str, str] = {"required": ERROR, "optional": WARN, "block": ERRO
 
 def status_of(use: ExtensionUse, came: Came) -> str:
     """The status in `executed_extensions`."""
-    return _STATUS[use.mode] if isinstance(came, Failure) or (isinstance(came, Judged) and not came.is_ok) else OK
+    if type(came) is Failure or (type(came) is Judged and not came.is_ok):
+        return _STATUS[use.mode]
+    return OK
 
 
 def refusal_of(kind: str, use: ExtensionUse, came: Failure | Judged) -> Refusal:

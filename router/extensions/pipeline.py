@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.clock import Clock, steady
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import SKIPPED, Executed, executed_text
@@ -25,10 +25,8 @@ from router.extensions.modes import LATE
 from router.extensions.ports import SILENT, Meter
 from router.extensions.registry import Registry
 from router.extensions.slots import FULL, Slots
-from router.extensions.stage import Means, Run, Stage
+from router.extensions.stage import Means, Run
 from router.policy.policy import Policy
-
-EXECUTED_EXTENSIONS = "executed_extensions"
 
 Decide = Callable[[RouteRequest], Decision | Refusal]
 
@@ -62,15 +60,15 @@ class Extensions:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good."""
         if policy.refusal is not None:
             return Piped(policy.refusal, (), request)
-        run = Run(policy, Matter(request, policy.policy_id, traceparent), deadline, [])
+        run = Run(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline, [])
         if self._slots is None:
-            return await _piped(self._means, run, decide)
+            return _told(run, await _answer(run, decide))
         if self._slots.is_full:
             return Piped(FULL, (), request)
         if not self._slots.take():
             await self._slots.wait()
         try:
-            return await _piped(self._means, run, decide)
+            return _told(run, await _answer(run, decide))
         finally:
             self._slots.give()
 
@@ -80,11 +78,12 @@ class Extensions:
             return Piped(policy.refusal, (), request)
         if not invoke:
             return Piped(decide(request), _skipped(policy), request)
-        return await _piped(self._dry_means, Run(policy, Matter(request, policy.policy_id, None), deadline, []), decide)
+        run = Run(self._dry_means, policy, Matter(request, policy.policy_id, None), deadline, [])
+        return _told(run, await _answer(run, decide))
 
 
-async def _piped(means: Means, run: Run, decide: Decide) -> Piped:
-    answer = await _answer(means, run, decide)
+def _told(run: Run, answer: Decision | Refusal) -> Piped:
+    """The answer with what post-processors added, and what was executed."""
     if isinstance(answer, Decision):
         metadata = {**run.matter.additions, **answer.metadata}
         if run.executed:
@@ -93,18 +92,18 @@ async def _piped(means: Means, run: Run, decide: Decide) -> Piped:
     return Piped(answer, tuple(run.executed), run.matter.request)
 
 
-async def _answer(means: Means, run: Run, decide: Decide) -> Decision | Refusal:
+async def _answer(run: Run, decide: Decide) -> Decision | Refusal:
     pipeline = run.policy.pipeline
-    refusal = await Stage(means, run, PRE).walk(pipeline.pre) or await Stage(means, run, VALIDATOR).walk(pipeline.validators)
-    if refusal is not None:
-        return refusal
-    if means.now() >= run.deadline:
+    for kind, uses in ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators)):
+        if uses and (refusal := await run.walk(kind, uses)) is not None:
+            return refusal
+    if run.means.now() >= run.deadline:
         return LATE
     decision = decide(run.matter.request)
-    if isinstance(decision, Refusal):
+    if isinstance(decision, Refusal) or not pipeline.post:
         return decision
     run.matter.decided(decision)
-    return await Stage(means, run, POST).walk(pipeline.post) or decision
+    return await run.walk(POST, pipeline.post) or decision
 
 
 def _skipped(policy: Policy) -> tuple[Executed, ...]:

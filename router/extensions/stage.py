@@ -1,4 +1,4 @@
-"""One stage of a pipeline: extensions of one kind, one after the other, or side by side when the policy says `parallel`.
+"""A pipeline under way, stage by stage: extensions of one kind, one after the other, or side by side when the policy says `parallel`.
 
     condition does not hold -> skipped
     called -> what it answered changes the matter; a failure or a no is for its mode to judge (`modes`)
@@ -44,92 +44,84 @@ class Means(Struct, frozen=True):
 class Run(Struct, frozen=True, gc=False):
     """One pipeline under way. `deadline`: on the clock of the means; `executed` grows with each extension."""
 
+    means: Means
     policy: Policy
     matter: Matter
     deadline: float
     executed: list[Executed]
 
-
-class Stage(Struct, frozen=True, gc=False):
-    """`kind`: pre | validator | post."""
-
-    means: Means
-    run: Run
-    kind: str
-
-    async def walk(self, uses: Sequence[ExtensionUse]) -> Refusal | None:
-        """None: go on. Raises BrokerUnavailable."""
-        if self.run.policy.pipeline.parallel and len(uses) > 1:
-            return await self._side_by_side(uses)
+    async def walk(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
+        """One stage, `kind`: pre | validator | post. None: go on. Raises BrokerUnavailable."""
+        if self.policy.pipeline.parallel and len(uses) > 1:
+            return await self._side_by_side(kind, uses)
         for use in uses:
-            asked = self.run.matter.request
-            if (refusal := self._take(use, await self._came(use), asked)) is not None:
+            asked = self.matter.request
+            if (refusal := self._take(kind, use, await self._came(kind, use), asked)) is not None:
                 return refusal
         return None
 
-    async def _side_by_side(self, uses: Sequence[ExtensionUse]) -> Refusal | None:
+    async def _side_by_side(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
         """All of them end, also when one has failed: what was executed is told whole."""
-        asked = self.run.matter.request
+        asked = self.matter.request
         try:
             async with asyncio.TaskGroup() as tasks:
-                calls = [tasks.create_task(self._came(use)) for use in uses]
+                calls = [tasks.create_task(self._came(kind, use)) for use in uses]
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        refusals = [self._take(use, call.result(), asked) for use, call in zip(uses, calls, strict=True)]
+        refusals = [self._take(kind, use, call.result(), asked) for use, call in zip(uses, calls, strict=True)]
         return next((refusal for refusal in refusals if refusal is not None), None)
 
-    async def _came(self, use: ExtensionUse) -> Came | None:
+    async def _came(self, kind: str, use: ExtensionUse) -> Came | None:
         """None: skipped."""
-        request, executed, now = self.run.matter.request, self.run.executed, self.means.now
+        request, now = self.matter.request, self.means.now
         if use.applies is not always and not use.applies(Scene(request, request.context.get("status", MISSING))):
-            executed.append(Executed(self.kind, use.id, SKIPPED, 0.0))
+            self.executed.append(Executed(kind, use.id, SKIPPED, 0.0))
             return None
         began = now()
         try:
-            came: Came = await self.means.invoker.invoke(self._call(use), self._reader())
+            came: Came = await self.means.invoker.invoke(self._call(kind, use), self._reader(kind))
         except Failure as failure:
             came = failure
         except NotAllowed as exc:
             came = Failure(BROKEN, f"it cannot be asked: {exc}", "refused")
-        executed.append(Executed(self.kind, use.id, status_of(use, came), (now() - began) * 1000))
+        self.executed.append(Executed(kind, use.id, status_of(use, came), (now() - began) * 1000))
         return came
 
-    def _call(self, use: ExtensionUse) -> Call:
-        means, run = self.means, self.run
-        request, policy_id = run.matter.request, run.policy.policy_id
+    def _call(self, kind: str, use: ExtensionUse) -> Call:
+        means, matter = self.means, self.matter
+        request, policy_id = matter.request, self.policy.policy_id
         route = means.registry.find(
-            use.id, kind=self.kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
+            use.id, kind=kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
         )
         if route is None:
             raise Failure(NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
-        return Call(route, run.matter.asked(_config(route, use)), run.matter.headers, timeout_ms / 1000, retry, run.deadline)
+        return Call(route, matter.asked(_config(route, use)), matter.headers, timeout_ms / 1000, retry, self.deadline)
 
-    def _reader(self) -> Callable[[bytes], Changed | dict[str, str] | Judged]:
-        if self.kind == PRE:
+    def _reader(self, kind: str) -> Callable[[bytes], Changed | dict[str, str] | Judged]:
+        if kind == PRE:
             return read_changed
-        return read_judged if self.kind == VALIDATOR else self.run.matter.read_additions
+        return read_judged if kind == VALIDATOR else self.matter.read_additions
 
-    def _take(self, use: ExtensionUse, came: Came | None, asked: RouteRequest) -> Refusal | None:
-        match came:
-            case Changed():
-                self.run.matter.change(asked, came)
-            case dict():
-                self.run.matter.additions.update(came)
-            case Failure() if self.means.now() >= self.run.deadline:
-                return LATE
-            case Failure() | Judged(is_ok=False):
-                return self._by_mode(use, came)
+    def _take(self, kind: str, use: ExtensionUse, came: Came | None, asked: RouteRequest) -> Refusal | None:
+        if type(came) is Changed:
+            self.matter.change(asked, came)
+        elif type(came) is dict:
+            self.matter.additions.update(came)
+        elif isinstance(came, Failure):
+            return LATE if self.means.now() >= self.deadline else self._by_mode(kind, use, came)
+        elif isinstance(came, Judged) and not came.is_ok:
+            return self._by_mode(kind, use, came)
         return None
 
-    def _by_mode(self, use: ExtensionUse, came: Failure | Judged) -> Refusal | None:
+    def _by_mode(self, kind: str, use: ExtensionUse, came: Failure | Judged) -> Refusal | None:
         status = status_of(use, came)
         if status == ERROR:
-            return refusal_of(self.kind, use, came)
+            return refusal_of(kind, use, came)
         if status == WARN:
             code = came.code if isinstance(came, Failure) else REJECTED
-            self.means.meter.tolerated(use.id, self.kind, self.run.policy.policy_id, code)
+            self.means.meter.tolerated(use.id, kind, self.policy.policy_id, code)
         return None
 
 

@@ -89,7 +89,8 @@ async def test_a_letter_stands_before_the_last_word(settling: Settling) -> None:
 
 
 async def test_the_plain_way_keeps_the_order_too(settling: Settling) -> None:
-    settling.settler.settle_plain(a_delivery(), Done(reply=REPLY))
+    message = a_delivery()
+    settling.settler.settle_plain(message, Done(reply=REPLY), message.token)
     assert settling.diary == ["reply answer", "stamp +ACK"]
     assert settling.watcher.settles == [(1, True)]
 
