@@ -18,7 +18,7 @@ run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C
 	$(BIN)/router serve --embedded
 
 test: $(VENV)/.dev  ## every test, on real servers that the tests start themselves
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 lint: $(VENV)/.dev proto-check  ## ruff, mypy --strict, import-linter, generated code is fresh
 	$(BIN)/ruff check .

@@ -28,13 +28,19 @@ QUESTIONS = (
     "decide_endurance",
     "extension_pipeline",
     "results_usage",
+    "agents",
+    "agents_large",
     "dlq_replay",
+    "outbox_relay",
+    "inbox",
+    "inbox_http",
     "scrape_hold",
     "lake_source",
     "policy_engine",
     "read_request",
     "lake_report",
     "lake_ingest",
+    "lake_scale",
 )
 RESULTS = Path(__file__).parent / "results" / "bench.json"
 SMOKE_SCALE = 0.03

@@ -14,10 +14,31 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     replay_ending                    all is done, and not yet crossed out
     replay_finished                  what an earlier replay left is done, and not yet crossed out
 
-    lake_after_read                  bronze of a micro-batch is written, nothing else of it
+    agent_received                   a batch of an agent's messages is read; nothing of them is known yet
+    agent_deduplicated               the store was asked about them
+    agent_persisted                  they are received; none is applied
+    agent_applying                   they are applied, and not committed
+    agent_applied                    committed; nothing is published
+
+    inbox_received                   receipts of a handful are committed; no handler was begun
+    inbox_handling  inbox_handled    a handler is about to run; it has answered, and no row says so
+    inbox_marked                     the rows say so; nothing is acknowledged
+    inbox_letter_stored              a dead letter stands; its row is not marked
+
+    bus_processed                    a consumer's handler is done; its key is not marked
+    bus_marking                      its key, and what it wrote, are in a transaction that is not committed
+    bus_marked                       they are; nothing is acknowledged
+
+    lake_after_read                  a micro-batch has landed: bronze and quarantine are written, nothing else of it
     lake_after_write                 all its tables are written; no commit names them
     lake_after_commit                they count; nobody was told
     lake_before_checkpoint           the batch is done, and Spark did not write that down
+
+    outbox_claimed                   the relay holds rows; nothing of them is sent
+    batch_open                       an atomic batch is on its way, all but its commit
+    outbox_stored                    its receipt is in; its rows are not marked
+    outbox_marked                    the round's rows are marked; the transaction is open
+    outbox_committed                 the round is over
 """
 
 from __future__ import annotations

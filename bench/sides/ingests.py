@@ -9,19 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bench.child import Ready
+from bench.family import Used, used
 from bench.question import Broken, Measured
-from bench.stretch import MIB
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.lake.generate import Load, Plan, fill
 
+if TYPE_CHECKING:
+    from router.lake.jobs.ingest import Running
+    from router.lake.jobs.once import Told
+    from router.lake.warehouse import Commit
+
 STREAM = "ROUTER_USAGE"
+WARM, BATCHES = 50_000, 3  # messages in a micro-batch, and how many of them, before the clock is started
 FIRSTS = """
 copy (
   with texts as (select seq, try(decode(data)) as body from messages),
@@ -53,24 +62,45 @@ async def filled(ready: Ready, *, url: str, events: int, truth: str) -> Measured
     return {"rate": events / (time.perf_counter() - begun)}
 
 
-async def spark(ready: Ready, *, url: str, home: str, events: int) -> Measured:
-    """From the start of the query to its end, with a session that stands; memory is the JVM's, which does the work."""
+async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, batch: int = 500_000) -> Measured:
+    """From the start of the query to its end, with a session that has ingested before; by all its processes together."""
     from router.lake.jobs.ingest import Ingest, start
     from router.lake.session import session
 
     def whole() -> Measured:
-        session_ = session("local[2]")
-        begun = time.perf_counter()
-        running = start(session_, Ingest(warehouse=home, source={"url": url, "stream": STREAM}))
-        while not running.wait(0.2):
+        session_, source = session("local[2]"), {"url": url, "stream": STREAM}
+        _warm(lambda told: start(session_, Ingest(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
+        looks, brokers, begun = [used(os.getpid())], used(broker), time.perf_counter()
+        job = Ingest(warehouse=f"{home}/tables", source=source, max_rows=batch)
+        running = start(session_, job, lambda _: looks.append(used(os.getpid())))
+        while not running.wait(1):
             pass
-        seconds = time.perf_counter() - begun
-        return {"rate": events / seconds, "peak_mib": _peak_of(session_.sparkContext._gateway.proc.pid)}
+        seconds, broker_s = time.perf_counter() - begun, used(broker).cpu_s - brokers.cpu_s
+        figures = {"rate": events / seconds, "broker_us": broker_s / events * 1e6, "peak_mib": looks[-1].peak_mib}
+        return {**figures, "cpu_us": (looks[-1].cpu_s - looks[0].cpu_s) / events * 1e6, **_growth(looks)}
 
     return await asyncio.to_thread(whole)
 
 
-async def duckdb(ready: Ready, *, url: str, home: str, events: int) -> Measured:
+def _growth(looks: list[Used]) -> dict[str, float]:
+    """The cost of the last quarter of the micro-batches against that of the second, when there are so many."""
+    quarter = (len(looks) - 1) // 4
+    if not quarter:
+        return {}
+    early, late = (looks[end].cpu_s - looks[end - quarter].cpu_s for end in (2 * quarter, len(looks) - 1))
+    return {"growth": late / early}
+
+
+def _warm(begin: Callable[[Told], Running]) -> None:
+    """A few micro-batches into tables that nobody looks at: processes start, the JVM compiles."""
+    commits: list[Commit] = []
+    running = begin(commits.append)
+    while len(commits) < BATCHES and not running.wait(1):
+        pass
+    running.stop()
+
+
+async def duckdb(ready: Ready, *, url: str, home: str, events: int, broker: int) -> Measured:
     """One process, everything in memory."""
     import duckdb as engine
 
@@ -95,15 +125,8 @@ def _messages(options: object, events: int) -> pa.Table:
     return pa.Table.from_batches(list(stream.messages(1, events))).select(["seq", "data"])
 
 
-def _peak_of(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) * 1024 / MIB
-    return 0.0
-
-
 async def right(home: str, truth: dict[str, object]) -> None:
-    """Broken unless the tables hold the truth, every sum of it."""
+    """Broken unless the tables in `home` hold the truth, every sum of it."""
     from router.lake.report import DIMENSIONS, Query, read_report
     from router.lake.warehouse import Warehouse
 

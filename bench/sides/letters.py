@@ -12,7 +12,8 @@ from bench.stretch import MIB, peak_bytes
 from router.contracts.letter import build_letter
 from router.deadletters import by_filter
 from router.deadletters import replay as send_again
-from router.deadletters.outlets import Acknowledged, evidence_on
+from router.deadletters.outlets import Acknowledged
+from router.delivery.storing import evidence_on
 from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Fault
 

@@ -19,4 +19,4 @@ PYSPARK_PYTHON=./lake/bin/python exec spark-submit \
   --conf spark.sql.session.timeZone=UTC \
   --conf spark.redaction.regex='(?i)secret|password|token|creds|nkey|access[.]?key|url' \
   "$@" \
-  ingest.py --master "${SPARK_MASTER:-yarn}" --warehouse "s3://${bucket#*://}/warehouse" --nats-url "${NATS_URL:?an address that executors reach}"
+  ingest.py --warehouse "s3://${bucket#*://}/warehouse" --nats-url "${NATS_URL:?an address that executors reach}"

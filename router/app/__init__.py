@@ -10,10 +10,26 @@ ingress, intake    messages that come in, and their receipts
 house      the supervision tree
 service    the whole router: its start, its state, its end
 meters, lane_metrics, violations, alerts    what rooms tell -> metrics, logs, alerts
+
+The service, and with it every room, is loaded when it is first asked for: who only wants a connection does not pay for it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from router.app.connect import connect_by
 from router.app.declared import declared
-from router.app.service import Ready, RouterService
+
+if TYPE_CHECKING:
+    from router.app.service import Ready, RouterService
 
 __all__ = ["Ready", "RouterService", "connect_by", "declared"]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Ready", "RouterService"):
+        from router.app import service
+
+        return getattr(service, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,10 +7,10 @@ Every write names the revision that it replaces, and the server compares. A buck
 from __future__ import annotations
 
 from router.buckets.away import away
-from router.buckets.entries import Entry, Gone, nanos, read_entry
+from router.buckets.entries import Entry, Gone, read_entry
 from router.buckets.following import Following
 from router.buckets.records import TOO_LARGE, WRONG_LAST_SEQUENCE
-from router.delivery.api import JetStream
+from router.delivery.api import JetStream, nanos
 from router.errors import BrokerRefused, Conflict, Poison
 
 _HEAD_BYTES = 256  # of the connection's limit: our headers

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
 _GONE = frozenset({"DEL", "PURGE"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Entry(Struct, frozen=True):
@@ -32,10 +30,3 @@ def read_entry(key: str, value: bytes, headers: Mapping[str, str] | None, revisi
     if headers and headers.get("KV-Operation") in _GONE:
         return Gone(key, revision, stored_ns)
     return Entry(key, value, revision, stored_ns)
-
-
-def nanos(time: str) -> int:
-    """A server's RFC 3339 text as nanoseconds since the epoch; Python's own reading stops at microseconds."""
-    whole, _, fraction = time.removesuffix("Z").partition(".")
-    seconds = datetime.fromisoformat(f"{whole}+00:00") - _EPOCH
-    return int(seconds.total_seconds()) * 1_000_000_000 + int(f"{fraction:0<9}"[:9])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from router.cli.agent import agent
 from router.cli.assignments import assignments
+from router.cli.bus import bus
 from router.cli.config import config
 from router.cli.decide import decide
 from router.cli.decisions import decisions
@@ -12,6 +14,9 @@ from router.cli.demo import demo
 from router.cli.dlq import dlq
 from router.cli.doctor import doctor
 from router.cli.extension import extension
+from router.cli.inbox import inbox
+from router.cli.mailbox import mailbox
+from router.cli.outbox import outbox
 from router.cli.policy import policy
 from router.cli.provider import provider
 from router.cli.serve import serve
@@ -39,10 +44,15 @@ app = typer.Typer(
 
 for command in (serve, worker, decide, workers, doctor, demo, tree, config, version):
     app.command()(command)
+app.add_typer(agent, name="agent")
 app.add_typer(assignments, name="assignments")
+app.add_typer(bus, name="bus")
 app.add_typer(decisions, name="decisions")
 app.add_typer(dlq, name="dlq")
 app.add_typer(extension, name="extension")
+app.add_typer(inbox, name="inbox")
+app.add_typer(mailbox, name="mailbox")
+app.add_typer(outbox, name="outbox")
 app.add_typer(policy, name="policy")
 app.add_typer(provider, name="provider")
 app.add_typer(topology, name="topology")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 def settings_of(nats_url: str | None, config: Path | None) -> Settings:
@@ -17,6 +20,15 @@ def settings_of(nats_url: str | None, config: Path | None) -> Settings:
     from router.config import load
 
     return load(config, {"nats.url": nats_url}).settings
+
+
+def mailbox_settings(
+    dsn: str | None, context: str | None, nats_url: str | None, config: Path | None, more: Mapping[str, object] = NOTHING
+) -> Settings:
+    """The same for a command that works on one context's database. Raises Misconfigured."""
+    from router.config import load
+
+    return load(config, {"nats.url": nats_url, "mailbox.dsn": dsn, "mailbox.context": context, **more}).settings
 
 
 @asynccontextmanager

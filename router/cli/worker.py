@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from router.cli import ends
+from router.cli.loaded import function_at
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
 from router.cli.session import settings_of
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.exec_assignment import ExecAssignment
     from router.sdk import Client, Places, StepResult, Worker
-    from router.sdk.step import Handler
 
 
 def worker(
@@ -62,7 +61,7 @@ def worker(
         echoing = Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost)
         made = Worker(
             settings.nats,
-            _loaded(target) if target is not None else Invoking(client) if client is not None else echoing,
+            function_at(target, "my_package.models:answer") if target is not None else Invoking(client) if client is not None else echoing,
             worker_id=worker_id or f"{socket.gethostname()}:{os.getpid()}",
             subject=subject or settings.assignment.subjects[0],
             durable=durable,
@@ -119,22 +118,3 @@ def _told(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None
 
 
 def _untold(*_: object) -> None: ...
-
-
-def _loaded(target: str) -> Handler:
-    """The function at `module:function`, looked for in the working directory as well. Raises Misconfigured."""
-    from importlib import import_module
-
-    from router.errors import Misconfigured
-
-    module, colon, name = target.partition(":")
-    if not (module and colon and name):
-        raise Misconfigured("MODULE:FUNCTION", f"{target!r} is not like my_package.models:answer")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as exc:
-        raise Misconfigured("MODULE:FUNCTION", f"{target} cannot be loaded: {exc}") from exc
-    if not callable(found):
-        raise Misconfigured("MODULE:FUNCTION", f"{target} is no function")
-    return found  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ Nobody below `app` imports this room: a room is handed the plain values that it 
 
 from __future__ import annotations
 
+from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
 from router.config.consumers import AcksConfig, ConsumerConfig, DecideConfig
 from router.config.describe import Row, describe
@@ -27,6 +28,7 @@ __all__ = [
     "AssignmentConfig",
     "BucketConfig",
     "BucketsConfig",
+    "BusConfig",
     "ConsumerConfig",
     "DeadLetterConfig",
     "DecideConfig",

@@ -11,6 +11,7 @@ import difflib
 from collections.abc import Callable
 from typing import NamedTuple
 
+from router.config.bus import BusConfig
 from router.config.group import leaves
 from router.config.settings import Settings
 
@@ -70,6 +71,7 @@ ALIASES = {
     "assignment_subject": Meaning(("assignment.subjects",)),
     "ack_enabled": Meaning(("acks.enabled",)),
     "router_node_id": Meaning(("node_id",)),
+    **{f"nats_{field}": Meaning((f"bus.{field}",)) for field in BusConfig.model_fields},
 }
 
 # Environment variables that the specifications name; each is read by its own name in lower case.
@@ -82,6 +84,11 @@ SPECIFIED = (
     "NATS_REPLY_SUBJECT",
     "METRICS_TENANT_LABEL_ALLOWLIST",
     "ENABLE_USAGE_PUBLISH",
+    "NATS_STREAM_PREFIX",
+    "NATS_CONSUMER_PREFIX",
+    "NATS_MESSAGE_TTL_SECS",
+    "NATS_MAX_MSGS_PER_SUBJECT",
+    "NATS_DUPLICATE_WINDOW_SECS",
 )
 
 DEFAULTS = Settings()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from router import ids
+from router.config.bus import BusConfig
 from router.config.consumers import ConsumerConfig
 from router.config.group import Group
 from router.config.settings import Settings
@@ -31,6 +32,7 @@ def check(settings: Settings) -> None:
     _check_subjects(settings)
     _check_replies(settings)
     _check_spans(settings)
+    _check_bus(settings.bus)
 
 
 def _check_consumer(name: str, consumer: ConsumerConfig) -> None:
@@ -89,6 +91,15 @@ def _check_spans(settings: Settings) -> None:
         "drain.soft_deadline_ms",
         f"must be at most drain.hard_deadline_ms={settings.drain.hard_deadline_ms}",
     )
+
+
+def _check_bus(bus: BusConfig) -> None:
+    _require(
+        bus.duplicate_window_secs <= bus.message_ttl_secs,
+        "bus.duplicate_window_secs",
+        f"must be at most bus.message_ttl_secs={bus.message_ttl_secs}: the server refuses a longer one",
+    )
+    _require(bus.max_msgs_per_subject != 0, "bus.max_msgs_per_subject", "must be -1 (all) or 1 and more")
 
 
 def _members(group: Group, kind: type[T]) -> Iterator[tuple[str, T]]:

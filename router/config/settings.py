@@ -11,10 +11,14 @@ from typing import Literal
 
 from pydantic import Field
 
+from router.config.agents import AgentsConfig
 from router.config.breakers import ExtensionBreakerConfig
+from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
 from router.config.consumers import RESULTS, AcksConfig, ConsumerConfig, DecideConfig
 from router.config.group import Count, Group, Texts
+from router.config.inbox import InboxConfig
+from router.config.mailbox import MailboxConfig
 from router.config.operators import AdminConfig, IngressConfig
 from router.config.providers import ProvidersConfig
 from router.config.recorder import RecorderConfig
@@ -72,7 +76,11 @@ class Settings(Group):
     admin: AdminConfig = AdminConfig()
     ingress: IngressConfig = IngressConfig()
     providers: ProvidersConfig = ProvidersConfig()
+    bus: BusConfig = BusConfig()
+    agents: AgentsConfig = AgentsConfig()
     evidence: EvidenceConfig = EvidenceConfig()
+    mailbox: MailboxConfig = MailboxConfig()
+    inbox: InboxConfig = InboxConfig()
     streams: StreamsConfig = StreamsConfig()
     buckets: BucketsConfig = BucketsConfig()
     http: HttpConfig = HttpConfig()

@@ -32,18 +32,23 @@ _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 def read_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The JSON object in `data`. Raises Malformed, with stage `size` or `decode`, before parsing where it can."""
+    value = read_value(data, max_bytes, max_depth)
+    if type(value) is not dict:
+        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
+    return value
+
+
+def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+    """The same of any JSON value, where a payload need not be an object."""
     if len(data) > max_bytes:
         raise too_large(len(data), max_bytes)
     # Depth cannot exceed the number of openings, and few messages have more than max_depth of those.
     if data.count(b"{") + data.count(b"[") > max_depth and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
     try:
-        value = orjson.loads(data)
+        return orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not valid JSON", STAGE_DECODE) from exc
-    if type(value) is not dict:
-        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
-    return value
 
 
 def too_large(size: int, max_bytes: int) -> Malformed:

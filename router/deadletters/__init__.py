@@ -9,7 +9,7 @@
     replay     the protocol: send, prove, remove; safe to kill. `journal` is its memory, `outlets` its proofs
     discard    letters removed
     depth      the gauge: how many stand there
-    reading    a stream read forwards, in batches; `asking`: many API requests at once
+    asking     many API requests at once
 
 Letters are written by meaning (`contracts.letter`) and stored by delivery.
 """

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from router.deadletters.listing import EVERY, Wanted
 from router.deadletters.parse import Letter, parse
-from router.deadletters.reading import reading
 from router.delivery.api import JetStream
+from router.delivery.reading import reading
 
 AT_ONCE = 500
 

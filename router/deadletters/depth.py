@@ -19,8 +19,8 @@ from contextlib import suppress
 
 from router.contracts.letter import DEFAULT_SUBJECT_PATTERN
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECT
-from router.deadletters.reading import reading
 from router.delivery.api import JetStream, Stored
+from router.delivery.reading import reading
 from router.errors import RouterError
 from router.observability.instruments import Gauge
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED

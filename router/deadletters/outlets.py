@@ -10,23 +10,20 @@ Proof is all that is told here; what follows from it is `replay`'s to do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
 from msgspec import Struct
 
 from router.crashpoints import crashpoint_sent
-from router.deadletters.reading import reading
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
 from router.delivery.evidence import Evidence, NotStored, Receipts
-from router.errors import BrokerUnavailable
+from router.delivery.reading import reading
 from router.message import Effect
 
 PATIENCE_S = 5.0  # without news of a message that was sent
-TICK_S = 0.5
 
 
 class Doubt(Struct, frozen=True):
@@ -131,23 +128,3 @@ class Outlets:
         if not info["config"].get("no_ack"):
             return Acknowledged(self._jetstream, self._evidence, names[0], floor)
         return Silent(self._jetstream, names[0], subject, floor)
-
-
-@asynccontextmanager
-async def evidence_on(jetstream: JetStream) -> AsyncIterator[Evidence]:
-    """A PubAck window that gives up in time."""
-    evidence = Evidence(jetstream, PATIENCE_S)
-    await evidence.open()
-    ticking = asyncio.create_task(_tick(evidence))
-    try:
-        yield evidence
-    finally:
-        ticking.cancel()
-        with suppress(BrokerUnavailable):
-            await evidence.close()
-
-
-async def _tick(evidence: Evidence) -> None:
-    while True:
-        await asyncio.sleep(TICK_S)
-        evidence.expire()

@@ -31,9 +31,10 @@ from router.deadletters.choice import AT_ONCE, Handful
 from router.deadletters.discard import Progress, remove
 from router.deadletters.journal import Entry, Journal
 from router.deadletters.original import Kept, Replaying, originals_of
-from router.deadletters.outlets import Outlets, evidence_on
-from router.deadletters.reading import reading
+from router.deadletters.outlets import Outlets
 from router.delivery.api import JetStream
+from router.delivery.reading import reading
+from router.delivery.storing import evidence_on
 from router.errors import RouterError
 from router.message import Effect
 

@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from router.crashpoints import crashpoint
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
@@ -261,6 +262,7 @@ class Desk:
     def _conclude(self, message: Message, outcome: Outcome) -> None:
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome):
             self.settler.settle_plain(message, outcome, self.hands.let_go(message))
+            crashpoint("after_stamp")
             self.begin_waiting()
             self.freed()
             return

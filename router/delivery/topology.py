@@ -34,6 +34,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     allow_direct: bool = True
     max_per_subject: int = -1
     allow_rollup: bool = False
+    allow_atomic: bool = False  # batches stored whole or not at all (`delivery.atomic`); server 2.12
 
     def to_json(self) -> Json:
         window = min(self.duplicate_window, self.max_age) if self.max_age else self.duplicate_window
@@ -50,6 +51,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
             "allow_direct": self.allow_direct,
             "max_msgs_per_subject": self.max_per_subject,
             "allow_rollup_hdrs": self.allow_rollup,
+            "allow_atomic": self.allow_atomic,
             "storage": "file",
         }
 
@@ -60,6 +62,7 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
     stream: str
     durable: str
     filter_subject: str | None = None
+    filter_subjects: tuple[str, ...] = ()  # several at once, instead of one
     ack_wait: float = 30.0
     max_ack_pending: int = 10_000
     max_deliver: int = -1
@@ -79,6 +82,8 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
         }
         if self.filter_subject:
             body["filter_subject"] = self.filter_subject
+        if self.filter_subjects:
+            body["filter_subjects"] = list(self.filter_subjects)
         if self.metadata:
             body["metadata"] = dict(self.metadata)
         return body

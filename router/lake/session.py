@@ -1,7 +1,7 @@
 """The Spark session that the jobs run in, and what to say where there can be none.
 
-`spark-submit --conf` and `spark-defaults.conf` win over what stands here, but for the time zone: every day and minute of
-the tables is UTC.
+Under `spark-submit` its `--master`, its `--conf` and `spark-defaults.conf` win over what stands here, but for the time zone:
+every day and minute of the tables is UTC.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.errors import Misconfigured
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
@@ -26,37 +28,55 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "2",  # what crosses is small: a micro-batch's partial sums
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 is Spark's own
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
-    "spark.sql.maxConcurrentOutputFileWriters": "64",  # a file a day at once, instead of sorting rows by day first
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # the log names the files: no job to list them
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",  # a batch is kept for seconds, packing it costs more than all else
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.optimizer.enableJsonExpressionOptimization": "false",  # else a body is parsed once for every field of it
-    "spark.sql.session.timeZone": "UTC",
 }
+_LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the work is done in Python: a JVM that plans it must not take a core to improve itself
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # what spark-submit tells the driver that it starts
 
 
 def session(master: str | None = None, *, name: str = "router-usage") -> SparkSession:
-    """A session with the `jetstream` format known. Raises Misconfigured without PySpark, or without Java 17."""
-    try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError as exc:
-        raise Misconfigured("pyspark", "is not installed: pip install 'beamline-router[spark]'") from exc
-    _look_for_java()
+    """A session with the `jetstream` format known; without a master spark-submit's, else local[*].
+
+    Raises Misconfigured where there can be none.
+    """
+    look_for_spark()
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors run what we run
-    builder = SparkSession.builder.appName(name).master(master or "local[*]")
-    for key, value in _SETTINGS.items():
-        builder = builder.config(key, value)
     try:
-        spark = builder.getOrCreate()
+        spark = SparkSession.builder.config(conf=_settings(master, name)).getOrCreate()
     except (PySparkException, OSError) as exc:
         raise Misconfigured("master", f"Spark did not start: {exc}") from exc
     spark.sparkContext.setLogLevel("ERROR")
     _register(spark)
     return spark
+
+
+def look_for_spark() -> None:
+    """Look before anything is started. Raises Misconfigured without PySpark, and without Java 17."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as exc:
+        raise Misconfigured("pyspark", "is not installed: pip install 'beamline-router[spark]'") from exc
+    _look_for_java()
+
+
+def _settings(master: str | None, name: str) -> SparkConf:
+    """A builder's settings win over all others, so they begin with what was said elsewhere."""
+    from pyspark import SparkConf, SparkContext
+
+    if _SUBMITTED in os.environ:
+        SparkContext._ensure_initialized()  # what spark-submit was told stands in the JVM
+    settings = SparkConf()
+    quiet = f"-Dlog4j2.configurationFile={files('router.lake').joinpath('log4j2.properties')}"
+    ours = {"spark.app.name": name, "spark.master": "local[*]", "spark.driver.extraJavaOptions": f"{quiet} {_LEAN}", **_SETTINGS}
+    for key, value in ours.items():
+        settings.setIfMissing(key, value)
+    if master is not None:
+        settings.setMaster(master)
+    return settings.set("spark.sql.session.timeZone", "UTC")
 
 
 def _register(spark: SparkSession) -> None:

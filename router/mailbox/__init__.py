@@ -1,1 +1,8 @@
-"""SDS-047: the transactional outbox and inbox on PostgreSQL."""
+"""SDS-047: the transactional outbox and inbox on PostgreSQL.
+
+    service ──commit── outbox_events ──relay──> {context}.event.> ──consumer──> inbox_messages ──handler── service
+
+What a service commits is published, in the order of its aggregate; what it receives is handled once, whatever dies between.
+Both halves stand on `entities`, `policies`, `ports` and `postgres`; a half begins with its name: `outbox_…`, `inbox_…`.
+What a service imports is `router.outbox`; nothing is imported by importing this room.
+"""

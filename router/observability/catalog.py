@@ -24,12 +24,15 @@ class Metrics:
         self.provider = Bounded(label_limit)
         self.extension = Bounded(label_limit)
         self.subject = Bounded(label_limit)
+        self.event_type = Bounded(label_limit)
         self.registry = Registry()
         self._declare_decisions()
         self._declare_delivery()
         self._declare_workers()
         self._declare_extensions()
         self._declare_breakers()
+        self._declare_outbox()
+        self._declare_inbox()
         self._declare_process()
         for instrument in vars(self).values():
             if isinstance(instrument, Count | Tally | Spread | Spreads | Gauge | Census):
@@ -81,6 +84,20 @@ class Metrics:
         self.breaker_states = Census("router_circuit_breaker_state", "1 for the state that a breaker is in", "kind", "name", "state")
         changes = "router_circuit_breaker_transitions_total"
         self.breaker_transitions = Tally(changes, "Changes of state, also those taken over", "kind", "name", "from", "to")
+
+    def _declare_outbox(self) -> None:
+        self.outbox_backlog = Gauge("router_outbox_backlog", "Events that are not published (QRY-050)", "context")
+        self.outbox_oldest_seconds = Gauge("router_outbox_oldest_seconds", "Age of the oldest event that is not published", "context")
+        self.outbox_parked = Gauge("router_outbox_parked", "Events that the stream refused too often, and wait for an operator", "context")
+        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away", "context")
+        self.outbox_published = Tally("router_outbox_published_total", "Events published by this relay (EVT-047-001)", "event_type")
+        self.outbox_taken_back = Gauge("router_outbox_taken_back", "Events published again, for the broker had lost them", "context")
+
+    def _declare_inbox(self) -> None:
+        self.inbox_backlog = Gauge("router_inbox_backlog", "Messages that were received and are not processed (QRY-051)", "context")
+        self.inbox_oldest_seconds = Gauge("router_inbox_oldest_seconds", "Age of the oldest of these", "context")
+        self.inbox_messages = Census("router_inbox_messages", "Messages since the start, by what became of them", "consumer", "outcome")
+        self.inbox_paused = Gauge("router_inbox_paused", "1 while the inbox waits for what it stands on", "consumer")
 
     def _declare_process(self) -> None:
         self.connected = Gauge("router_nats_connected", "1 while the broker is connected")

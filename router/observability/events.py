@@ -74,6 +74,21 @@ RESULT_CONFLICT: Final = "result.conflict"
 WORKER_CHANGED: Final = "worker.changed"
 WORKERS_LETTER: Final = "worker.letter"
 
+# The mailbox
+SWEEP_FAILED: Final = "inbox.sweep_failed"
+
+# Agents
+AGENT_RESUMED: Final = "agent.resumed"
+DUPLICATE_DETECTED: Final = "duplicate.detected"  # MeshForge, step 2
+MESSAGE_RESCUED: Final = "message.rescued"  # the server had given it up
+
+# The outbox
+OUTBOX_PAUSED: Final = "outbox.paused"  # the broker or the database is away: nothing is spent
+OUTBOX_RESUMED: Final = "outbox.resumed"
+OUTBOX_PARKED: Final = "outbox.parked"
+OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost what it had acknowledged: published again
+OUTBOX_CLEANED: Final = "outbox.cleaned"
+
 # Operators
 ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"

@@ -7,6 +7,8 @@ worker                        working, from Python
     assignments, reports      one assignment in, one outcome out; what is said of it, as bytes
     echo, invoking            handlers that come with the package: what was given, and what a provider says to it
     pulse, noted              heartbeats; what a worker logs
+bus                           publishing and consuming envelopes; what a handler may say: `from router.bus import Nak, Term`
+agent                         running an agent with exactly-once effects: `from router.agent import Agent, Outgoing`
 extension/                    writing extensions: `from router.extension import pre, serve`
 reach                         how all of them find their broker
 """
@@ -18,18 +20,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from router.contracts.exec_assignment import ExecAssignment
+    from router.sdk.agent import Agent
     from router.sdk.answer import Answer
     from router.sdk.assignments import Places
+    from router.sdk.bus import Bus
     from router.sdk.client import Client
     from router.sdk.invoking import Invoking
     from router.sdk.providers import InvocationFailed
     from router.sdk.step import StepResult
     from router.sdk.worker import Worker
 
-__all__ = ["Answer", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "Places", "StepResult", "Worker"]
+__all__ = ["Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "Places", "StepResult", "Worker"]
 
 _HOMES = {
+    "Agent": "router.sdk.agent",
     "Answer": "router.sdk.answer",
+    "Bus": "router.sdk.bus",
     "Client": "router.sdk.client",
     "ExecAssignment": "router.contracts.exec_assignment",
     "InvocationFailed": "router.sdk.providers",

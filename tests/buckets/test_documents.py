@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.buckets.documents import Documents
-from router.buckets.entries import Entry, Gone, nanos
+from router.buckets.entries import Entry, Gone
+from router.delivery.api import nanos
 from router.errors import BrokerUnavailable, Conflict, Poison
 from tests.support.buckets import a_bucket
 

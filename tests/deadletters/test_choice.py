@@ -3,7 +3,7 @@
 import orjson
 
 from router.deadletters import Wanted, by_filter, by_sequence, discard, export, grouped, reason_and_error
-from router.deadletters.reading import reading
+from router.delivery.reading import reading
 from tests.support.deadletters import House, a_letter, stored
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from router.deadletters import EvidenceGone, Pace, ReplayRunning, by_filter, rehearse
 from router.deadletters.journal import Journal
-from router.deadletters.outlets import evidence_on
 from router.deadletters.replay import RUN
 from router.delivery.api import JetStream, Stored
+from router.delivery.storing import evidence_on
 from router.message import Effect
 from tests.support.deadletters import House, a_letter, stored
 

@@ -56,6 +56,20 @@ BESIDE = {
     "router_worker_heartbeats_refused_total": (),
 }
 
+# SDS-047: QRY-050 and QRY-051, EVT-047-001, and what an operator of either half must see.
+MAILBOX = {
+    "router_outbox_backlog": ("context",),
+    "router_outbox_oldest_seconds": ("context",),
+    "router_outbox_parked": ("context",),
+    "router_outbox_paused": ("context",),
+    "router_outbox_published_total": ("event_type",),
+    "router_outbox_taken_back": ("context",),
+    "router_inbox_backlog": ("context",),
+    "router_inbox_messages": ("consumer", "outcome"),
+    "router_inbox_oldest_seconds": ("context",),
+    "router_inbox_paused": ("consumer",),
+}
+
 
 def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
     registry = Registry()
@@ -64,7 +78,7 @@ def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
 
 
 def test_every_metric_of_the_reference_is_declared_with_its_labels() -> None:
-    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {**REFERENCE, **BESIDE}
+    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {**REFERENCE, **BESIDE, **MAILBOX}
 
 
 def test_what_is_counted_is_what_is_scraped() -> None:

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from router.embedded import server_binary
@@ -14,8 +16,9 @@ from router.embedded import server_binary
 class Broker:
     """One nats-server child process. `extra` lines go into its configuration (accounts, limits)."""
 
-    def __init__(self, *extra: str, max_payload: int = 8 * 1024 * 1024) -> None:
+    def __init__(self, *extra: str, max_payload: int = 8 * 1024 * 1024, sync_always: bool = False) -> None:
         self._extra = extra
+        self._sync = ", sync_interval: always" if sync_always else ""  # every receipt waits for the disk
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
         self._port = -1
@@ -29,6 +32,11 @@ class Broker:
     def port(self) -> int:
         return self._port
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> "Broker":
         for old in self._home.glob("*.ports"):
             old.unlink()
@@ -36,7 +44,7 @@ class Broker:
         lines = [
             f'listen: "127.0.0.1:{self._port}"',
             f"max_payload: {self._max_payload}",
-            f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))} }}",
+            f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync} }}",
             f"ports_file_dir: {json.dumps(str(self._home))}",
             *self._extra,
         ]
@@ -75,6 +83,25 @@ class Broker:
     def unpause(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Path]:
+        """A copy of its store, as long as the block lasts; the server must not run."""
+        with tempfile.TemporaryDirectory(prefix="router-test-") as copy:
+            shutil.copytree(self._home / "js", Path(copy) / "js")
+            yield Path(copy) / "js"
+
+    def restore(self, copy: Path) -> None:
+        """The store as it was: what a disk may hold after a power failure. The server must not run."""
+        shutil.rmtree(self._home / "js")
+        shutil.copytree(copy, self._home / "js")
+
+    def damage(self, place: float) -> None:
+        """Turn one bit of its first block, at this part of the file. The server must not run."""
+        block = min((self._home / "js").rglob("*.blk"))
+        data = bytearray(block.read_bytes())
+        data[int(len(data) * place)] ^= 0x10
+        block.write_bytes(data)
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:

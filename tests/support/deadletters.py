@@ -7,8 +7,8 @@ import orjson
 
 from router.contracts.letter import build_letter
 from router.deadletters import Report, by_filter, by_sequence, replay
-from router.deadletters.reading import reading
 from router.delivery.api import JetStream, Stored
+from router.delivery.reading import reading
 from router.message import Message
 from router.outcome import Fault
 

@@ -25,16 +25,22 @@ Feed = Callable[[range], Coroutine[Any, Any, None]]  # stores the messages of th
 
 
 class Plan(NamedTuple):
-    """How often it dies, and what each life is given. `point` None: at random alone."""
+    """How often it dies, at each of its points and at random, and what each life is given. `point` None: at random alone."""
 
-    point: str | None
+    point: str | tuple[str, ...] | None
     at_point: int
     at_random: int
     share: int
+    passes: tuple[int, int] | None = None  # of a point that is not passed once a message: at which pass it dies, at least and at most
+
+    @property
+    def ends(self) -> list[str | None]:
+        points = (self.point,) if isinstance(self.point, str) else self.point or ()
+        return [*points * self.at_point, *[None] * self.at_random]
 
     @property
     def messages(self) -> int:
-        return (self.at_point + self.at_random) * self.share
+        return len(self.ends) * self.share
 
 
 class Row(NamedTuple):
@@ -66,17 +72,18 @@ class Victim(RouterProcess):
 
 async def killed(victim: Victim, plan: Plan, feed: Feed) -> None:
     """All lives but the last, which has begun when this returns. Kills at the point and at random take turns."""
-    ends = [*[plan.point] * plan.at_point, *[None] * plan.at_random]
+    ends = plan.ends
     random.shuffle(ends)
     for life, point in enumerate(ends):
         share = range(life * plan.share, (life + 1) * plan.share)
+        least, most = plan.passes or (plan.share // 4, plan.share)
+        victim.to_die_at(point or "", random.randint(least, most))
         await (_dies_at(victim, point, feed, share) if point is not None else _dies_at_random(victim, feed, share))
     victim.to_live()
     await asyncio.to_thread(victim.start)
 
 
 async def _dies_at(victim: Victim, point: str, feed: Feed, share: range) -> None:
-    victim.to_die_at(point, random.randint(len(share) // 4, len(share)))
     victim.spawn()  # what the last life left may kill it before it is ready
     await feed(share)
     assert await asyncio.to_thread(victim.wait) == KILLED, f"it passed {point}"
@@ -96,7 +103,7 @@ def counted(plan: Plan, label: str, expected: Iterable[str], found: Iterable[str
     sent, there = set(expected), Counter(found)
     return Row(
         label,
-        kills=plan.at_point + plan.at_random,
+        kills=len(plan.ends),
         expected=len(sent),
         stored=sum(there.values()),
         lost=len(sent - set(there)),

@@ -3,12 +3,14 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import ceil, log
 from pathlib import Path
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from router.lake.tables.gold import GAMMA, HISTOGRAM
 from router.lake.warehouse import Commit, File, Warehouse
 
 MONEY = pa.decimal128(38, 9)
@@ -20,7 +22,7 @@ Rows = list[dict[str, object]]
 _GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status")]
 _IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
 _PLACE = [("seq", pa.int64())]
-_GOLD = [*_GROUP, ("count", pa.int64()), ("cost", MONEY), ("latency_sum", pa.int64())]
+_GOLD = [*_GROUP, ("count", pa.int64()), ("cost", MONEY), ("latency_sum", pa.int64()), ("histogram", HISTOGRAM)]
 SCHEMAS = {
     "bronze": pa.schema([*_PLACE, ("data", pa.binary())]),
     "silver": pa.schema([*_PLACE, *_GROUP, *_IDS, ("latency_ms", pa.int64()), ("cost", MONEY), ("time", pa.timestamp("us", "UTC"))]),
@@ -53,7 +55,7 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
         }
         bronze.append({"seq": seq, "data": data})
         silver.append({"seq": seq, **kept, "cost": Decimal(cost), "time": DAY})
-    gold = [{**row, "count": 1, "latency_sum": row["latency_ms"]} for row in silver]
+    gold = [{**row, "count": 1, "latency_sum": row["latency_ms"], "histogram": [(bucket_of(row), 1)]} for row in silver]
     return {
         "bronze": bronze,
         "silver": silver,
@@ -63,6 +65,11 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
         "gold_minute": gold,
         "gold_day": list(gold),
     }
+
+
+def bucket_of(row: dict[str, object]) -> int:
+    """Of its latency, which is above 0."""
+    return ceil(log(int(str(row["latency_ms"]))) / log(GAMMA))
 
 
 def an_account(path: Path, tables: dict[str, Rows], created: str = CREATED) -> Warehouse:

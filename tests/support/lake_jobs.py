@@ -9,9 +9,12 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from router.lake.jobs.files import rows_of
+from router.lake.jobs.files import columns_of
+from router.lake.jobs.landing import land
+from router.lake.jobs.landing_source import ROW, written_landed
 from router.lake.jobs.once import Writing
 from router.lake.source.offset import Facts
+from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Commit, Warehouse
 
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
@@ -60,11 +63,12 @@ class Lake:
         self.batch(rows)
 
     def batch(self, rows: pa.Table) -> None:
-        self.writing.batch(self.spark.createDataFrame(rows), self._batch)
+        landed = land(rows.to_batches(), self.warehouse)
+        self.writing.batch(self.spark.createDataFrame([(written_landed(landed),)], ROW), self._batch)
         self._batch += 1
 
     def rows(self, table: str, as_of_commit: int | None = None) -> list[dict[str, Any]]:
         """As a reader of committed files sees them."""
-        frame = rows_of(self.spark, self.warehouse, table, self.warehouse.files(table, as_of_commit))
-        found: list[dict[str, Any]] = frame.toArrow().to_pylist()
+        files = self.warehouse.files(table, as_of_commit)
+        found: list[dict[str, Any]] = columns_of(self.warehouse, table, files, ARROW[table].names).to_pylist()
         return sorted(found, key=lambda row: str(row.get("seq", row)))

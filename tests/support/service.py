@@ -83,8 +83,9 @@ class RouterProcess:
     """`router serve` as a child process. Settings are given as environment variables: `ROUTER_DECIDE__ACK_WAIT_MS`."""
 
     command: tuple[str, ...] = ("-m", "router", "serve")
+    announces = "router.ready"
 
-    def __init__(self, settings: Mapping[str, object], policies: Path = POLICIES) -> None:
+    def __init__(self, settings: Mapping[str, object], policies: Path | None = POLICIES) -> None:
         self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
         self._policies = policies
         self._process: subprocess.Popen[str] | None = None
@@ -102,13 +103,13 @@ class RouterProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         self.ready = json.loads(line) if line else {}
-        assert self.ready.get("event") == "router.ready", f"the router did not start: {line!r}"
+        assert self.ready.get("event") == self.announces, f"the router did not start: {line!r}"
         return self
 
     def spawn(self) -> None:
         """Returns at once."""
         self._process = subprocess.Popen(
-            [sys.executable, *self.command, "--policies", str(self._policies)],
+            [sys.executable, *self.command, *(("--policies", str(self._policies)) if self._policies is not None else ())],
             env={**os.environ, **self._environ},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

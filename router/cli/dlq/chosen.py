@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.cli.session import settings_of
+
 if TYPE_CHECKING:
+    from router.config import Settings
     from router.deadletters import Handful, Wanted
     from router.delivery.api import JetStream
 
@@ -19,8 +23,18 @@ Tenant = Annotated[str | None, typer.Option("--tenant", help="Only letters of th
 Since = Annotated[str | None, typer.Option("--since", help="10m, 2h, 7d ago, or an ISO time.")]
 Sequences = Annotated[list[int] | None, typer.Argument(metavar="[SEQ]…", help="The letters' numbers in `router dlq list`.", min=1)]
 All = Annotated[bool, typer.Option("--all", help="Every letter that there is.")]
+Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose letters: router, bus, inbox or agents.")]
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def settings_with(of: str, nats_url: str | None, config: Path | None) -> Settings:
+    """The settings, with the letters of that system in the place of the router's. Raises Misconfigured."""
+    from router.app.letter_places import SYSTEMS, with_letters_of
+
+    if of not in SYSTEMS:
+        raise typer.BadParameter(f"should be one of {', '.join(SYSTEMS)}", param_hint="--of")
+    return with_letters_of(settings_of(nats_url, config), of)
 
 
 def wanted_by(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> Wanted:

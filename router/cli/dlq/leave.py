@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import ends
-from router.cli.dlq.chosen import All, Chosen, Reason, Sequences, Since, Subject, Tenant, wanted_by
+from router.cli.dlq.chosen import All, Chosen, Of, Reason, Sequences, Since, Subject, Tenant, settings_with, wanted_by
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, progress
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import jetstream_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -30,6 +30,7 @@ def export(
     since: Since = None,
     every: All = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.", dir_okay=False)] = None,
+    of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
@@ -39,7 +40,7 @@ def export(
     """
     chosen = Chosen(sequences, wanted_by(subject, reason, tenant, since), is_all=every)
     with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        settings = settings_with(of, nats_url, config)
     ends.run(_export(settings, chosen, output))
 
 
@@ -53,6 +54,7 @@ def discard(
     every: All = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     erase: Annotated[bool, typer.Option("--erase", help="Overwrite them on disk as well; some 170 a second.")] = False,
+    of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -63,7 +65,7 @@ def discard(
     """
     chosen = Chosen(sequences, wanted_by(subject, reason, tenant, since), is_all=every)
     with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        settings = settings_with(of, nats_url, config)
     ends.run(_discard(settings, chosen, yes=yes, erase=erase, as_json=as_json))
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import ends
-from router.cli.dlq.chosen import Reason, Since, Subject, Tenant, wanted_by
+from router.cli.dlq.chosen import Of, Reason, Since, Subject, Tenant, settings_with, wanted_by
 from router.cli.letters import print_letter, row
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import jetstream_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -28,6 +28,7 @@ def list_(
     since: Since = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
     group: Annotated[bool, typer.Option("--group", help="Count them by reason and error instead, the most numerous first.")] = False,
+    of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -38,12 +39,13 @@ def list_(
     """
     wanted = wanted_by(subject, reason, tenant, since)
     with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        settings = settings_with(of, nats_url, config)
     ends.run(_groups(settings, wanted, as_json) if group else _list(settings, wanted, limit, as_json))
 
 
 def show(
     sequence: Annotated[int, typer.Argument(metavar="SEQ", help="The letter's number in `router dlq list`.", min=1)],
+    of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -53,17 +55,17 @@ def show(
     Example:  router dlq show 17
     """
     with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        settings = settings_with(of, nats_url, config)
     ends.run(_show(settings, sequence, as_json))
 
 
-def stats(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Count the letters by subject and reason, and say how full their stream is.
 
     Example:  router dlq stats
     """
     with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        settings = settings_with(of, nats_url, config)
     ends.run(_stats(settings, as_json))
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import ends
-from router.cli.dlq.chosen import All, Chosen, Reason, Sequences, Since, Subject, Tenant, wanted_by
+from router.cli.dlq.chosen import All, Chosen, Of, Reason, Sequences, Since, Subject, Tenant, settings_with, wanted_by
 from router.cli.dlq.editor import edited
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table, progress
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import jetstream_of
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -37,6 +37,7 @@ def replay(
     forget: Annotated[
         bool, typer.Option("--forget-interrupted", help="Go on, though what a killed replay sent long ago cannot be known any more.")
     ] = False,
+    of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
@@ -51,7 +52,7 @@ def replay(
     if edit and len(chosen.sequences) != 1:
         raise typer.BadParameter("--edit takes the number of one letter")
     with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        settings = settings_with(of, nats_url, config)
     how = _how(settings, max_replays)
     if dry_run:
         ends.run(_rehearse(settings, chosen, how, as_json))

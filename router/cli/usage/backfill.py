@@ -1,8 +1,10 @@
-"""`router usage backfill`: days made again from bronze, the difference first; and small files put together."""
+"""`router usage backfill`: days made again from bronze, the difference first."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +15,10 @@ from router.cli.output import console, grid, print_json
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, an_existing
 
 if TYPE_CHECKING:
-    from router.lake.jobs.backfill import Difference
+    from rich.status import Status
+
+    from router.lake.jobs.backfill import Backfill, Difference
+    from router.lake.warehouse import Warehouse
 
 FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]
 LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last. Default: the first.")]
@@ -39,21 +44,36 @@ def backfill(
     """
     with ends.errors_told():
         at = an_existing(warehouse)
-        from router.lake.session import session
-
-        spark = session(master)
-        try:
-            from router.lake.jobs.backfill import Backfill
-
-            work = Backfill(spark, at, first.date(), (last or first).date())
-            found = work.difference()
+        with _begun(at, first.date(), (last or first).date(), master) as (work, found):
             _show(found, as_json)
             is_mended = found.is_none or (not dry_run and (yes or (not as_json and typer.confirm("Write it?"))))
             if is_mended and not found.is_none:
-                work.apply()
-        finally:
-            spark.stop()
+                with _working("writing"):
+                    work.apply()
     raise typer.Exit(ends.OK if is_mended else ends.NO)
+
+
+@contextmanager
+def _begun(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, Difference]]:
+    from router.lake.session import session
+
+    spark = session(master)
+    try:
+        from router.lake.jobs.backfill import Backfill
+
+        with _working("reading bronze again"):
+            work = Backfill(spark, at, first, last)
+            found = work.difference()
+        with closing(work):
+            yield work, found
+    finally:
+        spark.stop()
+
+
+def _working(what: str) -> Status:
+    from rich.console import Console
+
+    return Console(stderr=True).status(what)
 
 
 def _show(found: Difference, as_json: bool) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,7 @@ from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import console, grid, print_json
 from router.cli.session import settings_of
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
-from router.cli.usage.source import source_of
+from router.cli.usage.source import reading, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Commit
 
 LOOK_S = 1
+AWAY_S = 5.0  # a broker that answers nothing for so long before anything has begun
 
 Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Go on for ever, or end at what is there now.")]
 Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch, at most: what is held in memory at once.", min=1)]
@@ -44,7 +47,7 @@ def ingest(
 ) -> None:
     """Read the usage stream into the warehouse. Each micro-batch counts wholly or not at all, once, whatever dies meanwhile.
 
-    Ctrl-C ends it after the micro-batch that is being written.
+    Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses anything.
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
@@ -56,16 +59,28 @@ def ingest(
 def _run(
     settings: Settings, warehouse: str, master: str | None, as_json: bool, *, continuous: bool, max_rows: int, fails_on_loss: bool
 ) -> None:
-    from router.lake.session import session
+    from router.lake.session import look_for_spark, session
 
+    look_for_spark()
+    stream = settings.streams.usage.name
+    _look(settings, stream)
     spark = session(master)
     try:
         from router.lake.jobs.ingest import Ingest
 
-        source = {**source_of(settings.nats, settings.streams.usage.name), "failOnDataLoss": str(fails_on_loss).lower()}
+        source = {**source_of(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
         _watch(spark, Ingest(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows), as_json)
     finally:
         spark.stop()
+
+
+def _look(settings: Settings, stream: str) -> None:
+    """Who has no broker, or the wrong one, hears of it before Spark takes its time."""
+    from msgspec.structs import replace
+
+    from router.lake.source.broker import look
+
+    look(replace(reading(settings.nats, stream), timeout_s=AWAY_S))
 
 
 def _watch(spark: SparkSession, job: Ingest, as_json: bool) -> None:
@@ -75,18 +90,28 @@ def _watch(spark: SparkSession, job: Ingest, as_json: bool) -> None:
     with shown.bar:
         running = start(spark, job, shown.commit)
         shown.begin(running)
-        _until_over(running, shown)
+        with _interrupts(shown) as asked:
+            while not running.wait(LOOK_S):
+                if asked and (shown.commits > asked[0] or not running.is_busy):
+                    spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
+                    running.stop()
     shown.end(as_json)
 
 
-def _until_over(running: Running, shown: Shown) -> None:
-    """Spark's own handler would cancel the batch; ours lets it be written."""
-    asked = []
-    before = signal.signal(signal.SIGINT, lambda *_: asked.append(shown.commits))
+@contextmanager
+def _interrupts(shown: Shown) -> Iterator[list[int]]:
+    """How many commits there were at the first Ctrl-C. Spark's own handler would cancel the batch; ours lets it be written."""
+    asked: list[int] = []
+
+    def interrupted(*_: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(shown.commits)
+        shown.ending()
+
+    before = signal.signal(signal.SIGINT, interrupted)
     try:
-        while not running.wait(LOOK_S):
-            if asked and (shown.commits > asked[0] or not running.is_busy):
-                running.stop()
+        yield asked
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -117,6 +142,9 @@ class Shown:
         left = max(0, self._waiting - read)
         told = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
         self.bar.update(self._task, completed=read, told=told)
+
+    def ending(self) -> None:
+        self.bar.update(self._task, told="ending after this micro-batch; Ctrl-C again ends it at once")
 
     def end(self, as_json: bool) -> None:
         told = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}

@@ -89,14 +89,23 @@ def _read_by(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
 
 def _parts(found: Warehouse, query: Query, as_of_commit: int | None, engine: Engine, master: str | None, *, is_quiet: bool) -> list[Part]:
     if engine is Engine.SPARK:
-        from router.lake.report.by_spark import spark_parts
-        from router.lake.session import session
-
-        return spark_parts(session(master), found, query, as_of_commit)
+        return _parts_by_spark(found, query, as_of_commit, master)
     from router.lake.report.read import read_parts
 
     with progress("reading", is_quiet=is_quiet) as told:
         return read_parts(found, query, as_of_commit, told)
+
+
+def _parts_by_spark(found: Warehouse, query: Query, as_of_commit: int | None, master: str | None) -> list[Part]:
+    from router.lake.session import session
+
+    spark = session(master)
+    try:
+        from router.lake.report.by_spark import spark_parts
+
+        return spark_parts(spark, found, query, as_of_commit)
+    finally:
+        spark.stop()
 
 
 def _write_page(file: Path, parts: list[Part], query: Query, commit: int) -> None:

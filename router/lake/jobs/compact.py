@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from router.lake.jobs.aside import ASIDE
 from router.lake.jobs.files import described
 from router.lake.tables.schemas import SCHEMAS
 from router.lake.warehouse import Commit, File, Warehouse
@@ -43,7 +44,7 @@ def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str
     """Remove the directories of jobs that no commit names; their names."""
     named = {path_home(file.path) for commit in warehouse.commits() for files in commit.add.values() for file in files}
     gone = []
-    for table in SCHEMAS:
+    for table in (*SCHEMAS, ASIDE):
         for info in warehouse.storage.names(table):
             home = f"{table}/{info.base_name}"
             if info.type is fs.FileType.Directory and home not in named and _is_older(info, older_than):

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from router.errors import Misconfigured, RouterError
+from router.lake.jobs import landing_source
 from router.lake.jobs.once import Told, Writing
 from router.lake.source import DataLoss
 from router.lake.source.broker import look
@@ -20,7 +21,7 @@ from router.lake.source.offset import Facts
 from router.lake.source.options import read_options
 from router.lake.warehouse import Warehouse
 
-MAX_ROWS = 500_000  # a micro-batch: a few hundred MB in memory
+MAX_ROWS = 500_000  # a micro-batch: the driver holds a few longs of each, a task some ten thousand messages, later its range's events
 CHECKPOINT = "_checkpoints/ingest"
 
 
@@ -70,7 +71,9 @@ def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Runn
     facts = look(read_options(options))
     following = _following(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
     writing = Writing(warehouse, facts, following, told)
-    frame = spark.readStream.format("jetstream").options(**{**options, "startingOffsets": str(following)}).load()
+    landing_source.register(spark)
+    source = {**options, "startingOffsets": str(following), "warehouse": warehouse.location}
+    frame = spark.readStream.format(landing_source.FORMAT).options(**source).load()
     query = frame.writeStream.foreachBatch(writing.batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
     return Running(query.start(), writing, facts.head - following)

@@ -1,20 +1,22 @@
 """Each micro-batch into the tables once, in one commit, whatever dies meanwhile.
 
-Why nothing is lost and nothing doubled, whenever the driver dies: a batch that is in the log is not done again (Spark's own
-number of it, and the last sequence in the log, both tell), and one that is not is read again from the same sequences. Files
-that no commit names are no part of any table.
+Why nothing is lost and nothing doubled, whenever the driver dies: what is in the log is not read again (its last sequence
+tells), and what is not is read again from the same sequences. Spark's own number of a batch proves nothing: a power cut may take
+its checkpoint, and then another range has that number. Files that no commit names are no part of any table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 
 from router.crashpoints import crashpoint
 from router.errors import Conflict, RouterError
+from router.lake.jobs.aside import discard
 from router.lake.jobs.batch import Batch
+from router.lake.jobs.landing import Landed
+from router.lake.jobs.landing_source import read_landed
 from router.lake.source.offset import Facts
 from router.lake.warehouse import Commit, Warehouse
 
@@ -41,26 +43,26 @@ class Writing:
             raise
 
     def _batch(self, frame: DataFrame, number: int) -> None:
-        query = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        if not self._is_done(query, number):
-            self._told(self._committed(frame, query, number))
+        spark = frame.sparkSession
+        query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
+        landed = [read_landed(row.landed) for row in frame.collect()]
+        crashpoint("lake_after_read")
+        if fresh := [one for one in landed if one.last >= self._following]:
+            self._told(self._committed(spark, fresh, query, number))
+        for one in landed:
+            discard(self._warehouse, one.aside)
         crashpoint("lake_before_checkpoint")
 
-    def _is_done(self, query: str, number: int) -> bool:
-        return any(one.query == query and one.batch == number for one in reversed(self._warehouse.commits()))
-
-    def _committed(self, frame: DataFrame, query: str, number: int) -> Commit:
+    def _committed(self, spark: SparkSession, landed: list[Landed], query: str, number: int) -> Commit:
         for _ in range(ATTEMPTS - 1):
             try:
-                return self._once(frame, query, number)
+                return self._once(spark, landed, query, number)
             except Conflict:
                 continue
-        return self._once(frame, query, number)
+        return self._once(spark, landed, query, number)
 
-    def _once(self, frame: DataFrame, query: str, number: int) -> Commit:
-        batch = Batch(frame.sparkSession, self._warehouse, f"ingest-{number:08d}")
-        batch.read(frame.where(f.col("seq") >= self._following))
-        crashpoint("lake_after_read")
+    def _once(self, spark: SparkSession, landed: list[Landed], query: str, number: int) -> Commit:
+        batch = Batch(spark, self._warehouse, landed)
         batch.derive()
         crashpoint("lake_after_write")
         commit = self._warehouse.append(lambda at, time: self._commit(batch, at, time, query, number), after=batch.after)

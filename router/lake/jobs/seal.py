@@ -68,7 +68,7 @@ def canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int) 
     days = {str(day) for day in days_between(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
     if files:
-        yield from _lines(merged(columns_of(warehouse, files, (*GROUP, *SUMS)), GROUP, "day"))
+        yield from _lines(merged(columns_of(warehouse, "gold_day", files, (*GROUP, *SUMS)), GROUP, "day"))
 
 
 def _lines(rows: pa.Table) -> Iterator[bytes]:

@@ -1,8 +1,8 @@
 """What the tables are: their columns, how a message becomes an event, how events become sums.
 
-    schemas   the columns of every table
-    event     from a message to a typed event, or to the reason why it is none
-    dedupe    which events of a micro-batch count: Arrow in, Arrow out
+    schemas   the columns of every table;   arrow: the same as Arrow has them
+    event     from messages to typed events, or to the reasons why they are none
+    dedupe    which events of a micro-batch count;   sieve: which of many identities may be among a few
     late      lateness, sealed days, and where an event of a sealed day is written
     gold      partial sums, and their merging
 

@@ -80,7 +80,8 @@ def _with_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str]) -
     """Both in the same order of keys, so that they fit without a join; buckets rise, so equal contents are equal bytes."""
     order = [(key, "ascending") for key in keys]
     figures, spread = figures.sort_by(order), spread.sort_by([*order, ("bucket", "ascending")])
-    sizes = spread.group_by(list(keys), use_threads=False).aggregate([("bucket", "count")])["bucket_count"]
+    counted = spread.group_by(list(keys), use_threads=False).aggregate([("bucket", "count")])  # in no order, once they are many
+    sizes = counted.sort_by(order)["bucket_count"]
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(sizes).combine_chunks().cast(pa.int32())])
     maps = pa.MapArray.from_arrays(offsets, spread["bucket"].combine_chunks(), spread["n"].combine_chunks(), type=HISTOGRAM)
     return figures.append_column("histogram", maps)

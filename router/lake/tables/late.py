@@ -15,8 +15,6 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column
-from pyspark.sql import functions as f
 
 from router.lake.tables.gold import INSTANT, floored
 from router.lake.warehouse import Seal
@@ -34,9 +32,9 @@ def days_between(first: date, last: date) -> list[date]:
     return [first + timedelta(days=number) for number in range((last - first).days + 1)]
 
 
-def lateness() -> Column:
-    """Seconds; below zero where a clock runs ahead."""
-    return f.unix_seconds("time") - f.unix_seconds("timestamp")
+def lateness(events: pa.Table) -> pa.ChunkedArray:
+    """Whole seconds; below zero where a clock runs ahead."""
+    return pc.subtract(_seconds(events["time"]), _seconds(events["timestamp"]))
 
 
 def lateness_counts(seconds: pa.ChunkedArray) -> dict[str, int]:
@@ -53,8 +51,8 @@ def lateness_counts(seconds: pa.ChunkedArray) -> dict[str, int]:
 def windows(events: pa.Table, sealed: Collection[date], grain: str) -> pa.Table:
     """With the window that each event is summed in, whether it is late, and which sealed window it corrects."""
     own = floored(events["timestamp"], grain)
-    is_sealed = pc.is_in(_days(events["timestamp"]), pa.array(sorted(sealed), pa.date32()))
-    late = pc.greater(pc.subtract(_seconds(events["time"]), _seconds(events["timestamp"])), WATERMARK_S)
+    is_sealed = pc.is_in(days_of(events["timestamp"]), pa.array(sorted(sealed), pa.date32()))
+    late = pc.greater(lateness(events), WATERMARK_S)
     landing = floored(_landing(events["time"], sealed), grain)
     told = {
         "window_start": pc.if_else(is_sealed, landing, own),
@@ -68,7 +66,7 @@ def _landing(came: pa.ChunkedArray, sealed: Collection[date]) -> pa.ChunkedArray
     """When the message came; where that day is sealed, too, the start of the first open day after it."""
     for day in sorted(sealed):
         opens = pa.scalar(datetime.combine(_open_after(day, sealed), time.min, UTC), INSTANT)
-        came = pc.if_else(pc.equal(_days(came), pa.scalar(day)), opens, came)
+        came = pc.if_else(pc.equal(days_of(came), pa.scalar(day)), opens, came)
     return came
 
 
@@ -78,10 +76,10 @@ def _open_after(day: date, sealed: Collection[date]) -> date:
     return day
 
 
-def _days(instants: pa.ChunkedArray) -> pa.ChunkedArray:
+def days_of(instants: pa.ChunkedArray) -> pa.ChunkedArray:
+    """UTC."""
     return instants.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
 
 
 def _seconds(instants: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Whole ones, rounded down as Spark's unix_seconds does."""
-    return pc.floor(pc.divide(instants.cast(pa.int64()).cast(pa.float64()), 1_000_000)).cast(pa.int64())
+    return pc.floor_temporal(instants.cast(pa.timestamp("us")), unit="second").cast(pa.timestamp("s")).cast(pa.int64())

@@ -20,6 +20,7 @@ class Warehouse:
     """One warehouse, at a directory or a URI. Commits are read once: they never change."""
 
     def __init__(self, location: str) -> None:
+        self.location = location  # as another process is told where it is
         self.storage = Storage(location)
         self._known: list[Commit] = []
 

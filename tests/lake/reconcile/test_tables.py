@@ -105,3 +105,11 @@ def test_gold_that_lost_a_row_or_has_one_twice_is_found(tmp_path: Path, table: s
 
 def test_an_empty_warehouse_agrees(tmp_path: Path) -> None:
     assert reconcile(an_account(tmp_path, tables_of([], []))).is_right
+
+
+@pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
+def test_gold_with_another_row_s_percentiles_is_found(tmp_path: Path, table: str) -> None:
+    tables = ten()
+    tables[table][2] = {**tables[table][2], "histogram": tables[table][7]["histogram"]}
+    account = reconcile(an_account(tmp_path, tables))
+    assert [one.name for one in account.checks if one.is_right is False] == [f"silver = {table}"]

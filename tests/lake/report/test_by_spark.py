@@ -1,6 +1,5 @@
 """Spark reads the same report out of the same files."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -9,15 +8,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.report import Query, read_report, report_of
 from router.lake.report.by_spark import spark_parts
-from router.lake.session import session
 from tests.support.lake_gold import Use, a_warehouse
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    spark = session("local[2]")
-    yield spark
-    spark.stop()
 
 
 @pytest.mark.slow

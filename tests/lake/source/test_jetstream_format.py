@@ -1,8 +1,6 @@
 """The format as Spark uses it, batch and streaming, on a real server: one session for all of it."""
 
 import json
-import os
-import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -13,11 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from router.lake.source import register
 from tests.support.broker import Broker
 from tests.support.lake import Feed, a_feed
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # each query starts Python processes, beside a JVM
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.usefixtures("quiet_spark")]  # queries start processes
 _numbers = count()
 
 
@@ -26,18 +23,6 @@ def broker() -> Iterator[Broker]:
     broker = Broker().start()
     yield broker
     broker.remove()
-
-
-@pytest.fixture(scope="module")
-def spark(broker: Broker) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC"}
-    session = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    register(session)
-    read(session, Feed(broker.url, "WARM").create().count(10))  # the first read of all is slow
-    yield session
-    session.stop()
 
 
 @pytest.fixture

@@ -75,6 +75,15 @@ def test_the_corrections_of_sealed_days_merge_as_any_sum_does(events: list[dict[
     assert same(merged(sums(events, "minute", sealed), KEYS, "day"), sums(events, "day", sealed))
 
 
+def test_every_group_of_thousands_keeps_its_own_histogram() -> None:
+    """Arrow's groups come in the order of the rows while they are few, and not beyond."""
+    event = {"time": NOON, "timestamp": NOON, "provider_id": "b", "event_type": "c", "status": "d", "cost": Decimal(1)}
+    made = sums([{**event, "tenant_id": f"t{latency % 3000:04}", "latency_ms": latency} for latency in range(8000)], "minute")
+    bucket = buckets(pa.chunked_array([range(8000)])).to_pylist()
+    for row in [*made.to_pylist(), *merged(made, KEYS, "day").to_pylist()]:
+        assert [one for one, n in row["histogram"] for _ in range(n)] == bucket[int(row["tenant_id"][1:]) :: 3000]
+
+
 @quickly
 @given(st.integers(1, 10**9))
 def test_a_latency_is_within_one_percent_of_its_buckets_middle(latency: int) -> None:

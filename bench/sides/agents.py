@@ -1,0 +1,176 @@
+"""An agent on the event store: as the runtime works, and one command at a time; and a store without a broker that grows large."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import nats
+from nats.aio.msg import Msg
+
+from bench.child import Ready
+from bench.question import Measured
+from bench.sides.store import BATCH
+from bench.stretch import MIB, resident_bytes, stretch
+from router.agent import Context, Envelope, Outgoing
+from router.app.collector import calm_collector
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.delivery.topology import Topology
+from router.message import Message
+from router.outcome import Done, Receipt
+from router.runtime.agent import AgentRuntime
+from router.runtime.batch import Batch
+from router.runtime.database import Database
+from router.runtime.outbound import Outlet
+from router.runtime.places import Places, posts_of, topology_of
+from router.runtime.receipts import Receipts
+from router.runtime.store import Store
+
+SUBJECT = "cmd.default.demo.counter.add"
+ADDED = "evt.default.demo.counter.added"
+ACCOUNTS = 1_000
+HEAP = 1_024
+
+
+class Counter:
+    """A state update and one message for each command."""
+
+    name = "counter"
+
+    def receive(self, envelope: Envelope) -> None: ...
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        name = envelope.payload["account"]
+        balance = ctx.state.get(name, 0) + envelope.payload["amount"]
+        ctx.state.put(name, balance)
+        return [Outgoing(ADDED, "added", {"account": name, "balance": balance})]
+
+
+def command(number: int) -> bytes:
+    payload = {"account": f"account-{number % ACCOUNTS}", "amount": number % 100, "note": "as long as a short remark"}
+    return json.dumps({"idempotency_key": f"{number:08x}-5b1e-4c8f-9a53", "type": "add", "payload": payload}).encode()
+
+
+async def fill(ready: Ready, *, url: str, count: int) -> Measured:
+    """Store commands 0 … count - 1 in the work queue."""
+    connection = await connect({"servers": [url]})
+    jetstream = JetStream(connection)
+    await topology.create(jetstream, Topology(Places().streams()))
+    for number in range(count):
+        connection.post(SUBJECT, command(number))
+        if number % BATCH == BATCH - 1:
+            await connection.flush()
+    await connection.flush()
+    while ((await jetstream.stream("MESHFORGE_COMMANDS")) or {})["state"]["last_seq"] < count:  # noqa: ASYNC110 - asks the server
+        await asyncio.sleep(0.002)
+    await connection.close()
+    return {"stored": count}
+
+
+async def agent(ready: Ready, *, url: str, store: str, first: int, last: int) -> Measured:
+    """The whole runtime, as `router agent run` has it; drained afterwards, so that the broker has every acknowledgement."""
+    connection = await connect({"servers": [url]})
+    runtime = AgentRuntime(Counter(), Path(store))
+    with calm_collector():
+        figures = await _worked(runtime, JetStream(connection), ready, first, last)
+    await connection.close()
+    return figures
+
+
+async def _worked(runtime: AgentRuntime, jetstream: JetStream, ready: Ready, first: int, last: int) -> Measured:
+    async with asyncio.TaskGroup() as tasks:
+        working = tasks.create_task(runtime.run(jetstream, ready))
+        figures = await stretch(lambda: runtime.tally.applied, first, last)
+        working.cancel()
+        return figures
+
+
+async def one_by_one(ready: Ready, *, url: str, store: str, first: int, last: int) -> Measured:
+    """The yardstick: the same store and adapter, stock nats-py, one thing after the other."""
+    await _durable(url, store)
+    client = await nats.connect(url)
+    loop = OneByOne(client, Path(store))
+    working = asyncio.create_task(loop.run(last))
+    figures = await stretch(lambda: loop.done, first, last)
+    await working
+    await client.close()
+    loop.database.close()
+    return figures
+
+
+async def _durable(url: str, store: str) -> None:
+    connection = await connect({"servers": [url]})
+    posts = posts_of(Counter(), Places())
+    await topology.create(JetStream(connection), topology_of(posts, Places(), "bench"))
+    await connection.close()
+
+
+class OneByOne:
+    """One command: fetched, persisted, applied, published, acknowledged; each waited for."""
+
+    def __init__(self, client: nats.NATS, store: Path) -> None:
+        self._js = client.jetstream()
+        self.database = Database(store)
+        self._store = Store(self.database, "counter")
+        self._receipts = Receipts()
+        self._batch = Batch(Counter(), self._store, self._receipts, limit=5, outlet=Outlet(Places().is_bound), bury=lambda _: _never)
+        self.done = 0
+
+    async def run(self, last: int) -> None:
+        commands = await self._js.pull_subscribe_bind("counter_consumer", "MESHFORGE_COMMANDS")
+        while self.done < last:
+            (message,) = await commands.fetch(1, timeout=30)
+            await self._work(message)
+            self.done += 1
+
+    async def _work(self, message: Msg) -> None:
+        (outcome,) = self._batch.handle([_message(message)])
+        assert isinstance(outcome, Done)
+        for effect in outcome.effects:
+            headers = {**effect.headers, "Nats-Msg-Id": effect.id}
+            ack = await self._js.publish(effect.subject, effect.data, headers=headers)
+            self._receipts.note([Receipt(effect.id, ack.stream, ack.seq, False)])
+        await message.ack_sync()
+
+
+async def _never(_: object) -> None:
+    raise AssertionError("no command of the bench is given up")
+
+
+def _message(message: Msg) -> Message:
+    meta = message.metadata
+    stored_ns = int(meta.timestamp.timestamp() * 1e9)
+    return Message(message.subject, message.data, {}, meta.stream, meta.consumer, meta.sequence.stream, stored_ns, 1, "")
+
+
+async def large(ready: Ready, *, store: str, events: int) -> Measured:
+    """Events in batches, marked as sent with the next one; what the process holds at a fifth and in the end; the store opened again."""
+    begun, fifth = time.perf_counter(), 0
+    database = Database(Path(store))
+    receipts = Receipts()
+    batch = Batch(Counter(), Store(database, "counter"), receipts, limit=5, outlet=Outlet(Places().is_bound), bury=lambda _: _never)
+    for start in range(0, events, HEAP):
+        numbers = range(start, min(start + HEAP, events))
+        for outcome in batch.handle([_stored(number) for number in numbers]):
+            assert isinstance(outcome, Done)
+            receipts.note([Receipt(effect.id, "E", 1, False) for effect in outcome.effects])
+        if not fifth and start >= events // 5:
+            fifth = resident_bytes()
+    seconds, growth = time.perf_counter() - begun, resident_bytes() - fifth
+    database.close()
+    begun = time.perf_counter()
+    again = Database(Path(store))
+    left = Store(again, "counter").resumable(5)
+    opened = time.perf_counter() - begun
+    assert left == []
+    again.close()
+    return {"rate": events / seconds, "growth_mib": growth / MIB, "open_s": opened, "peak_mib": resident_bytes() / MIB}
+
+
+def _stored(number: int) -> Message:
+    return Message(SUBJECT, command(number), {}, "MESHFORGE_COMMANDS", "counter_consumer", number + 1, 10**18 + number, 1, "")

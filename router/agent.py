@@ -1,0 +1,15 @@
+"""Writing an agent: what its author imports.
+
+    from router.agent import Agent, Context, Envelope, Outgoing
+
+`router/samples/agents/ledger.py` is a whole one; the code is in `router.runtime`.
+"""
+
+from __future__ import annotations
+
+from router.runtime.adapter import AgentAdapter, Context, Outgoing, State
+from router.runtime.envelope import Envelope
+from router.runtime.places import Places
+from router.sdk.agent import Agent
+
+__all__ = ["Agent", "AgentAdapter", "Context", "Envelope", "Outgoing", "Places", "State"]

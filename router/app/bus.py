@@ -1,0 +1,28 @@
+"""The settings of the bus, handed to its room as it wants them."""
+
+from __future__ import annotations
+
+from router.bus.settings import BusSettings
+from router.config import Settings
+
+
+def bus_settings(settings: Settings) -> BusSettings:
+    """SR's variables, and what the bus shares with everybody: limits, starts, the limits of dead letters."""
+    bus, letters, starts = settings.bus, settings.streams.dlq, settings.buckets.starts
+    return BusSettings(
+        stream_prefix=bus.stream_prefix,
+        consumer_prefix=bus.consumer_prefix,
+        message_ttl=float(bus.message_ttl_secs),
+        max_msgs_per_subject=bus.max_msgs_per_subject,
+        duplicate_window=float(bus.duplicate_window_secs),
+        replicas=settings.streams.dlq.replicas,
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        letters_ttl=letters.max_age_ms / 1000,
+        letters_window=letters.duplicate_window_ms / 1000,
+        letters_max_bytes=letters.max_bytes,
+        starts_bucket=starts.name,
+        starts_ttl=starts.ttl_ms / 1000,
+        node_id=settings.node_id,
+        is_making=settings.topology == "create",
+    )

@@ -1,0 +1,50 @@
+"""Who is told of an inbox's events over HTTP, as the settings say, behind a breaker of ours."""
+
+from __future__ import annotations
+
+from router.breakers import BreakerRules, Gate, Lease
+from router.clock import steady
+from router.config import Settings
+from router.errors import Misconfigured
+from router.mailbox.handling import Permit
+from router.mailbox.http_handler import HttpEventHandler, HttpRules
+
+
+def service_of(settings: Settings) -> HttpEventHandler:
+    """The service at `inbox.handler.url`. Raises Misconfigured when none is named."""
+    handler = settings.inbox.handler
+    if handler.url is None:
+        raise Misconfigured("inbox.handler.url", "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION")
+    gate = Gate("inbox.handler", BreakerRules(failure_threshold=handler.failures, timeout_s=handler.rest_ms / 1000))
+    rules = HttpRules(url=handler.url, timeout_s=handler.timeout_ms / 1000, connections=settings.inbox.max_ack_pending)
+    return HttpEventHandler(rules, HandlerBreaker(gate))
+
+
+class HandlerBreaker:
+    """`mailbox.handling.Breaker` over a gate."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    @property
+    def is_shut(self) -> bool:
+        return self._gate.shut_until() > steady()
+
+    def permit(self, seconds: float) -> Permit | None:
+        lease = self._gate.enter(seconds)
+        return _Permit(self._gate, lease) if lease is not None else None
+
+
+class _Permit:
+    def __init__(self, gate: Gate, lease: Lease) -> None:
+        self._gate = gate
+        self._lease = lease
+
+    def succeeded(self, latency_ms: float) -> None:
+        self._gate.succeeded(self._lease, latency_ms)
+
+    def failed(self) -> None:
+        self._gate.failed(self._lease)
+
+    def left(self) -> None:
+        self._gate.left(self._lease)

@@ -1,0 +1,44 @@
+"""Where each system's dead letters stand, and how their subjects are made (CONTRACTS §1): one format, a stream for each.
+
+router    ROUTER_DLQ          {original_subject}.dlq, or as the settings say
+bus       {prefix}-dlq        {prefix}.dlq.{original_subject}
+inbox     {CONTEXT}_DLQ       {context}.dlq.{original_subject}
+agents    MESHFORGE_FAILED    meshforge.failed.{original_subject}
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router.bus.subjects import letters_of
+from router.config import Settings
+from router.mailbox.inbox_letters import letters_stream, pattern_of
+from router.runtime.places import LETTERS
+
+SYSTEMS = ("router", "bus", "inbox", "agents")
+
+
+class LetterPlace(Struct, frozen=True):
+    """`pattern`: over `{original_subject}`."""
+
+    stream: str
+    pattern: str
+
+
+def letter_place(settings: Settings, system: str) -> LetterPlace:
+    """`system`: one of SYSTEMS."""
+    prefix, context = settings.bus.stream_prefix, settings.mailbox.context
+    return {
+        "router": LetterPlace(settings.streams.dlq.name, settings.dlq.subject_pattern),
+        "bus": LetterPlace(f"{prefix}-dlq", letters_of(prefix)),
+        "inbox": LetterPlace(letters_stream(context).name, pattern_of(context)),
+        "agents": LetterPlace(settings.agents.failed_stream, LETTERS),
+    }[system]
+
+
+def with_letters_of(settings: Settings, system: str) -> Settings:
+    """The settings as whoever works with that system's letters wants them: its stream and its pattern in the router's place."""
+    place = letter_place(settings, system)
+    streams = settings.streams.model_copy(update={"dlq": settings.streams.dlq.model_copy(update={"name": place.stream})})
+    dlq = settings.dlq.model_copy(update={"subject_pattern": place.pattern})
+    return settings.model_copy(update={"streams": streams, "dlq": dlq})

@@ -1,0 +1,157 @@
+"""SDS-047's services joined: settings become a database, a stream and a relay under one supervision tree.
+
+relay        the outbox of one context, published
+retention    published rows leave
+gauges       QRY-050 every few seconds, for /metrics
+http         the pages for operators
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from router.app.connect import connect_by
+from router.config import Settings
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.topology import Topology
+from router.errors import BrokerRefused, Misconfigured
+from router.mailbox.backlog import get_outbox_backlog
+from router.mailbox.errors import DatabaseUnavailable
+from router.mailbox.outbox_config import RelayConfig
+from router.mailbox.outbox_parked import parked_count
+from router.mailbox.outbox_publisher import OutboxPublisher
+from router.mailbox.outbox_repository import Patience
+from router.mailbox.outbox_retention import Retention, RetentionConfig
+from router.mailbox.outbox_round import Report
+from router.mailbox.postgres import Database, DatabaseConfig
+from router.mailbox.schema import require
+from router.mailbox.streams import events_stream
+from router.observability import Check, HttpServer, Metrics
+from router.supervision import Child, Intensity, Supervisor, supervise
+
+GAUGES_EVERY_S = 5.0
+PAGE = 500  # events in one batch
+
+
+def database_of(settings: Settings, application: str = "router") -> Database:
+    """The context's database, not yet opened. Raises Misconfigured when none is named."""
+    mailbox = settings.mailbox
+    if mailbox.dsn is None:
+        raise Misconfigured("mailbox.dsn", "must name the context's database, like postgresql://user@host:5432/database")
+    return Database(
+        DatabaseConfig(mailbox.dsn.get_secret_value(), schema=mailbox.db_schema, connections=mailbox.connections, application=application)
+    )
+
+
+def declared_events(settings: Settings) -> Topology:
+    """The stream of the context's events."""
+    mailbox, events = settings.mailbox, settings.mailbox.events
+    stream = events_stream(
+        mailbox.context,
+        events.stream,
+        max_age=events.max_age_ms / 1000,
+        max_bytes=events.max_bytes,
+        window=events.duplicate_window_ms / 1000,
+        replicas=events.replicas,
+    )
+    return Topology(streams=(stream,))
+
+
+def relay_config(settings: Settings) -> RelayConfig:
+    relay = settings.mailbox.relay
+    return RelayConfig(
+        context=settings.mailbox.context,
+        stream=declared_events(settings).streams[0].name,
+        round=relay.round,
+        page=min(relay.round, PAGE),
+        lanes=relay.lanes,
+        patience=Patience(relay.attempts, tuple(wait / 1000 for wait in relay.backoff_ms)),
+        poll_least=relay.poll_least_ms / 1000,
+        poll_most=relay.poll_most_ms / 1000,
+        is_atomic=relay.atomic,
+        listens=relay.listen,
+    )
+
+
+async def ensure_events(jetstream: JetStream, settings: Settings) -> None:
+    """Make the stream where that is ours to do. Misconfigured: the server refuses it, by the setting's name."""
+    if settings.topology != "create":
+        return
+    try:
+        await topology.create(jetstream, declared_events(settings))
+    except BrokerRefused as exc:
+        raise Misconfigured("mailbox.events", f"{exc}; max_bytes and replicas must be what this server can give") from exc
+
+
+class RelayService:
+    """One relay process. `run` works until it is cancelled; the round in hand is finished first."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics(label_limit=settings.metrics.label_limit)
+        self.relay: OutboxPublisher | None = None
+        self._database = database_of(settings, "router outbox relay")
+
+    async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """Serve; `on_ready` hears where the pages are. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start."""
+        async with self._joined() as relay:
+            self.relay = relay
+            self._watch(relay)
+            await supervise(self._tree(relay, on_ready))
+
+    @asynccontextmanager
+    async def _joined(self) -> AsyncIterator[OutboxPublisher]:
+        async with self._database as database:
+            await require(database)
+            connection = await connect_by(self.settings.nats)
+            try:
+                jetstream = JetStream(connection, self.settings.nats.js_domain)
+                await ensure_events(jetstream, self.settings)
+                yield OutboxPublisher(relay_config(self.settings), database, jetstream, lambda: ensure_events(jetstream, self.settings))
+            finally:
+                with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+                    await connection.close()
+
+    def _tree(self, relay: OutboxPublisher, on_ready: Callable[[str], None]) -> Supervisor:
+        settings = self.settings
+        http = HttpServer(settings.http.host, settings.http.port, self.metrics.registry, self.readiness)
+        retention = Retention(self._database, RetentionConfig(keep=settings.mailbox.relay.keep_ms / 1000))
+        children = (
+            Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
+            Child("gauges", self._gauges),
+            Child("retention", retention.run),
+            Child("relay", relay.run, shutdown_s=settings.drain.hard_deadline_ms / 1000),
+        )
+        return Supervisor("outbox", children, intensity=Intensity(30, 60))
+
+    def readiness(self) -> Mapping[str, Check]:
+        trouble = self.relay.trouble if self.relay is not None else "not started"
+        return {"relay": Check(trouble is None, trouble or "publishing")}
+
+    def _watch(self, relay: OutboxPublisher) -> None:
+        context, metrics = self.settings.mailbox.context, self.metrics
+        metrics.outbox_paused.watch(lambda: int(relay.trouble is not None), context)
+        metrics.outbox_taken_back.watch(lambda: relay.totals.taken_back, context)
+        relay.on_round = self._published
+
+    def _published(self, report: Report) -> None:
+        for kind, count in report.kinds.items():
+            self.metrics.outbox_published[self.metrics.event_type[kind],] += count
+
+    async def _gauges(self) -> None:
+        """A child: QRY-050, and how many are parked."""
+        context = self.settings.mailbox.context
+        while True:
+            with contextlib.suppress(DatabaseUnavailable):
+                async with self._database.transaction() as session:
+                    backlog, parked = await get_outbox_backlog(session), await parked_count(session)
+                age = (datetime.now(UTC) - backlog.oldest_at).total_seconds() if backlog.oldest_at is not None else 0.0
+                self.metrics.outbox_backlog.set(backlog.count, context)
+                self.metrics.outbox_oldest_seconds.set(max(0.0, age), context)
+                self.metrics.outbox_parked.set(parked, context)
+            await asyncio.sleep(GAUGES_EVERY_S)

@@ -1,0 +1,34 @@
+"""What a handler of the bus may say of a message (SR §6). It never settles one itself: nothing is acknowledged before it is marked.
+
+    None, or a Write      processed                      -> marked, +ACK
+    Nak                   not now                        -> -NAK; at the last attempt a dead letter, then +TERM
+    Term                  never here                     -> a dead letter, then +TERM
+
+Raising Poison is a Term, raising anything else a Nak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from router.bus.processed import Write
+from router.contracts.envelope import MessageEnvelope
+
+
+class Nak(Struct, frozen=True):
+    """A temporary failure. `delay`: seconds; None: 1, 2, 4, 4 … by attempt."""
+
+    reason: str = "the handler asked for it again"
+    delay: float | None = None
+
+
+class Term(Struct, frozen=True):
+    """A permanent failure: it must not come again."""
+
+    reason: str = "the handler refused it"
+
+
+Answer = Nak | Term | Write | None
+Handle = Callable[[MessageEnvelope], Answer | Awaitable[Answer]]

@@ -1,0 +1,95 @@
+"""One consumer of the bus: a durable on the events or the commands, driven by delivery (SR §5.2, §6).
+
+    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a letter and TERM
+
+Processes that use the same name share the work. The server counts no deliveries: delivery counts starts (CONTRACTS §1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from msgspec import Struct
+
+from router.bus.handling import Handling
+from router.bus.letters import letter_writer
+from router.bus.settings import BusSettings
+from router.bus.subjects import COMMANDS, EVENTS
+from router.bus.topology import declared, stand_up, stream_of
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.lane import SILENT, Lane, Observer, Pace
+from router.delivery.topology import ConsumerSpec, Topology
+from router.errors import Misconfigured
+
+TERM = b"+TERM a dead letter is stored"
+PACE = Pace(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
+
+
+class Interest(Struct, frozen=True, kw_only=True):
+    """Which messages a consumer wants. `only`: a domain (`loop`) or a command (`iteration.start`); None: all of the stream."""
+
+    name: str
+    category: str = EVENTS
+    only: str | None = None
+
+    def subject(self, prefix: str) -> str | None:
+        """The filter; None: everything. Raises Misconfigured."""
+        if self.category not in (EVENTS, COMMANDS):
+            raise Misconfigured("category", f"should be {EVENTS} or {COMMANDS}; queries are answered, not consumed")
+        return f"{prefix}.{self.category}.{self.only}" if self.only is not None else None
+
+
+def durable_of(settings: BusSettings, interest: Interest, pace: Pace = PACE) -> ConsumerSpec:
+    """The durable as it is declared."""
+    return ConsumerSpec(
+        stream=stream_of(settings, interest.category),
+        durable=settings.durable(interest.name),
+        filter_subject=interest.subject(settings.stream_prefix),
+        ack_wait=pace.ack_wait,
+    )
+
+
+def consumer_of(
+    settings: BusSettings,
+    durable: ConsumerSpec,
+    handling: Handling,
+    jetstream: JetStream,
+    *,
+    pace: Pace = PACE,
+    observer: Observer = SILENT,
+    deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
+) -> Consumer:
+    """The supervised child: run it until cancelled, then it drains."""
+    lane = Lane(
+        stream=durable.stream,
+        durable=durable.durable,
+        pace=pace,
+        handle=handling,
+        letter=letter_writer(settings, jetstream.connection.max_payload),
+        apology=lambda *_: None,
+        last_word=TERM,
+        observer=observer,
+    )
+    return Consumer(
+        lane,
+        jetstream,
+        starts_bucket=settings.starts_bucket,
+        answer=lambda *_: None,
+        restore=_restoring(settings, durable, jetstream),
+        deadlines=deadlines,
+    )
+
+
+def _restoring(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
+    wanted = Topology(declared(settings).streams, (durable,))
+
+    async def restore() -> str | None:
+        """The durable's identity; whatever is missing is made."""
+        if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
+            return found
+        await stand_up(jetstream, settings, wanted)
+        return await topology.identity(jetstream, durable.stream, durable.durable)
+
+    return restore

@@ -1,0 +1,78 @@
+"""From a message to an outcome, in the order of SR §5.2: read, known? process, mark; then delivery acknowledges.
+
+cannot be read, version not supported   -> Dead: letter, TERM
+its key is known                        -> Done, and nothing else happens
+processed                               -> marked, Done
+Nak, or an exception                    -> Retry
+Term, or Poison                         -> Dead
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable
+
+from router.bus.answers import Answer, Handle, Nak, Term
+from router.bus.processed import Processed
+from router.bus.settings import BusSettings
+from router.contracts.envelope import MessageEnvelope, read_envelope
+from router.contracts.malformed import Malformed
+from router.crashpoints import crashpoint
+from router.message import Message
+from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
+
+HANDLER_NAK = "handler_nak"
+HANDLER_TERM = "handler_term"
+
+
+class Handling:
+    """A lane's `handle`. `duplicates` counts the messages whose key was known."""
+
+    def __init__(self, settings: BusSettings, handle: Handle, processed: Processed) -> None:
+        self._settings = settings
+        self._handle = handle
+        self._processed = processed
+        self._running: dict[str, asyncio.Future[None]] = {}  # keys in hand: a second copy waits for the first
+        self.duplicates = 0
+
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        limits = self._settings
+        try:
+            envelope = read_envelope(message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth)
+        except Malformed as refused:
+            return Dead(refused.as_fault())
+        return self._once(envelope)
+
+    async def _once(self, envelope: MessageEnvelope) -> Outcome:
+        key = envelope.idempotency_key
+        while (first := self._running.get(key)) is not None:
+            await asyncio.wait({first})
+        in_hand = self._running[key] = asyncio.get_running_loop().create_future()
+        try:
+            if await self._processed.has(key):
+                self.duplicates += 1
+                return Done()
+            return await self._process(envelope)
+        finally:
+            del self._running[key]
+            in_hand.set_result(None)
+
+    async def _process(self, envelope: MessageEnvelope) -> Outcome:
+        answer = self._handle(envelope)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        crashpoint("bus_processed")
+        return await self._meaning_of(envelope.idempotency_key, answer)
+
+    async def _meaning_of(self, key: str, answer: Answer) -> Outcome:
+        match answer:
+            case Nak(reason, delay):
+                return Retry(Fault(HANDLER_NAK, reason), delay)
+            case Term(reason):
+                return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
+            case write:
+                if not await self._processed.mark(key, write):
+                    self.duplicates += 1
+                crashpoint("bus_marked")
+                return Done()

@@ -1,0 +1,31 @@
+"""Dead letters of the bus: one format with all others (CONTRACTS §5), on `{prefix}.dlq.{original_subject}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.bus.settings import BusSettings
+from router.bus.subjects import letters_of
+from router.clock import now_ms
+from router.contracts.envelope import seen_in
+from router.contracts.letter import build_letter
+from router.message import Effect, Message
+from router.outcome import Fault
+
+
+def letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
+    """A lane's `letter`. `max_bytes`: the connection's max_payload."""
+
+    def write(message: Message, reason: str, fault: Fault) -> Effect:
+        return build_letter(
+            message,
+            reason,
+            fault,
+            node_id=settings.node_id,
+            now_ms=now_ms(),
+            max_bytes=max_bytes,
+            subject_pattern=letters_of(settings.stream_prefix),
+            seen=seen_in(message.data),
+        )
+
+    return write

@@ -1,0 +1,44 @@
+"""Processed keys in a key-value bucket: every process of a durable sees them. Each key is created once; it goes with the bucket's TTL."""
+
+from __future__ import annotations
+
+from router.bus.processed.port import Write, refuse_to_write
+from router.delivery.api import JetStream
+from router.delivery.topology import Topology, bucket, create
+from router.errors import BrokerRefused
+from router.ids import key as key_of
+
+NOT_THE_LAST = (10071, 10164)  # the key is there already
+CREATE = {"Nats-Expected-Last-Subject-Sequence": "0"}
+
+
+class BucketProcessed:
+    """`ttl_s`: how long a key is kept, at least as long as its message may come again."""
+
+    def __init__(self, jetstream: JetStream, bucket_name: str, durable: str, *, ttl_s: float, replicas: int = 1) -> None:
+        self._jetstream = jetstream
+        self._bucket = bucket_name
+        self._durable = durable
+        self._ttl_s = ttl_s
+        self._replicas = replicas
+
+    async def open(self) -> None:
+        await create(self._jetstream, Topology((bucket(self._bucket, ttl=self._ttl_s, replicas=self._replicas),)))
+
+    async def close(self) -> None: ...
+
+    async def has(self, key: str) -> bool:
+        return await self._jetstream.last_on(f"KV_{self._bucket}", self._subject(key)) is not None
+
+    async def mark(self, key: str, write: Write | None = None) -> bool:
+        refuse_to_write(write)
+        try:
+            await self._jetstream.publish(self._subject(key), b"1", CREATE)
+        except BrokerRefused as exc:
+            if exc.err_code in NOT_THE_LAST:
+                return False
+            raise
+        return True
+
+    def _subject(self, key: str) -> str:
+        return f"$KV.{self._bucket}.{key_of(self._durable, key)}"

@@ -1,0 +1,186 @@
+"""Processed keys in a SQLite file, committed in groups: one fsync for all that are marked at the same time.
+
+    mark ──┐
+    mark ──┼─> BEGIN ─ savepoint: insert key, write ─ savepoint: … ─ COMMIT (fsync) ─> each hears of its own
+    mark ──┘
+
+A write that raises undoes itself and its key alone. WAL and synchronous=FULL: what was marked stays marked after a power cut.
+The file may be shared by several durables, by processes of one host, and with the tables that handlers write: its
+`user_version` is theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import Struct
+
+from router.bus.processed.port import StoreUnavailable, Write
+from router.clock import Clock, wall
+from router.crashpoints import crashpoint
+from router.errors import Misconfigured
+
+SCHEMA_VERSION = 1  # what SCHEMA writes down
+SCHEMA = """
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS processed (
+  consumer TEXT NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL,
+  PRIMARY KEY (consumer, key)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS processed_at ON processed (at);
+CREATE TABLE IF NOT EXISTS processed_schema (version INTEGER NOT NULL);
+INSERT INTO processed_schema SELECT 1 WHERE NOT EXISTS (SELECT * FROM processed_schema);
+COMMIT;
+"""
+A_DAY_S = 86_400.0
+BUSY_S = 5.0  # another process may be writing
+PRUNE_EVERY_S = 3_600.0
+OF_THE_FILE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
+T = TypeVar("T")
+
+
+class Mark(Struct):
+    """One key on its way to the disk. `told`: True marked, False it was there."""
+
+    key: str
+    write: Write | None
+    told: asyncio.Future[bool]
+
+
+class SqliteProcessed:
+    """The keys of one durable in a file. `keep_s`: longer than a message may come again, seconds."""
+
+    def __init__(self, path: Path, durable: str, *, keep_s: float = 30 * A_DAY_S, clock: Clock = wall) -> None:
+        self._path = path
+        self._durable = durable
+        self._keep_s = keep_s
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="processed")
+        self._waiting: list[Mark] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._pruned_at = 0.0
+        self._writer: sqlite3.Connection
+        self._reader: sqlite3.Connection
+
+    async def open(self) -> None:
+        """Raises Misconfigured for a file of another schema, or one that cannot be opened."""
+        try:
+            self._writer = await self._in_thread(self._connect)
+            self._reader = self._connect()
+        except sqlite3.Error as exc:
+            raise Misconfigured("processed", f"{self._path} cannot be used: {exc}") from exc
+
+    async def close(self) -> None:
+        if self._committing is not None:
+            await self._committing
+        self._reader.close()
+        await self._in_thread(self._writer.close)
+        self._thread.shutdown()
+
+    async def has(self, key: str) -> bool:
+        # On the loop: a look at an index that is in memory takes microseconds, and a writer never blocks a reader.
+        try:
+            found = self._reader.execute("SELECT 1 FROM processed WHERE consumer = ? AND key = ?", (self._durable, key)).fetchone()
+        except sqlite3.Error as exc:
+            raise StoreUnavailable(f"{self._path}: {exc}") from exc
+        return found is not None
+
+    async def mark(self, key: str, write: Write | None = None) -> bool:
+        mark = Mark(key, write, asyncio.get_running_loop().create_future())
+        self._waiting.append(mark)
+        if self._committing is None:
+            self._committing = asyncio.create_task(self._commit_all())
+        return await mark.told
+
+    async def _commit_all(self) -> None:
+        """Group after group, until nobody waits."""
+        while self._waiting:
+            group, self._waiting = self._waiting, []
+            try:
+                results: Sequence[bool | BaseException] = await self._in_thread(partial(self._commit, group))
+            except sqlite3.Error as exc:
+                results = [StoreUnavailable(f"{self._path}: {exc}")] * len(group)
+            except BaseException as exc:  # a write that wanted to end the process: nobody may wait for ever
+                results = [exc] * len(group)
+            for mark, result in zip(group, results, strict=True):
+                _tell(mark.told, result)
+        self._committing = None
+
+    def _commit(self, group: Sequence[Mark]) -> list[bool | Exception]:
+        """In the thread. Raises sqlite3.Error: nothing of the group was kept."""
+        cursor, now = self._writer.cursor(), self._clock()
+        cursor.execute("BEGIN IMMEDIATE")
+        try:
+            results = [self._one(cursor, mark, int(now)) for mark in group]
+            if now - self._pruned_at > PRUNE_EVERY_S:
+                cursor.execute("DELETE FROM processed WHERE at < ?", (int(now - self._keep_s),))
+                self._pruned_at = now
+            cursor.execute("COMMIT")
+        except BaseException:
+            if self._writer.in_transaction:
+                cursor.execute("ROLLBACK")
+            raise
+        return results
+
+    def _one(self, cursor: sqlite3.Cursor, mark: Mark, now: int) -> bool | Exception:
+        cursor.execute("SAVEPOINT one")
+        cursor.execute("INSERT OR IGNORE INTO processed VALUES (?, ?, ?)", (self._durable, mark.key, now))
+        is_new = cursor.rowcount == 1
+        result: bool | Exception = is_new
+        if is_new and mark.write is not None:
+            try:
+                mark.write(self._writer.cursor())
+            except Exception as exc:  # the handler's own failure: its message alone pays for it
+                if _is_of_the_file(exc):
+                    raise
+                cursor.execute("ROLLBACK TO one")
+                result = exc
+        cursor.execute("RELEASE one")
+        crashpoint("bus_marking")
+        return result
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(SCHEMA)
+        (version,) = connection.execute("SELECT version FROM processed_schema").fetchone()
+        if version != SCHEMA_VERSION:
+            connection.close()
+            raise Misconfigured("processed", f"{self._path} has schema version {version}, this program knows {SCHEMA_VERSION}")
+        return connection
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _is_of_the_file(exc: Exception) -> bool:
+    """Whether it would have met any write: a disk that is full, a file that is locked, gone or broken."""
+    return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in OF_THE_FILE
+
+
+def _tell(told: asyncio.Future[bool], result: bool | BaseException) -> None:
+    if told.done():  # whoever waited was cancelled: the key stands all the same
+        return
+    if isinstance(result, BaseException):
+        told.set_exception(result)
+    else:
+        told.set_result(result)

@@ -1,0 +1,64 @@
+"""Publishing on the bus: an envelope in, its receipt out (SR §5.1).
+
+    envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> Receipt
+
+A key that the server has seen within its duplicate window is stored once: the receipt says `is_duplicate`, and where the first
+one stands. Any number of publications share one window of receipts.
+"""
+
+from __future__ import annotations
+
+from router.bus.settings import BusSettings
+from router.bus.subjects import command_subject, event_subject
+from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
+from router.delivery.connection import Connection, head_of
+from router.delivery.evidence import Evidence, NotStored
+from router.errors import BrokerRefused, BrokerUnavailable, Poison
+from router.message import Effect
+from router.outcome import Receipt
+
+MSG_ID = "Nats-Msg-Id"
+
+
+class Publisher:
+    """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
+
+    def __init__(self, settings: BusSettings, connection: Connection, evidence: Evidence) -> None:
+        self._settings = settings
+        self._connection = connection
+        self._evidence = evidence
+
+    async def event(self, envelope: MessageEnvelope) -> Receipt:
+        """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
+        return await self._store(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
+
+    async def command(self, command: str, envelope: MessageEnvelope) -> Receipt:
+        """Store a command, `iteration.start` and so on.
+
+        Raises UnknownSubject, Poison (too large, of a version that is not supported), BrokerRefused, and BrokerUnavailable: then it
+        may be stored or not, and publishing the same envelope again is safe within the duplicate window and for every consumer.
+        """
+        return await self._store(command_subject(self._settings.stream_prefix, command), envelope)
+
+    async def _store(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+        effect = effect_of(subject, envelope)
+        self._check_size(effect)
+        told = await self._evidence.stored((effect,))
+        if not isinstance(told, NotStored):
+            return told[0]
+        if told.err_code:
+            raise BrokerRefused(told.err_code, f"{subject}: {told.cause}")
+        raise BrokerUnavailable(f"{subject} cannot be stored: {told.cause}; `router bus topology` looks at the streams")
+
+    def _check_size(self, effect: Effect) -> None:
+        """Consumers refuse a larger payload, and the server closes the connection for a larger frame."""
+        size, most = len(effect.data), self._settings.max_payload_bytes
+        if size > most or size + len(head_of({MSG_ID: effect.id})) > self._connection.max_payload:
+            raise Poison(f"an envelope of {size} bytes is too large: {min(most, self._connection.max_payload)} is the limit")
+
+
+def effect_of(subject: str, envelope: MessageEnvelope) -> Effect:
+    """The envelope as a message to be stored. Raises Poison: its version is not one that may be emitted (SR §7.3)."""
+    if envelope.schema_version not in SUPPORTED:
+        raise Poison(f"schema_version must be one of {', '.join(sorted(SUPPORTED))}")
+    return Effect(subject, envelope_bytes(envelope), envelope.idempotency_key)

@@ -1,0 +1,112 @@
+"""Queries: a question to whoever answers now (SR §3.1 "rarely used"). The stream keeps a copy of it, and answers nobody (X4).
+
+    ask -> {prefix}.queries.{name} -> one of the queue group -> {"ok": true, "payload": {…}} | {"ok": false, "error": {code, message}}
+
+The stream counts as a listener for the server, so where nobody answers a question waits for its whole time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import nats.errors
+import orjson
+
+from router import ids
+from router.bus.publisher import MSG_ID, effect_of
+from router.bus.settings import BusSettings
+from router.bus.subjects import query_subject
+from router.contracts.codec import read_object
+from router.contracts.envelope import MessageEnvelope, read_envelope
+from router.delivery.connection import Connection
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
+
+AT_ONCE = 64  # questions in hand; one more is answered `overloaded`
+INBOXES = ("_INBOX.", "_R_.")  # an address is input: answering elsewhere would write with our rights
+
+Responder = Callable[[MessageEnvelope], Awaitable[Mapping[str, object]]]
+
+
+class QueryRefused(RouterError):
+    """The responder said no; `code` is its own."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def ask(
+    connection: Connection,
+    settings: BusSettings,
+    query: str,
+    envelope: MessageEnvelope,
+    timeout: float = 5.0,  # noqa: ASYNC109 - a question's deadline is part of asking
+) -> Mapping[str, object]:
+    """The answer's payload. Raises QueryRefused, Unanswered, BrokerUnavailable, UnknownSubject."""
+    subject = query_subject(settings.stream_prefix, query)
+    effect = effect_of(subject, envelope)
+    try:
+        reply = await connection.request(subject, effect.data, timeout=timeout, headers={MSG_ID: effect.id})
+    except (nats.errors.TimeoutError, nats.errors.NoRespondersError) as exc:
+        raise Unanswered(f"no answer on {subject} within {timeout:g} s") from exc
+    except (nats.errors.Error, OSError) as exc:
+        raise BrokerUnavailable(f"{subject}: {type(exc).__name__}") from exc
+    return _payload(read_object(reply.data, connection.max_payload))
+
+
+def _payload(answer: Mapping[str, object]) -> Mapping[str, object]:
+    payload, error = answer.get("payload"), answer.get("error")
+    if answer.get("ok") is True and isinstance(payload, dict):
+        return payload
+    error = error if isinstance(error, dict) else {}
+    raise QueryRefused(str(error.get("code", "internal")), str(error.get("message", "the answer cannot be read")))
+
+
+class Responding:
+    """Answers one query on one connection: `run` until cancelled."""
+
+    def __init__(self, connection: Connection, settings: BusSettings, query: str, respond: Responder) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._subject = query_subject(settings.stream_prefix, query)
+        self._queue = settings.durable(query)
+        self._respond = respond
+        self._in_hand: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """The child: processes that answer the same query share the questions."""
+        async with asyncio.TaskGroup() as tasks:
+            sid = await self._connection.attend(self._subject, lambda *heard: self._hear(tasks, *heard), self._queue)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await self._connection.leave(sid)
+
+    def _hear(self, tasks: asyncio.TaskGroup, _subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
+        if not (inbox.startswith(INBOXES) and ids.is_literal_subject(inbox)):
+            return  # nobody asks, or an address that is no inbox
+        if len(self._in_hand) >= AT_ONCE:
+            self._connection.post(inbox, _error("overloaded", "Too many questions in hand; ask again"))
+            return
+        task = tasks.create_task(self._answer(inbox, data))
+        self._in_hand.add(task)
+        task.add_done_callback(self._in_hand.discard)
+
+    async def _answer(self, inbox: str, data: bytes) -> None:
+        """Once, in any case."""
+        try:
+            question = read_envelope(data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
+            answer = orjson.dumps({"ok": True, "payload": dict(await self._respond(question))})
+            if len(answer) > self._connection.max_payload:
+                raise Poison("the answer is larger than the connection allows")
+        except RouterError as exc:
+            answer = _error(exc.code, str(exc))
+        except Exception:  # whatever a responder raises, the asker hears of it, and not of its text
+            answer = _error("internal", "the responder failed")
+        self._connection.post(inbox, answer)
+
+
+def _error(code: str, message: str) -> bytes:
+    return orjson.dumps({"ok": False, "error": {"code": code, "message": message}})

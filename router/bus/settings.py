@@ -1,0 +1,47 @@
+"""What the bus is set by, as plain values (SR §8); `router.config` reads them, `router.app.bus` hands them over."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router import ids
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.errors import Misconfigured
+
+A_DAY_S = 86_400.0
+
+
+class BusSettings(Struct, frozen=True, kw_only=True):
+    """Durations are seconds, sizes bytes. Streams, their subjects and the dead letters all begin with `stream_prefix` (X7)."""
+
+    stream_prefix: str = "sr"
+    consumer_prefix: str = "sr-consumer"
+    message_ttl: float = 7 * A_DAY_S
+    max_msgs_per_subject: int = -1
+    duplicate_window: float = 120.0
+    replicas: int = 1
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
+    max_depth: int = MAX_DEPTH
+    letters_ttl: float = 30 * A_DAY_S
+    letters_window: float = 3_600.0
+    letters_max_bytes: int = 1024**3
+    starts_bucket: str = "ROUTER_STARTS"  # shared with every other durable of ours: its keys name stream and consumer
+    starts_ttl: float = 3_600.0
+    node_id: str = "bus"  # this process in its letters
+    is_making: bool = True  # streams and durables that are missing are made; else somebody else does, and ours are compared
+
+    def __post_init__(self) -> None:
+        for name, value in (("bus.stream_prefix", self.stream_prefix), ("bus.consumer_prefix", self.consumer_prefix)):
+            if not ids.is_token(value):
+                raise Misconfigured(name, "should be 1..64 of A-Z a-z 0-9 _ -")
+
+    @property
+    def keys_ttl(self) -> float:
+        """How long a processed key is kept: its message may come again from its stream, or from a letter."""
+        return max(self.message_ttl, self.letters_ttl)
+
+    def durable(self, name: str) -> str:
+        """`{consumer_prefix}-{name}` (SR-32). Raises Misconfigured for a name that is no token."""
+        if not ids.is_token(name):
+            raise Misconfigured("name", "should be 1..64 of A-Z a-z 0-9 _ -")
+        return f"{self.consumer_prefix}-{name}"

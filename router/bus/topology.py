@@ -1,0 +1,65 @@
+"""The streams of the bus as they are declared (SR §3, CONTRACTS §1); delivery makes them and tells what has drifted.
+
+{prefix}-events     {prefix}.events.*       what happened
+{prefix}-commands   {prefix}.commands.>     what is asked for: two tokens, so `*` would take none of them (X3)
+{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the answer (X4)
+{prefix}-dlq        {prefix}.dlq.>          what failed for good
+"""
+
+from __future__ import annotations
+
+from router.bus.settings import BusSettings
+from router.bus.subjects import COMMANDS, EVENTS, QUERIES
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.topology import Difference, StreamSpec, Topology, bucket
+
+LETTERS = "dlq"
+
+
+def declared(settings: BusSettings) -> Topology:
+    """Every stream and bucket that the bus needs; a consumer declares its own durable."""
+    return Topology(streams=(*_asked(settings), _letters(settings), bucket(settings.starts_bucket, ttl=settings.starts_ttl)))
+
+
+async def stand_up(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
+    """Make what is missing, where the settings say so; what is then not as declared. Raises BrokerUnavailable, BrokerRefused."""
+    return await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
+
+
+def stream_of(settings: BusSettings, category: str) -> str:
+    """`category`: events, commands, queries or dlq."""
+    return f"{settings.stream_prefix}-{category}"
+
+
+def _asked(settings: BusSettings) -> tuple[StreamSpec, ...]:
+    prefix = settings.stream_prefix
+    return (
+        _stream(settings, EVENTS, f"{prefix}.{EVENTS}.*"),
+        _stream(settings, COMMANDS, f"{prefix}.{COMMANDS}.>"),
+        _stream(settings, QUERIES, f"{prefix}.{QUERIES}.*", no_ack=True),
+    )
+
+
+def _stream(settings: BusSettings, category: str, subject: str, *, no_ack: bool = False) -> StreamSpec:
+    return StreamSpec(
+        name=stream_of(settings, category),
+        subjects=(subject,),
+        max_age=settings.message_ttl,
+        duplicate_window=settings.duplicate_window,
+        max_per_subject=settings.max_msgs_per_subject,
+        replicas=settings.replicas,
+        no_ack=no_ack,
+    )
+
+
+def _letters(settings: BusSettings) -> StreamSpec:
+    return StreamSpec(
+        name=stream_of(settings, LETTERS),
+        subjects=(f"{settings.stream_prefix}.{LETTERS}.>",),
+        max_age=settings.letters_ttl,
+        max_bytes=settings.letters_max_bytes,
+        duplicate_window=settings.letters_window,
+        replicas=settings.replicas,
+        discard="new",  # evidence is never dropped for newer evidence: the lane pauses
+    )

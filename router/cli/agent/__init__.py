@@ -1,0 +1,16 @@
+"""`router agent`: MeshForge's agents run, and their stores looked at."""
+
+from __future__ import annotations
+
+import typer
+
+from router.cli.agent.look import events, hash_, verify
+from router.cli.agent.replay import replay
+from router.cli.agent.run import run
+
+agent = typer.Typer(help="Agents whose effects happen once: run them, look into their stores, replay them.", no_args_is_help=True)
+agent.command()(run)
+agent.command("hash")(hash_)
+agent.command()(replay)
+agent.command()(events)
+agent.command()(verify)

@@ -1,0 +1,76 @@
+"""`router agent hash`, `events` and `verify`: a store looked at, also while an agent works on it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.agent.loaded import StoreFile
+from router.cli.options import AsJson
+from router.cli.output import console, grid, print_json, print_lines, print_table
+
+COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
+
+
+def hash_(store: StoreFile, as_json: AsJson = False) -> None:
+    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them did.
+
+    Example:  router agent hash --store ledger.db
+    """
+    from msgspec.structs import asdict
+
+    from router.runtime.database import reading
+    from router.runtime.hashes import hashes_of
+
+    with ends.errors_told():
+        with reading(store) as db:
+            found = asdict(hashes_of(db))
+        if as_json:
+            print_json(found)
+        else:
+            console().print(grid(found.items()))
+
+
+def events(
+    store: StoreFile,
+    *,
+    status: Annotated[str | None, typer.Option(help="Only received, applied or dead ones.")] = None,
+    key: Annotated[str | None, typer.Option(help="Only the event of this idempotency key.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List a store's events, the newest first; with --json one object a line, its content included. Exit status 0, also for none.
+
+    Example:  router agent events --store ledger.db --status received
+    """
+    from router.runtime.listing import Wanted, newest_first
+
+    with ends.errors_told():
+        found = newest_first(store, Wanted(status, key), limit)
+        if as_json:
+            print_lines(one.to_json() for one in found)
+        elif found:
+            print_table(COLUMNS, ((e.place, e.stream, e.stream_seq, e.type, e.key, e.status, e.attempts, e.sent, e.unsent) for e in found))
+        else:
+            print("no events")
+
+
+def verify(store: StoreFile, as_json: AsJson = False) -> None:
+    """Check a store: whole, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
+
+    Example:  router agent verify --store ledger.db
+    """
+    from msgspec.structs import asdict
+
+    from router.runtime.verify import FAIL
+    from router.runtime.verify import verify as look_over
+
+    with ends.errors_told():
+        findings = look_over(store)
+        if as_json:
+            print_lines(asdict(one) for one in findings)
+        else:
+            print_table(("check", "verdict", "detail"), ((one.name, one.verdict, one.detail) for one in findings))
+        raise typer.Exit(ends.NO if any(one.verdict == FAIL for one in findings) else ends.OK)

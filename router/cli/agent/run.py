@@ -1,0 +1,80 @@
+"""`router agent run`: an agent at work until it is told to stop."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.agent.loaded import Target, agent_at
+from router.cli.options import ConfigFile, NatsUrl
+from router.cli.output import print_lines
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.runtime.places import Places
+
+
+def run(
+    target: Target,
+    *,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="FILE", help="Its event store. Default: {name}.db here.", dir_okay=False)
+    ] = None,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", help="Work in hand may take this long at the end.", min=0)] = 10.0,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Run an agent until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+
+    Prints one JSON line, agent.ready, once an earlier life's work is finished and messages are fetched. Logs go to standard error.
+    Exit status: 1 the store failed or no broker answered, 2 the store, the durable or the filters are another's.
+
+    Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
+    """
+    from router.app.collector import calm_collector
+    from router.cli.life import until_told
+    from router.observability import configure
+    from router.sdk.agent import Agent
+
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+        adapter = agent_at(target)
+        path = store or Path(f"{adapter.name}.db")
+        agent = Agent(settings.nats, adapter, store=path, places=places_of(settings), drain_s=drain)
+    configure(settings.log.level, settings.log.format)
+    with calm_collector():
+        ends.run(until_told(agent.run(partial(_announce, adapter.name, path))))
+
+
+def places_of(settings: Settings) -> Places:
+    """Where the agents of these settings work."""
+    from router.runtime.places import Places
+
+    agents = settings.agents
+    return Places(
+        events=agents.events_stream,
+        commands=agents.commands_stream,
+        failed=agents.failed_stream,
+        advisories=settings.streams.advisories.name,
+        starts=settings.buckets.starts.name,
+        scope=agents.scope,
+        events_retention=agents.events_retention,
+        events_max_age=agents.events_max_age_ms / 1000,
+        max_bytes=agents.max_bytes,
+        duplicate_window=agents.duplicate_window_ms / 1000,
+        max_deliver=agents.max_deliver,
+        ack_wait=agents.ack_wait_ms / 1000,
+        max_ack_pending=agents.max_ack_pending,
+        prefetch=agents.prefetch,
+        sweep=agents.sweep_ms / 1000,
+        replicas=agents.replicas,
+    )
+
+
+def _announce(name: str, store: Path, nats_url: str) -> None:
+    print_lines([{"event": "agent.ready", "agent": name, "store": str(store), "nats_url": nats_url}])

@@ -1,0 +1,113 @@
+"""`router bus publish`: an event or a command put on the bus."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json
+from router.cli.session import settings_of
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.contracts.envelope import MessageEnvelope
+
+Payload = Annotated[str, typer.Option(help="A JSON object; @FILE reads it from a file, @- from standard input.", metavar="JSON")]
+Id = Annotated[str | None, typer.Option("--id", help="The event's own id: the same one again is the same message. Default: a new one.")]
+Kind = Annotated[str, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM.")]
+
+
+def publish(
+    message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it says the subject.")] = None,
+    *,
+    payload: Payload = "{}",
+    actor: Annotated[str, typer.Option("--actor", help="Who triggered it.")] = "router-cli",
+    actor_kind: Kind = "HUMAN",
+    message_id: Id = None,
+    correlation: Annotated[str | None, typer.Option("--correlation", help="correlation_id.")] = None,
+    causation: Annotated[str | None, typer.Option("--causation", help="causation_id.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="idempotency_key. Default: sha256 of type, id, actor and payload.")] = None,
+    command: Annotated[str | None, typer.Option("--command", help="Publish it as this command, iteration.start and so on.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="A whole envelope, as it is; - is standard input.", dir_okay=False)] = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish an event, and wait until it is stored. Exit status: 0 stored (or stored before), 1 refused.
+
+    Example:  router bus publish LoopCreated --payload '{"loop_id": "loop_1"}' --actor user_1
+    """
+    if (message_type is None) == (file is None):
+        raise typer.BadParameter("say a TYPE, or --file with a whole envelope")
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+        envelope = (
+            _read(file)
+            if file is not None
+            else _made(
+                message_type or "",
+                _object(payload),
+                message_id=message_id or _new_id(),
+                actor_id=actor,
+                actor_kind=actor_kind,
+                correlation_id=correlation,
+                causation_id=causation,
+                idempotency_key=key,
+            )
+        )
+    ends.run(_publish(settings, envelope, command, as_json))
+
+
+async def _publish(settings: Settings, envelope: MessageEnvelope, command: str | None, as_json: bool) -> int:
+    from router.sdk.bus import Bus
+
+    async with Bus(settings=settings) as bus:
+        receipt = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
+    told = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
+    if as_json:
+        print_json({**told, "idempotency_key": envelope.idempotency_key})
+    else:
+        print(f"{envelope.message_id} {'was stored before' if receipt.is_duplicate else 'stored'}: {receipt.stream} {receipt.sequence}")
+    return ends.OK
+
+
+def _made(message_type: str, payload: dict[str, object], **facts: Any) -> MessageEnvelope:
+    from router.contracts.envelope_making import make_envelope
+
+    return make_envelope(message_type, payload, **facts)
+
+
+def _read(file: Path) -> MessageEnvelope:
+    from router.contracts.envelope import read_envelope
+
+    return read_envelope(_bytes_of(str(file)))
+
+
+def _object(text: str) -> dict[str, object]:
+    data = _bytes_of(text[1:]) if text.startswith("@") else text.encode()
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as exc:
+        raise typer.BadParameter(f"not JSON: {exc}", param_hint="--payload") from exc
+    if not isinstance(value, dict):
+        raise typer.BadParameter("should be a JSON object", param_hint="--payload")
+    return value
+
+
+def _bytes_of(file: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as exc:
+        raise typer.BadParameter(f"{file} cannot be read: {exc.strerror}") from exc
+
+
+def _new_id() -> str:
+    import uuid
+
+    return f"evt_{uuid.uuid4().hex}"

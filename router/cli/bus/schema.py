@@ -1,0 +1,44 @@
+"""`router bus schema`: the envelope's JSON Schema, and whether a file is an envelope."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from router.cli import ends
+
+
+def schema(
+    check: Annotated[
+        Path | None, typer.Option("--check", metavar="FILE", help="Say whether this file is an envelope instead; - is standard input.")
+    ] = None,
+) -> None:
+    """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
+
+    Example:  router bus schema > message-envelope.schema.json
+    """
+    from router.contracts.envelope_schema import envelope_schema_file
+
+    if check is None:
+        print(envelope_schema_file(), end="")
+        return
+    with ends.errors_told():
+        raise typer.Exit(_verdict(_bytes_of(check)))
+
+
+def _verdict(data: bytes) -> int:
+    from router.contracts.envelope import read_envelope
+
+    found = read_envelope(data)  # Malformed names the field: told as any other error
+    print(f"{found.message_type} {found.message_id}, version {found.schema_version}, key {found.idempotency_key}")
+    return ends.OK
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as exc:
+        raise typer.BadParameter(f"{file} cannot be read: {exc.strerror}", param_hint="--check") from exc

@@ -1,0 +1,93 @@
+"""`router bus tail`: what goes over the bus, as it comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from router.cli import ends
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_lines, printable
+from router.cli.session import jetstream_of, settings_of
+from router.cli.shown import shown
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.api import JetStream, Stored
+
+AT_ONCE = 256
+WAIT_S = 1.0
+
+
+def tail(
+    category: Annotated[str, typer.Argument(help="events, commands, queries or dlq.")] = "events",
+    *,
+    only: Annotated[str | None, typer.Option("--only", help="One domain or command: loop, iteration.start.")] = None,
+    last: Annotated[int, typer.Option("--last", "-n", help="Begin so many messages back.", min=0)] = 10,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Go on until Ctrl-C, or end at what is there now.")] = True,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show messages of a stream as they come; nothing is consumed. With --json one object a line.
+
+    Example:  router bus tail events --only loop --last 100 --no-follow
+    """
+    if category not in ("events", "commands", "queries", "dlq"):
+        raise typer.BadParameter("should be events, commands, queries or dlq", param_hint="CATEGORY")
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_tail(settings, category, only, last, follow=follow, as_json=as_json))
+
+
+async def _tail(settings: Settings, category: str, only: str | None, last: int, *, follow: bool, as_json: bool) -> int:
+    from router.delivery.reading import reading
+
+    prefix = settings.bus.stream_prefix
+    stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None
+    async with jetstream_of(settings) as jetstream:
+        start = await _start(jetstream, stream, last)
+        if start is None:
+            ends.complain(f"there is no stream {stream}: `router bus topology --apply` makes it")
+            return ends.NO
+        async with reading(jetstream, stream, start, subject=subject) as reader:
+            while (found := await reader.read(AT_ONCE, WAIT_S if follow else 0.0)) or follow:
+                _show(found, as_json)
+    return ends.OK
+
+
+async def _start(jetstream: JetStream, stream: str, last: int) -> int | None:
+    """The sequence `last` messages back, as far as none of them is missing."""
+    info = await jetstream.stream(stream)
+    return None if info is None else max(1, int(info["state"]["last_seq"]) - last + 1)
+
+
+def _show(found: list[Stored], as_json: bool) -> None:
+    if as_json:
+        print_lines(_fields(one) for one in found)
+        return
+    for one in found:
+        print(_line(one), flush=True)
+
+
+def _fields(one: Stored) -> dict[str, object]:
+    return {"sequence": one.sequence, "time": one.time, "subject": one.subject, "message": _body(one.data)}
+
+
+def _line(one: Stored) -> str:
+    """When, where, what, by whom, and its payload; bytes that are no envelope as they are."""
+    when, body = one.time[11:23], _body(one.data)
+    if not isinstance(body, dict) or "message_type" not in body:
+        return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {shown(one.data)}"
+    payload = printable(orjson.dumps(body.get("payload")).decode())
+    what = printable(f"{body['message_type']}  {body.get('message_id')}  {body.get('actor_kind')} {body.get('actor_id')}")
+    return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {what}  {payload}"
+
+
+def _body(data: bytes) -> object:
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return data.decode("utf-8", "replace")

@@ -1,0 +1,82 @@
+"""`router inbox`: events taken from another context's stream, handled once; and how many wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli import ends
+from router.cli.loaded import function_at
+from router.cli.mailbox import Dsn
+from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.output import print_json, print_lines
+from router.cli.session import mailbox_settings
+
+if TYPE_CHECKING:
+    from router.app.inbox import InboxService
+    from router.config import Settings
+
+inbox = typer.Typer(no_args_is_help=True, help="Events of another context, handled once (SDS-047).", rich_markup_mode="rich")
+
+
+@inbox.command()
+def consume(
+    *,
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODULE:FUNCTION]", help="async handle(connection, event), in the row's own transaction."),
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Tell a service instead: POST here. Default: inbox.handler.url.")] = None,
+    dsn: Dsn = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+) -> None:
+    """Consume until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+
+    Prints one JSON line, inbox.ready, before the first message is taken. Logs go to standard error.
+
+    Example:  router inbox consume --url http://127.0.0.1:8000/handle    router inbox consume my_package.events:handle
+    """
+    if target is not None and url is not None:
+        raise typer.BadParameter("give MODULE:FUNCTION or --url: an event has one handler")
+    with ends.errors_told():
+        from router.app.inbox import InboxService
+
+        settings = mailbox_settings(dsn, None, nats_url, config, {"inbox.handler.url": url})
+        service = InboxService(settings, function_at(target, "my_package.events:handle") if target is not None else None)
+    ends.run(_consume(service))
+
+
+@inbox.command()
+def backlog(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Count what was received and is not processed, and when the oldest of it came (QRY-051).
+
+    Example:  router inbox backlog --json
+    """
+    with ends.errors_told():
+        settings = mailbox_settings(dsn, None, None, config)
+    ends.run(_backlog(settings, as_json))
+
+
+async def _consume(service: InboxService) -> int:
+    from router.cli.life import until_told
+    from router.observability import configure
+
+    configure(service.settings.log.level, service.settings.log.format)
+    facts = {"stream": service.rules.stream, "durable": service.rules.durable}
+    return await until_told(service.run(lambda http: print_lines([{"event": "inbox.ready", "http": http, **facts}])))
+
+
+async def _backlog(settings: Settings, as_json: bool) -> int:
+    from router.app.mailbox import database_of
+    from router.mailbox.backlog import get_inbox_backlog
+
+    async with database_of(settings) as database, database.transaction() as session:
+        found = await get_inbox_backlog(session)
+    if as_json:
+        print_json({"context": settings.mailbox.context, "count": found.count, "oldest_at": found.oldest_at})
+    else:
+        oldest = f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC" if found.oldest_at is not None else ""
+        print(f"{settings.mailbox.context}: {found.count} not processed{oldest}")
+    return ends.OK

@@ -1,0 +1,13 @@
+"""`router outbox`: what a service committed, published; what is left; what cannot be published."""
+
+from __future__ import annotations
+
+import typer
+
+from router.cli.outbox.look import backlog, parked, requeue
+from router.cli.outbox.relay import relay
+
+outbox = typer.Typer(no_args_is_help=True, help="The outbox: published, looked at, mended.", rich_markup_mode="rich")
+
+for command in (relay, backlog, parked, requeue):
+    outbox.command()(command)

@@ -1,0 +1,118 @@
+"""`router outbox backlog`, `parked`, `requeue`: what is left, what failed, and failed rows put back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from router.cli import ends
+from router.cli.mailbox import ContextName, Dsn
+from router.cli.options import AsJson, ConfigFile
+from router.cli.output import print_json, print_lines, print_table
+from router.cli.session import mailbox_settings
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.mailbox.outbox_parked import Failing
+
+COLUMNS = ("id", "aggregate", "event", "occurred", "failures", "behind", "state", "error")
+
+
+def backlog(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Count the events that are not published, and say when the oldest occurred (QRY-050).
+
+    Example:  router outbox backlog --json
+    """
+    with ends.errors_told():
+        settings = mailbox_settings(dsn, context, None, config)
+    ends.run(_backlog(settings, as_json))
+
+
+def parked(
+    *,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again by themselves.")] = False,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 100,
+    dsn: Dsn = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the events that cannot be published, why, and how many of their aggregate wait behind them.
+
+    Exit status: 0 there are none, 1 there are some.
+
+    Example:  router outbox parked
+    """
+    with ends.errors_told():
+        settings = mailbox_settings(dsn, None, None, config)
+    ends.run(_parked(settings, limit, waiting, as_json))
+
+
+def requeue(
+    events: Annotated[list[UUID] | None, typer.Argument(metavar="[ID]…", help="Their ids in `router outbox parked`.")] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Every parked event.")] = False,
+    dsn: Dsn = None,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Publish parked events after all, once what they failed of is mended. Exit status: 0 done, 1 there were none.
+
+    Example:  router outbox requeue --all
+    """
+    if bool(events) == every:
+        raise typer.BadParameter("say which events: their ids, or --all")
+    with ends.errors_told():
+        settings = mailbox_settings(dsn, None, None, config)
+    ends.run(_requeue(settings, events, as_json))
+
+
+async def _backlog(settings: Settings, as_json: bool) -> int:
+    from router.app.mailbox import database_of
+    from router.mailbox.backlog import get_outbox_backlog
+
+    async with database_of(settings) as database, database.transaction() as session:
+        found = await get_outbox_backlog(session)
+    if as_json:
+        print_json({"context": settings.mailbox.context, "count": found.count, "oldest_at": found.oldest_at})
+    else:
+        oldest = f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC" if found.oldest_at is not None else ""
+        print(f"{settings.mailbox.context}: {found.count} to publish{oldest}")
+    return ends.OK
+
+
+async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) -> int:
+    from msgspec import to_builtins
+
+    from router.app.mailbox import database_of
+    from router.mailbox.outbox_parked import failing
+
+    async with database_of(settings) as database, database.transaction() as session:
+        found = await failing(session, limit=limit, is_also_waiting=waiting)
+    if as_json:
+        print_lines(map(to_builtins, found))
+    elif found:
+        print_table(COLUMNS, map(_row, found))
+    else:
+        print("nothing is parked")
+    return ends.NO if found else ends.OK
+
+
+async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool) -> int:
+    from router.app.mailbox import database_of
+    from router.mailbox.outbox_parked import requeue as put_back
+
+    async with database_of(settings) as database, database.transaction() as session:
+        count = await put_back(session, events)
+    if as_json:
+        print_json({"requeued": count})
+    else:
+        print(f"{count} requeued" if count else "none of them is parked")
+    return ends.OK if count else ends.NO
+
+
+def _row(one: Failing) -> tuple[object, ...]:
+    state = "parked" if one.parked_at is not None else f"again at {one.next_attempt_at:%H:%M:%S}"
+    aggregate = f"{one.aggregate_type} {one.aggregate_id}"
+    return (one.id, aggregate, one.event_type, f"{one.occurred_at:%Y-%m-%d %H:%M:%S}", one.failures, one.behind, state, one.publish_error)

@@ -1,0 +1,136 @@
+"""The message envelope of SOLVER-Ralph: ten fields around a domain event on its way over NATS (SR §2).
+
+    {schema_version, message_type, message_id, correlation_id, causation_id, timestamp, actor_id, actor_kind, payload, idempotency_key}
+
+It is a transport wrapper and nothing else: what is persisted is the domain's own, and knows nothing of it. The type is the
+contract: this reader, the JSON Schema (`envelope_schema`) and the bytes are made of it. New ones come from `envelope_making`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from router import ids
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
+from router.contracts.malformed import (
+    SCHEMA_VALIDATION_FAILED,
+    STAGE_SCHEMA,
+    STAGE_VERSION,
+    VERSION_UNSUPPORTED,
+    Malformed,
+    invalid,
+    missing,
+)
+
+VERSION = "1.0"
+SUPPORTED = frozenset({VERSION})  # a version comes in before anybody emits it, and goes when nobody can meet it (`router bus check-drain`)
+
+# `$(?!\n)`: the end and nothing else, for Python as for ECMAScript.
+Version = Annotated[str, Meta(description="a supported version of this schema", extra_json_schema={"enum": sorted(SUPPORTED)})]
+Opaque = Annotated[str, Meta(pattern=r"^[!-~]{1,128}$(?!\n)", description="1..128 printable ASCII characters without spaces")]
+Key = Annotated[str, Meta(pattern=r"^[!-~]{1,256}$(?!\n)", description="1..256 printable ASCII characters without spaces")]
+Actor = Annotated[str, Meta(min_length=1, description="text that is not empty")]
+Link = Annotated[str | None, Meta(description="text or null")]
+Kind = Annotated[Literal["HUMAN", "AGENT", "SYSTEM"], Meta(description="HUMAN, AGENT or SYSTEM")]
+Moment = Annotated[
+    str,
+    Meta(
+        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|\+00:00)$(?!\n)",
+        description="an ISO 8601 date and time in UTC, like 2024-01-15T14:30:00Z",
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+Payload = Annotated[Mapping[str, object], Meta(description="a JSON object")]
+
+
+class MessageEnvelope(Struct, frozen=True, kw_only=True):
+    """One envelope, its fields in the order in which they are sent."""
+
+    schema_version: Version
+    message_type: Opaque  # the domain's event_type
+    message_id: Opaque  # the domain's event_id
+    correlation_id: Link = None
+    causation_id: Link = None
+    timestamp: Moment  # kept as text: what came with nanoseconds leaves with them
+    actor_id: Actor
+    actor_kind: Kind
+    payload: Payload
+    idempotency_key: Key
+
+    @property
+    def created_at(self) -> datetime:
+        """The timestamp, cut to microseconds."""
+        return datetime.fromisoformat(self.timestamp)
+
+
+_FIELDS = {field.name: field for field in msgspec.structs.fields(MessageEnvelope)}
+
+
+def envelope_bytes(envelope: MessageEnvelope) -> bytes:
+    """The envelope as it is sent: all ten fields, null where a link is absent."""
+    return msgspec.json.encode(envelope)
+
+
+def read_envelope(
+    data: bytes, *, versions: Collection[str] = SUPPORTED, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> MessageEnvelope:
+    """The envelope in these bytes; unknown fields are ignored (SR §7.3). Raises Malformed with the field's name.
+
+    The version is looked at first: of one that is not in `versions` nothing else is known, so it is VERSION_UNSUPPORTED
+    whatever the other fields are.
+    """
+    body = read_object(data, max_bytes, max_depth)
+    version = body.get("schema_version")
+    if version is None or version == "":
+        raise missing("schema_version", "schema_version")
+    if type(version) is not str:
+        raise invalid("schema_version", "schema_version", "text")
+    if version not in versions:
+        supported = ", ".join(sorted(versions))
+        raise Malformed(VERSION_UNSUPPORTED, f"Unsupported schema_version: supported is {supported}", STAGE_VERSION, "schema_version")
+    return _checked(body)
+
+
+def seen_in(data: bytes) -> dict[str, str]:
+    """What can be read of an envelope that cannot be read, for its letter: message_id, and the correlation as trace_id. Never raises."""
+    try:
+        body = read_object(data)
+    except Malformed:
+        return {}
+    found = {"message_id": body.get("message_id"), "trace_id": body.get("correlation_id")}
+    return {name: value for name, value in found.items() if isinstance(value, str) and ids.is_opaque(value)}
+
+
+def _checked(body: Mapping[str, object]) -> MessageEnvelope:
+    try:
+        read = msgspec.convert(body, MessageEnvelope)
+    except msgspec.ValidationError:
+        raise _first_wrong(body) from None
+    try:
+        datetime.fromisoformat(read.timestamp)
+    except ValueError:  # 2024-02-30 has the form of a date, and is none
+        raise invalid("timestamp", "timestamp", _legal("timestamp")) from None
+    return read
+
+
+def _first_wrong(body: Mapping[str, object]) -> Malformed:
+    """Each field is read by itself, for the error of the whole names it in words only."""
+    for name, field in _FIELDS.items():
+        value = body.get(name)
+        if field.required and (value is None or value == ""):
+            return missing(name, name)
+        try:
+            msgspec.convert(value, field.type)
+        except msgspec.ValidationError:
+            return invalid(name, name, _legal(name))
+    return Malformed(SCHEMA_VALIDATION_FAILED, "Payload is no envelope", STAGE_SCHEMA)
+
+
+def _legal(name: str) -> str:
+    """What is legal there, in the words of the type."""
+    return next(meta.description or "" for meta in _FIELDS[name].type.__metadata__ if isinstance(meta, Meta))

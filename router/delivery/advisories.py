@@ -1,0 +1,35 @@
+"""What the server says when it stops delivering a message: a durable with a limit of its own has reached it (DURABILITY §2).
+
+    a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
+                                                    └─ kept in ROUTER_ADVISORIES: an advisory that nobody heard is no use
+
+Only durables of SDS (20 deliveries) and MeshForge (5) have such a limit. What becomes of the message is its room's to say.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from router.delivery.topology import StreamSpec
+
+STREAM = "ROUTER_ADVISORIES"
+PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
+
+
+def advisory_subject(stream: str, durable: str) -> str:
+    """Where the server speaks of one durable."""
+    return f"{PREFIX}.{stream}.{durable}"
+
+
+def advisories_stream(name: str = STREAM) -> StreamSpec:
+    """The stream that keeps them, for every durable of the account: it binds one subject, whoever declares it."""
+    return StreamSpec(name=name, subjects=(f"{PREFIX}.>",), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024)
+
+
+def stranded_sequence(data: bytes) -> int | None:
+    """The sequence of the message that an advisory speaks of; None when it does not say."""
+    try:
+        sequence = orjson.loads(data).get("stream_seq")
+    except (orjson.JSONDecodeError, AttributeError):
+        return None
+    return sequence if isinstance(sequence, int) and sequence > 0 else None

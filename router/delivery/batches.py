@@ -1,0 +1,73 @@
+"""A lane's handler for many messages at once: what comes while one batch is at work is the next batch.
+
+    take (a lane's `handle`) ──> waiting ──┐
+                                           └─ run: all that wait ──> handle ──> each hears its own outcome
+
+Under load a batch grows until what it costs as a whole (an fsync, a round trip) no longer counts; a message that comes
+alone is a batch of one and waits for nobody. An answer is a `Later`: no task, future or slot for each message.
+
+What `handle` raises is the end of `run`: whoever is in hand then is told that it was cancelled, and the lane hands it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from router.later import Later
+from router.message import Message
+from router.outcome import Outcome
+
+BatchHandler = Callable[[Sequence[Message]], Awaitable[Sequence[Outcome]]]  # an outcome for each message, in their order
+
+MOST = 1024
+
+
+class Batches:
+    """`take` is the lane's handle, `run` a supervised child; `most`: messages in one batch."""
+
+    def __init__(self, handle: BatchHandler, most: int = MOST) -> None:
+        self._handle = handle
+        self._most = most
+        self._waiting: deque[tuple[Message, Later[Outcome]]] = deque()
+        self._has_some = asyncio.Event()
+        self._is_over = False
+
+    def take(self, message: Message) -> Later[Outcome]:
+        later: Later[Outcome] = Later()
+        if self._is_over:
+            later.cancel()
+        else:
+            self._waiting.append((message, later))
+            self._has_some.set()
+        return later
+
+    async def run(self) -> None:
+        """Until cancelled, or until `handle` raises."""
+        self._is_over = False
+        try:
+            while True:
+                await self._has_some.wait()
+                await self._work([self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))])
+                if not self._waiting:
+                    self._has_some.clear()
+        finally:
+            self._is_over = True
+            _cancel(self._waiting)
+            self._waiting.clear()
+
+    async def _work(self, batch: Sequence[tuple[Message, Later[Outcome]]]) -> None:
+        wanted = [(message, later) for message, later in batch if not later.is_here]  # a drain may have taken some back
+        try:
+            outcomes = await self._handle([message for message, _ in wanted])
+        except BaseException:
+            _cancel(wanted)
+            raise
+        for (_, later), outcome in zip(wanted, outcomes, strict=True):
+            later.come(outcome)
+
+
+def _cancel(batch: Sequence[tuple[Message, Later[Outcome]]] | deque[tuple[Message, Later[Outcome]]]) -> None:
+    for _, later in batch:
+        later.cancel()

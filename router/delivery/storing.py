@@ -1,0 +1,38 @@
+"""A PubAck window for whoever is no lane: a command, a publisher. What has no receipt in time is told to be not stored.
+
+async with evidence_on(jetstream) as evidence:
+    told = await evidence.stored([effect])
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from router.delivery.api import JetStream
+from router.delivery.evidence import Evidence
+from router.errors import BrokerUnavailable
+
+PATIENCE_S = 5.0  # without news of a message that was sent
+TICK_S = 0.5
+
+
+@asynccontextmanager
+async def evidence_on(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[Evidence]:
+    """An open window that gives up in time, closed in the end."""
+    evidence = Evidence(jetstream, timeout_s)
+    await evidence.open()
+    ticking = asyncio.create_task(_tick(evidence))
+    try:
+        yield evidence
+    finally:
+        ticking.cancel()
+        with suppress(BrokerUnavailable):
+            await evidence.close()
+
+
+async def _tick(evidence: Evidence) -> None:
+    while True:
+        await asyncio.sleep(TICK_S)
+        evidence.expire()

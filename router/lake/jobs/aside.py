@@ -1,0 +1,52 @@
+"""Typed events put aside, between the halves of a micro-batch: one Arrow file a range, uncompressed, and soon gone again.
+
+It is no table. What a dead job left there, `compact.sweep` takes away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+
+import pyarrow as pa
+
+from router.lake.tables.arrow import EVENT
+from router.lake.warehouse import Warehouse
+
+ASIDE = "_aside"
+
+
+class Aside:
+    """A file that is open for as long as a `with`."""
+
+    def __init__(self, warehouse: Warehouse, directory: str) -> None:
+        self.path = f"{ASIDE}/{directory}/events.arrow"
+        self.events = 0
+        storage = warehouse.storage
+        storage.filesystem.create_dir(storage.inside(f"{ASIDE}/{directory}"), recursive=True)
+        self._stream = storage.filesystem.open_output_stream(storage.inside(self.path))
+        self._writer = pa.ipc.new_file(self._stream, EVENT)
+
+    def __enter__(self) -> Aside:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self._writer.close()
+        self._stream.close()
+
+    def write(self, events: pa.RecordBatch) -> None:
+        self._writer.write(events)
+        self.events += len(events)
+
+
+def put_aside(warehouse: Warehouse, path: str, names: Sequence[str] | None = None) -> pa.Table:
+    """The events of a file, or some columns of them; on a local disk they are not even copied."""
+    storage = warehouse.storage
+    source = pa.memory_map(storage.inside(path)) if storage.is_local else storage.filesystem.open_input_file(storage.inside(path))
+    names = names or EVENT.names
+    wanted = [EVENT.names.index(name) for name in names]
+    return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted)).read_all().select(names)
+
+
+def discard(warehouse: Warehouse, path: str) -> None:
+    warehouse.storage.remove(path.rpartition("/")[0])

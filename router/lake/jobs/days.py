@@ -1,0 +1,89 @@
+"""Arrow rows into a job's own directory of a table, a Parquet file a day, and what was written.
+
+Each attempt writes where nobody else does, so what a dead one left is never in the way of the next: it is in no commit, and
+`compact.sweep` takes it away.
+
+    TABLE/DIRECTORY/day=2026-11-20/part-0.parquet
+"""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from router.lake.tables.arrow import ARROW
+from router.lake.tables.late import days_of
+from router.lake.tables.schemas import DAY_OF
+from router.lake.warehouse import File, Warehouse
+
+COMPRESSION = "zstd"
+_FEW = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "reason", "headers.key_value.key")
+
+
+def put(rows: pa.Table, warehouse: Warehouse, table: str, directory: str) -> list[File]:
+    """All of them at once."""
+    days = Days(warehouse, table, directory)
+    days.add(rows)
+    return days.close()
+
+
+class Days:
+    """The files of one directory, open until `close`."""
+
+    def __init__(self, warehouse: Warehouse, table: str, directory: str) -> None:
+        self._warehouse = warehouse
+        self._table = table
+        self._home = f"{table}/{directory}"
+        self._open: dict[date, Day] = {}
+
+    def add(self, rows: pa.Table) -> None:
+        """A row group a day."""
+        rows = rows.select(ARROW[self._table].names).cast(ARROW[self._table])
+        days = days_of(rows[DAY_OF[self._table]])
+        present = pc.unique(days).to_pylist()
+        for day in sorted(present):
+            self._of(day).write(rows if len(present) == 1 else rows.filter(pc.equal(days, day)))
+
+    def close(self) -> list[File]:
+        return [self._open[day].close() for day in sorted(self._open)]
+
+    def _of(self, day: date) -> Day:
+        if day not in self._open:
+            self._open[day] = Day(self._warehouse, f"{self._home}/day={day}", ARROW[self._table])
+        return self._open[day]
+
+
+class Day:
+    """One file on its way."""
+
+    def __init__(self, warehouse: Warehouse, home: str, schema: pa.Schema) -> None:
+        self._path = f"{home}/part-0.parquet"
+        self._day = home.rpartition("day=")[2]
+        storage = warehouse.storage
+        storage.filesystem.create_dir(storage.inside(home), recursive=True)
+        self._stream = storage.filesystem.open_output_stream(storage.inside(self._path))
+        self._writer = pq.ParquetWriter(self._stream, schema, compression=COMPRESSION, use_dictionary=_few_in(schema))
+        self._rows = 0
+        self._seqs: list[int] = []
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows)
+        self._rows += len(rows)
+        if "seq" in rows.column_names:
+            ends = pc.min_max(rows["seq"])
+            self._seqs += [ends["min"].as_py(), ends["max"].as_py()]
+
+    def close(self) -> File:
+        self._writer.close()
+        size = self._stream.tell()
+        self._stream.close()
+        least, most = min(self._seqs, default=None), max(self._seqs, default=None)
+        return File(path=self._path, rows=self._rows, bytes=size, min_seq=least, max_seq=most, day=self._day)
+
+
+def _few_in(schema: pa.Schema) -> list[str]:
+    """Columns with few different values: a dictionary of ids or bodies costs more than it saves."""
+    return [name for name in _FEW if name.partition(".")[0] in schema.names]

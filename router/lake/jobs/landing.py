@@ -1,0 +1,60 @@
+"""The first half of a micro-batch, where its messages are read: what a range says goes into files there and then.
+
+    a range ──> bronze/      every message
+           ├──> quarantine/  those that are no event, and the reason
+           └──> aside        events, typed: for the second half
+
+Nothing that landed counts before a commit names it, so a range may land as often as Spark likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from uuid import uuid4
+
+import pyarrow as pa
+from msgspec import Struct
+
+from router.lake.jobs.aside import Aside
+from router.lake.jobs.days import Days
+from router.lake.tables.event import typed
+from router.lake.warehouse import File, Warehouse
+
+GROUP = 4  # record batches in a row group of bronze: what a landing holds in memory
+
+
+class Landed(Struct, frozen=True, kw_only=True):
+    """What came of one range. `aside` is where its events are, relative to the warehouse."""
+
+    bronze: list[File]
+    quarantine: list[File]
+    aside: str
+    events: int
+
+    @property
+    def messages(self) -> int:
+        return sum(file.rows for file in self.bronze)
+
+    @property
+    def last(self) -> int:
+        """The last sequence; 0 where there was none."""
+        return max((file.max_seq or 0 for file in self.bronze), default=0)
+
+
+def land(messages: Iterable[pa.RecordBatch], warehouse: Warehouse) -> Landed:
+    directory = f"ingest-{uuid4().hex[:12]}"
+    bronze, quarantine = Days(warehouse, "bronze", directory), Days(warehouse, "quarantine", directory)
+    with Aside(warehouse, directory) as aside:
+        for group in _groups(messages):
+            bronze.add(pa.Table.from_batches(group))
+            for events, refused in map(typed, group):
+                aside.write(events)
+                quarantine.add(pa.Table.from_batches([refused]))
+    return Landed(bronze=bronze.close(), quarantine=quarantine.close(), aside=aside.path, events=aside.events)
+
+
+def _groups(messages: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    batches = iter(messages)
+    while group := list(islice(batches, GROUP)):
+        yield group

@@ -1,0 +1,69 @@
+"""`jetstream_landing`: the `jetstream` source with the same offsets, limits and ranges, and one row a range: what has landed.
+
+So a message never crosses into the JVM, which would take it apart and put it together again for nobody: with Spark writing
+bronze and reading it back, the way to typed events was 36 µs of processor time a message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StringType, StructField, StructType
+
+from router.lake.jobs.landing import Landed, land
+from router.lake.source import JetStreamDataSource
+from router.lake.source.offset import Json
+from router.lake.source.options import SourceOptions, read_options
+from router.lake.source.reader import JetStreamStreamReader
+from router.lake.source.rows import SCHEMA
+from router.lake.warehouse import Warehouse
+
+FORMAT = "jetstream_landing"
+ROW = StructType([StructField("landed", StringType(), nullable=False)])
+
+
+class LandingSource(JetStreamDataSource):
+    """Options are the source's, and `warehouse`. What stands before `startingOffsets` does not land, whatever a checkpoint says."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    def schema(self) -> StructType:
+        return ROW
+
+    def streamReader(self, schema: StructType) -> LandingReader:  # noqa: N802 - Spark's name
+        options = dict(self.options)
+        return LandingReader(options.pop("warehouse"), read_options(options))
+
+
+class LandingReader(JetStreamStreamReader):
+    """Its ranges are read, and written, where Spark has the time for it."""
+
+    def __init__(self, warehouse: str, options: SourceOptions) -> None:
+        super().__init__(options, SCHEMA)
+        self._warehouse = warehouse
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        following = max(start["next"], self._options.start or 0)
+        if following >= end["next"]:
+            return []  # a checkpoint that is behind the log
+        return super().partitions({**start, "next": following}, end)
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:  # other rows than the source's
+        yield (written_landed(land(super().read(partition), Warehouse(self._warehouse))),)
+
+
+def register(spark: SparkSession) -> None:
+    spark.dataSource.register(LandingSource)
+
+
+def written_landed(landed: Landed) -> str:
+    return msgspec.json.encode(landed).decode()
+
+
+def read_landed(row: str) -> Landed:
+    return msgspec.json.decode(row, type=Landed)

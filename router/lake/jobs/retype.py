@@ -1,0 +1,44 @@
+"""Bronze read again: the events of some days, typed anew and put aside, a file of bronze at a time."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+from pyspark.sql import SparkSession
+
+from router.lake.jobs.aside import Aside
+from router.lake.tables.arrow import MESSAGE
+from router.lake.tables.event import typed
+from router.lake.tables.late import days_of
+from router.lake.warehouse import File, Warehouse
+
+ROWS = 16_384  # at once
+
+
+class Retyping(Struct, frozen=True, kw_only=True):
+    """One task. It travels to an executor."""
+
+    warehouse: str
+    path: str  # of bronze
+    days: pa.Array  # of events
+
+
+def retyped(spark: SparkSession, warehouse: Warehouse, bronze: list[File], days: pa.Array) -> list[str]:
+    """Where the events are; files without one of them are left out."""
+    tasks = [Retyping(warehouse=warehouse.location, path=file.path, days=days) for file in bronze]
+    found = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(retype).collect()
+    return [aside for aside in found if aside is not None]
+
+
+def retype(one: Retyping) -> str | None:
+    warehouse = Warehouse(one.warehouse)
+    storage = warehouse.storage
+    with Aside(warehouse, f"backfill-{uuid4().hex[:12]}") as aside:
+        for messages in pq.ParquetFile(storage.inside(one.path), filesystem=storage.filesystem).iter_batches(ROWS):
+            events, _ = typed(messages.select(MESSAGE.names))
+            aside.write(events.filter(pc.is_in(days_of(events["timestamp"]), one.days)))
+    return aside.path if aside.events else None

@@ -1,0 +1,24 @@
+"""The tables' columns as Arrow has them: made from `schemas`, so that nobody says a type twice."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from router.lake.tables.gold import HISTOGRAM, INSTANT
+from router.lake.tables.gold import MONEY as COST
+from router.lake.tables.schemas import MONEY, SCHEMAS, columns
+
+_KINDS = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "timestamp": INSTANT,
+    "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "map<int,bigint>": HISTOGRAM,
+    MONEY: COST,
+}
+
+ARROW = {table: pa.schema([(name, _KINDS[kind]) for name, kind in columns(table)]) for table in SCHEMAS}
+EVENT = ARROW["silver"]
+MESSAGE = ARROW["bronze"]

@@ -1,0 +1,103 @@
+"""What SDS-047 speaks of, field by field: its two entities, its three value objects, and the answer of its two queries.
+
+    OutboxEvent   committed with the service's own data, published afterwards      (SD-2)
+    InboxMessage  the receipt by which a message is handled once                   (SD-3)
+    EventSubject  {context}.event.{name}.v{n}                                      (SD-4)
+
+Rules about them stand in `policies`, tables in `migrations/`. Whole modules may be built on these; none may add a field (SD-1).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+from msgspec import Raw, Struct
+
+Json = object  # any JSON value; `Raw` is JSON text as it stands in its column, so that a relay need not parse it
+
+_SUBJECT = re.compile(r"([A-Za-z0-9_-]{1,64})\.event\.([A-Za-z0-9_-]{1,128})\.v([1-9][0-9]{0,8})")
+
+
+class OutboxEvent(Struct, frozen=True, gc=False):
+    """One row of outbox_events. `occurred_at` None: the database says when (SD-2, SD-26)."""
+
+    id: UUID
+    aggregate_type: str
+    aggregate_id: str
+    event_type: str
+    payload: Json
+    event_version: int = 1
+    occurred_at: datetime | None = None
+    correlation_id: UUID | None = None
+    causation_id: UUID | None = None
+    published_at: datetime | None = None
+    publish_attempts: int = 0
+    publish_error: str | None = None
+
+
+class InboxMessage(Struct, frozen=True):
+    """One row of inbox_messages (SD-3, SD-27)."""
+
+    message_id: UUID
+    subject: str
+    received_at: datetime | None = None
+    processed_at: datetime | None = None
+    attempts: int = 0
+    last_error: str | None = None
+
+
+class EventSubject(Struct, frozen=True):
+    """`{context}.event.{name}.v{n}`; made by `of` or `read`, so it is always a literal subject (SD-4)."""
+
+    context: str
+    name: str
+    version: int
+
+    @classmethod
+    def of(cls, context: str, event_type: str, event_version: int) -> EventSubject:
+        """ValueError: the three do not make a subject of this shape."""
+        return cls.read(f"{context}.event.{event_type}.v{event_version}")
+
+    @classmethod
+    def read(cls, subject: str) -> EventSubject:
+        """ValueError: it has another shape."""
+        found = _SUBJECT.fullmatch(subject)
+        if found is None:
+            raise ValueError("should be {context}.event.{name}.v{n}, context and name of letters, digits, _ and -")
+        return cls(found[1], found[2], int(found[3]))
+
+    @property
+    def value(self) -> str:
+        return f"{self.context}.event.{self.name}.v{self.version}"
+
+
+class CorrelationContext(Struct, frozen=True):
+    """What a message belongs to and what caused it; both may be absent (SD-5)."""
+
+    correlation_id: UUID | None = None
+    causation_id: UUID | None = None
+
+
+class NatsMsgId(Struct, frozen=True):
+    """The id by which JetStream knows a duplicate: the outbox event's own (SD-6)."""
+
+    value: str
+
+    @classmethod
+    def of(cls, event: OutboxEvent) -> NatsMsgId:
+        return cls(str(event.id))
+
+
+class Backlog(Struct, frozen=True):
+    """What QRY-050 and QRY-051 answer (SD-17, SD-18)."""
+
+    count: int
+    oldest_at: datetime | None
+
+
+def json_text(payload: Json) -> bytes:
+    """A payload as JSON text. TypeError: it is no JSON value."""
+    return bytes(payload) if isinstance(payload, Raw) else orjson.dumps(payload)

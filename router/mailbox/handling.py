@@ -1,0 +1,102 @@
+"""Between the inbox and its handlers: what arrived, what a handler says of it, and the port behind which one is left alone.
+
+    Arrival --> Treatment.begin --> Answer --> `process_inbox`
+
+`http_handler` asks a service, `in_process` runs a function of yours in the row's own transaction; both are told arrivals
+whose receipt is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+from msgspec import Struct
+
+from router.errors import BrokerUnavailable
+from router.later import Later
+from router.mailbox.inbox_event import InboxEvent
+from router.message import Message
+from router.outcome import Outcome
+
+
+class HandlerResult(StrEnum):
+    """What became of a message; the policies POL-047-005…007 say what follows (`process_inbox`)."""
+
+    PROCESSED = "processed"  # 200: mark, ack
+    ALREADY_PROCESSED = "already_processed"  # 409: mark, ack
+    POISON = "poison"  # 422: dead letter, ack
+    TRANSIENT = "transient"  # 5xx, timeout: no ack
+
+
+class Arrival(Struct, eq=False):
+    """One delivery on its way: `later` is what delivery waits for, `attempts` the row's, once its receipt is committed."""
+
+    message: Message
+    event: InboxEvent
+    later: Later[Outcome]
+    attempts: int = 0
+
+
+class Answer(Struct, frozen=True, gc=False):
+    """A result, and what is written down of it: a status or the name of an error, never anything that the event said."""
+
+    result: HandlerResult
+    detail: str = ""
+
+
+class Away(BrokerUnavailable):
+    """What the inbox stands on (its database, its handler) is away: the lane pauses until it is back, and nothing is spent."""
+
+    code = "inbox_away"
+
+
+class Treatment(Protocol):
+    """How arrivals get their answers."""
+
+    @property
+    def away(self) -> Away | None:
+        """Why nobody is to be asked at present."""
+
+    def begin(self, arrivals: Sequence[Arrival]) -> None:
+        """Each of them is concluded, once, in its own time."""
+
+
+class Permit(Protocol):
+    """The right to ask once. One of these is called, once."""
+
+    def succeeded(self, latency_ms: float) -> None:
+        """It answered as it should, whatever it said of the event."""
+
+    def failed(self) -> None:
+        """It did not."""
+
+    def left(self) -> None:
+        """Nobody waited for it."""
+
+
+class Breaker(Protocol):
+    """Who fails too often is left alone for a while."""
+
+    @property
+    def is_shut(self) -> bool:
+        """Nobody may ask at present."""
+
+    def permit(self, seconds: float) -> Permit | None:
+        """For a call of at most so many seconds; None: not now."""
+
+
+class NoBreaker:
+    """Everybody may ask, always; a breaker and a permit in one."""
+
+    is_shut = False
+
+    def permit(self, seconds: float) -> Permit | None:
+        return self
+
+    def succeeded(self, latency_ms: float) -> None: ...
+
+    def failed(self) -> None: ...
+
+    def left(self) -> None: ...

@@ -1,0 +1,143 @@
+"""An event told to a service over HTTP: `POST /handle`, and what its answer means (SDS-047 §12; SD-32, SD-33, SD-34).
+
+    2xx                                  PROCESSED            the row is marked, then the message is acknowledged
+    409                                  ALREADY_PROCESSED    the same
+    422                                  POISON               a dead letter, then the same
+    5xx, no answer in time               TRANSIENT            nothing is acknowledged (POL-047-007)
+    3xx, any other 4xx, no connection    TRANSIENT            a wrong setting or a tired service, never the message (X19)
+
+Behind a breaker that it is given: a service that answers nothing useful is left alone for a while, and meanwhile no
+message spends a delivery on it. This is the one file that knows httpx2; its transport is used without the client around
+it, whose redirects, cookies and proxies would be no help here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx2
+import orjson
+from msgspec import Struct
+
+from router.clock import steady
+from router.errors import Misconfigured
+from router.mailbox.entities import Json
+from router.mailbox.handling import Answer, Away, Breaker, HandlerResult, NoBreaker
+from router.mailbox.inbox_event import InboxEvent, read_event
+from router.mailbox.ports import current_message
+from router.outcome import Fault
+
+LEFT_ALONE = "the handler failed too often: it is left alone for a while"
+MOST_OF_AN_ANSWER = 64 * 1024  # bytes that are read so that the connection can be used again; a longer answer costs its connection
+
+
+class HttpRules(Struct, frozen=True, kw_only=True):
+    """Where the service is. `timeout_s` is for the whole answer; `connections`: at most at once."""
+
+    url: str
+    timeout_s: float = 30.0
+    connections: int = 50
+
+
+class HttpEventHandler:
+    """`EventHandler` for a service of its own process. Safe for many calls at once; `close` it at the end."""
+
+    def __init__(self, rules: HttpRules, breaker: Breaker | None = None) -> None:
+        self._rules = rules
+        self._breaker: Breaker = breaker if breaker is not None else NoBreaker()
+        self._url = _checked(rules.url)
+        limits = httpx2.Limits(max_connections=rules.connections, max_keepalive_connections=rules.connections)
+        self._transport = httpx2.AsyncHTTPTransport(limits=limits)
+
+    async def close(self) -> None:
+        await self._transport.aclose()
+
+    @property
+    def away(self) -> Away | None:
+        return Away(LEFT_ALONE) if self._breaker.is_shut else None
+
+    async def handle(self, event_type: str, payload: Json) -> HandlerResult:
+        """PORT-047-005 (SD-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
+        event = read_event(current_message.get())
+        return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
+
+    async def answer(self, event: InboxEvent) -> Answer:
+        """What the service says of this event. Raises Away while its breaker is open."""
+        permit = self._breaker.permit(self._rules.timeout_s)
+        if permit is None:
+            raise Away(LEFT_ALONE)
+        begun = steady()
+        try:
+            status = await self._asked(event)
+        except (httpx2.HTTPError, OSError) as exc:  # TimeoutError is an OSError
+            permit.failed()
+            return Answer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
+        except BaseException:
+            permit.left()
+            raise
+        result = result_of(status)
+        if result is HandlerResult.TRANSIENT:
+            permit.failed()
+        else:
+            permit.succeeded((steady() - begun) * 1e3)
+        return Answer(result, str(status))
+
+    async def _asked(self, event: InboxEvent) -> int:
+        request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event))
+        async with asyncio.timeout(self._rules.timeout_s):
+            response = await self._transport.handle_async_request(request)
+            try:
+                await _read_a_little(response)
+            finally:
+                await response.aclose()
+        return response.status_code
+
+
+def result_of(status: int) -> HandlerResult:
+    """What a status means (POL-047-005..007)."""
+    if 200 <= status <= 299:
+        return HandlerResult.PROCESSED
+    if status == 409:
+        return HandlerResult.ALREADY_PROCESSED
+    return HandlerResult.POISON if status == 422 else HandlerResult.TRANSIENT
+
+
+def body_of(event: InboxEvent) -> bytes:
+    """The request's body (SD-32); the payload stands in it byte for byte."""
+    return orjson.dumps(
+        {
+            "message_id": event.message_id,
+            "subject": event.subject,
+            "event_type": event.event_type,
+            "event_version": event.event_version,
+            "occurred_at": event.occurred_at,
+            "correlation_id": event.correlation_id,
+            "causation_id": event.causation_id,
+            "payload": orjson.Fragment(event.body),
+        }
+    )
+
+
+def _headers_of(event: InboxEvent) -> dict[str, str]:
+    headers = {"Content-Type": "application/json"}
+    if event.traceparent is not None:
+        headers["traceparent"] = event.traceparent
+    return headers
+
+
+async def _read_a_little(response: httpx2.Response) -> None:
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > MOST_OF_AN_ANSWER:
+            return
+
+
+def _checked(url: str) -> httpx2.URL:
+    try:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL as exc:
+        raise Misconfigured("inbox.handler.url", "should be an http:// or https:// URL") from exc
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise Misconfigured("inbox.handler.url", "should be an http:// or https:// URL")
+    return parsed

@@ -1,0 +1,132 @@
+"""A handler of this process, its effect and the message's row in one transaction: the only way to exactly-once (SD-36).
+
+    async def handle(connection, event):                        # psycopg's connection; the transaction is ours
+        await connection.execute("INSERT INTO orders …", (event.message_id, …))
+
+    begin --> [pile] --> lock many rows, their handlers one after the other, one commit --> acknowledged
+                             \\-> one of them does not succeed: undone as a whole, and each of them again alone
+
+It returns None or a HandlerResult; it raises Poison for what can never succeed, anything else for what may. It must not
+commit. Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at
+once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+
+from router.clock import steady
+from router.crashpoints import crashpoint
+from router.errors import Poison
+from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+from router.mailbox.handling import Answer, Arrival, Away, HandlerResult
+from router.mailbox.inbox_adapter import PostgresInboxAdapter
+from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.one_by_one import Alarm, Conclude
+from router.mailbox.pile import Pile
+from router.mailbox.ports import current_message
+from router.mailbox.postgres import Database, Driver, Session
+from router.outcome import Done
+
+Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
+
+AT_ONCE = 100
+QUICK_S = 0.5  # a handful that takes longer was too large
+GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
+
+
+class _Undone(Exception):
+    """A handler said that its effect is not to stand."""
+
+    def __init__(self, result: HandlerResult) -> None:
+        super().__init__(result.value)
+        self.result = result
+
+
+class InTransaction:
+    """A `Treatment`; `run` is its work."""
+
+    def __init__(self, database: Database, handler: Handler, conclude: Conclude, alarmed: Alarm, timeout_s: float = 30.0) -> None:
+        self._database = database
+        self._handler = handler
+        self._conclude = conclude
+        self._alarmed = alarmed
+        self._timeout_s = timeout_s
+        self._pile: Pile[Arrival] = Pile()
+        self.away: Away | None = None  # its database is the inbox's own, which says so itself
+
+    def begin(self, arrivals: Sequence[Arrival]) -> None:
+        for arrival in arrivals:
+            self._pile.add(arrival)
+
+    async def run(self) -> None:
+        """Until cancelled; then what was under way is undone."""
+        most = 1
+        while True:
+            arrivals = await self._pile.take(most)
+            begun = steady()
+            stands = await self._treat([arrival for arrival in arrivals if not arrival.later.is_here])
+            # As the pull window: what is slow, or fails, takes few along.
+            most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
+
+    async def _treat(self, arrivals: Sequence[Arrival], *, is_second_try: bool = False) -> bool:
+        """Whether they all stand, at the first try."""
+        try:
+            await self._apply(arrivals)
+        except Exception as exc:  # a handler's own, or the database's: the message alone will show whose it is
+            is_theirs = isinstance(exc, DatabaseUnavailable)
+            if is_theirs and not await self._is_there():
+                for arrival in arrivals:
+                    arrival.later.come(Away(str(exc)))
+            elif len(arrivals) == 1 and (is_second_try or not is_theirs):
+                await self._conclude(arrivals[0], self._meaning_of(arrivals[0], exc))
+            else:
+                for arrival in arrivals:  # a database that is back already: once more, and then it is the message
+                    await self._treat([arrival], is_second_try=len(arrivals) == 1)
+            return False
+        return True
+
+    async def _apply(self, arrivals: Sequence[Arrival]) -> None:
+        async with asyncio.timeout(self._timeout_s), self._database.transaction() as session:
+            # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
+            ours = await PostgresInboxAdapter(session).lock([arrival.event.message_id for arrival in arrivals])
+            # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
+            async with session.driver.pipeline() if len(arrivals) > 1 else nullcontext():
+                for arrival in arrivals:
+                    if arrival.event.message_id in ours:
+                        await self._run(session, arrival)
+            crashpoint("inbox_handled")
+        crashpoint("inbox_marked")
+        for arrival in arrivals:
+            arrival.later.come(Done())
+
+    async def _run(self, session: Session, arrival: Arrival) -> None:
+        current_message.set(arrival.message)
+        crashpoint("inbox_handling")
+        result = await self._handler(session.driver, arrival.event)
+        if result not in GOOD:
+            raise _Undone(result or HandlerResult.TRANSIENT)
+
+    def _meaning_of(self, arrival: Arrival, exc: Exception) -> Answer:
+        match exc:
+            case _Undone():
+                return Answer(exc.result, "its handler said so")
+            case Poison():
+                return Answer(HandlerResult.POISON, exc.code)
+            case DatabaseRefused():
+                return Answer(HandlerResult.TRANSIENT, f"PostgreSQL {exc.sqlstate}")
+            case TimeoutError():
+                return Answer(HandlerResult.TRANSIENT, "timeout")
+            case _:
+                self._alarmed(arrival.message, exc)
+                return Answer(HandlerResult.TRANSIENT, type(exc).__name__)
+
+    async def _is_there(self) -> bool:
+        try:
+            async with self._database.transaction() as session:
+                await session.execute("SELECT 1")
+        except (DatabaseUnavailable, DatabaseRefused):
+            return False
+        return True

@@ -1,0 +1,129 @@
+"""One inbox, joined: the durable, the rows, the handler, the letters, the net under them. A tree for a supervisor.
+
+    inbox  rest_for_one
+    ├── ledger      what came of messages, into their rows
+    ├── handler     the treatment: your function in the row's transaction, or calls over HTTP
+    ├── receipts    deliveries, into rows
+    ├── net         a lane on the advisories
+    ├── sweep       rows that nobody settles
+    └── consumer    the lane on the durable: the last to begin, the first to drain
+
+A table belongs to one durable; `open` refuses a second one (X9).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.lane import SILENT, Lane, Pace
+from router.delivery.topology import ConsumerSpec, Topology
+from router.errors import Misconfigured
+from router.mailbox.http_handler import HttpEventHandler
+from router.mailbox.in_process import Handler, InTransaction
+from router.mailbox.inbox_adapter import PostgresInboxAdapter
+from router.mailbox.inbox_consumer import InboxConsumer
+from router.mailbox.inbox_ledger import InboxLedger
+from router.mailbox.inbox_letters import InboxLetters
+from router.mailbox.inbox_net import SafetyNet
+from router.mailbox.inbox_rules import InboxRules, durable_of, net_of, pace_of
+from router.mailbox.inbox_sweep import Sweep, SweepRules
+from router.mailbox.inbox_watch import InboxWatch
+from router.mailbox.one_by_one import OneByOne
+from router.mailbox.postgres import Database
+from router.mailbox.process_inbox import FailureRules, ProcessInboxMessage
+from router.outcome import Handler as Handle
+from router.supervision import Child, Intensity, Strategy, Supervisor
+
+DRAIN = Deadlines(10.0, 15.0)
+NET_PACE = Pace(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
+
+
+class Inbox:
+    """`handler`: who is told of events. `starts_bucket`: where recorded starts stand; `may_create`: durables that are missing."""
+
+    def __init__(
+        self,
+        rules: InboxRules,
+        jetstream: JetStream,
+        database: Database,
+        handler: Handler | HttpEventHandler,
+        *,
+        node_id: str,
+        starts_bucket: str,
+        may_create: bool = True,
+        sweep: SweepRules = SweepRules(),  # noqa: B008 - frozen
+        deadlines: Deadlines = DRAIN,
+    ) -> None:
+        self.rules = rules.checked()
+        self._jetstream = jetstream
+        self._database = database
+        self._starts_bucket = starts_bucket
+        self._may_create = may_create
+        self._deadlines = deadlines
+        self._letters = InboxLetters(
+            context=rules.context, durable=rules.durable, node_id=node_id, max_bytes=jetstream.connection.max_payload
+        )
+        self._ledger = InboxLedger(database, rules.store_retry)
+        self.watch = InboxWatch(rules.durable, self._ledger)
+        process = ProcessInboxMessage(self._ledger, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
+        self._treatment: InTransaction | OneByOne
+        if isinstance(handler, HttpEventHandler):
+            self._treatment = OneByOne(handler, process.conclude, self.watch.alarmed)
+        else:
+            self._treatment = InTransaction(database, handler, process.conclude, self.watch.alarmed, rules.handler_timeout)
+        self._inbox = InboxConsumer(database, self._treatment, self.watch)
+        net = SafetyNet(jetstream, database, self._ledger, self._letters, rules)
+        self._sweep = Sweep(jetstream, database, net, sweep)
+        self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
+        self.net = self._lane(net_of(rules), net.handle, NET_PACE)
+
+    async def open(self) -> None:
+        """Claim the table. Raises Misconfigured when it is another durable's, DatabaseUnavailable."""
+        async with self._database.transaction() as session:
+            owner = await PostgresInboxAdapter(session).claim(self.rules.stream, self.rules.durable)
+        if owner != (self.rules.stream, self.rules.durable):
+            whose = "/".join(owner)
+            raise Misconfigured("inbox.durable", f"this schema's inbox belongs to {whose}: give {self.rules.durable} a schema of its own")
+
+    def tree(self) -> Supervisor:
+        """Raises nothing; `open` comes first."""
+        children = (
+            Child("ledger", self._ledger.run),
+            Child("handler", self._treatment.run),
+            Child("receipts", self._inbox.run),
+            Child("net", self.net.run, shutdown_s=self._deadlines.hard + 2),
+            Child("sweep", self._sweep.run),
+            Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),
+        )
+        return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
+
+    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: Pace) -> Consumer:
+        lane = Lane(
+            stream=spec.stream,
+            durable=spec.durable,
+            pace=pace,
+            handle=handle,
+            letter=self._letters.write,
+            apology=lambda *_: None,
+            observer=self.watch if spec.durable == self.rules.durable else SILENT,
+        )
+        return Consumer(
+            lane,
+            self._jetstream,
+            starts_bucket=self._starts_bucket,
+            answer=lambda *_: None,
+            restore=partial(self._restore, spec),
+            deadlines=self._deadlines,
+        )
+
+    async def _restore(self, spec: ConsumerSpec) -> str | None:
+        """The durable's identity: found, or made. The stream of events is its publisher's to make; it is waited for."""
+        if (identity := await topology.identity(self._jetstream, spec.stream, spec.durable)) is not None:
+            return identity
+        if not self._may_create or await self._jetstream.stream(spec.stream) is None:
+            return None
+        await topology.create(self._jetstream, Topology((), (spec,)))
+        return await topology.identity(self._jetstream, spec.stream, spec.durable)

@@ -1,0 +1,113 @@
+"""The inbox's rows: `InboxRepository` on PostgreSQL, one at a time as specified and many at once as the consumer needs it.
+
+    receive   insert, or one attempt more where it is not processed yet; no answer for a message: it was (DURABILITY §1)
+    lock      mark as processed and hold the rows until the transaction ends: two processes never apply one message
+    settle    what came of many messages, in one statement
+
+Both times are the database's own clock, and the later of two if that steps back (POL-047-004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, LiteralString
+from uuid import UUID
+
+from msgspec import Struct
+
+from router.mailbox.entities import InboxMessage
+from router.mailbox.postgres import Session
+
+_RECEIVE: Final[LiteralString] = """
+INSERT INTO inbox_messages AS i (message_id, subject, attempts)
+SELECT message_id, subject, 1 FROM unnest(%s::uuid[], %s::text[]) AS new (message_id, subject) ORDER BY message_id
+ON CONFLICT (message_id) DO UPDATE SET attempts = i.attempts + 1 WHERE i.processed_at IS NULL
+RETURNING i.message_id::text, i.attempts
+"""
+_LOCK: Final[LiteralString] = """
+UPDATE inbox_messages SET processed_at = GREATEST(now(), received_at), last_error = NULL
+WHERE message_id = ANY (%s::uuid[]) AND processed_at IS NULL
+RETURNING message_id::text
+"""
+_SETTLE: Final[LiteralString] = """
+UPDATE inbox_messages AS i
+SET processed_at = CASE WHEN mark.is_processed THEN GREATEST(now(), i.received_at) END, last_error = mark.error
+FROM unnest(%s::uuid[], %s::bool[], %s::text[]) AS mark (message_id, is_processed, error)
+WHERE i.message_id = mark.message_id AND i.processed_at IS NULL
+"""
+_IS_PROCESSED: Final[LiteralString] = "SELECT processed_at IS NOT NULL FROM inbox_messages WHERE message_id = %s::uuid"
+_UNPROCESSED: Final[LiteralString] = """
+SELECT message_id, subject, received_at, processed_at, attempts, last_error FROM inbox_messages
+WHERE processed_at IS NULL AND received_at < now() - make_interval(secs => %s)
+ORDER BY received_at LIMIT %s
+"""
+_CLAIM: Final[LiteralString] = """
+INSERT INTO inbox_durable AS d (stream, durable) VALUES (%s, %s)
+ON CONFLICT (is_only) DO UPDATE SET is_only = TRUE RETURNING d.stream, d.durable
+"""
+
+
+class Mark(Struct, frozen=True, gc=False):
+    """What is written down of one message: processed or not, and the error if there is one."""
+
+    message_id: str
+    is_processed: bool
+    error: str | None = None
+
+
+class PostgresInboxAdapter:
+    """`InboxRepository` within one transaction (SD-22, SD-35)."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    # -- the port ----------------------------------------------------------------------------------------------
+
+    async def insert(self, msg: InboxMessage) -> int | None:
+        """How often it was begun, this time included; None: it was processed, so skip it (SD-15)."""
+        return (await self.receive([(str(msg.message_id), msg.subject)])).get(str(msg.message_id))
+
+    async def mark_processed(self, id: UUID) -> None:  # noqa: A002 - the specification's name
+        await self.settle([Mark(str(id), True)])
+
+    async def record_error(self, id: UUID, error: str) -> None:  # noqa: A002
+        await self.settle([Mark(str(id), False, error)])
+
+    # -- many at once ------------------------------------------------------------------------------------------
+
+    async def receive(self, messages: Sequence[tuple[str, str]]) -> dict[str, int]:
+        """Attempts by message id, for those that are to be processed; each (id, subject) at most once in `messages`."""
+        columns = [message_id for message_id, _ in messages], [subject for _, subject in messages]
+        return dict(await self._session.fetch(_RECEIVE, columns, make=_attempts))
+
+    async def lock(self, message_ids: Sequence[str]) -> set[str]:
+        """Mark them as processed; those that somebody else had processed are not in the answer."""
+        return set(await self._session.fetch(_LOCK, (list(message_ids),), make=str))
+
+    async def settle(self, marks: Sequence[Mark]) -> int:
+        """Write them down; how many rows that changed. What is processed stays as it is."""
+        columns = [m.message_id for m in marks], [m.is_processed for m in marks], [m.error for m in marks]
+        return await self._session.execute(_SETTLE, columns)
+
+    # -- looks -------------------------------------------------------------------------------------------------
+
+    async def is_processed(self, message_id: str) -> bool:
+        """False too when there is no such row."""
+        return bool(await self._session.one(_IS_PROCESSED, (message_id,), make=bool))
+
+    async def unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
+        """Rows received longer ago than that and still not processed, oldest first."""
+        return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
+
+    async def claim(self, stream: str, durable: str) -> tuple[str, str]:
+        """Whose inbox this is: ours from now on, if it was nobody's (X9)."""
+        owner = await self._session.one(_CLAIM, (stream, durable), make=_owner)
+        return owner if owner is not None else (stream, durable)
+
+
+def _attempts(message_id: str, attempts: int) -> tuple[str, int]:
+    return message_id, attempts
+
+
+def _owner(stream: str, durable: str) -> tuple[str, str]:
+    return stream, durable

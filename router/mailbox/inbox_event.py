@@ -1,0 +1,126 @@
+"""What the inbox reads of a message: the event that a handler is told (SD-32), or why it can never be one.
+
+    headers Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id    else, what is missing:
+    subject `{context}.event.{name}.v{n}`                                           name and version
+    stream time                                                                     when it occurred
+    Nats-Msg-Id                                                                     a UUID as it is, any other text derived (X1)
+
+A malformed header counts as absent. The body is the payload, any JSON value, told on byte for byte. Nothing here asks
+anybody; whether the event was handled before is the table's to say.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_value
+from router.contracts.headers import MESSAGE_ID, traceparent_in
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
+from router.mailbox.entities import EventSubject
+from router.message import Message
+from router.outcome import Fault
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_VERSION = re.compile(r"[0-9]{1,9}")
+_TYPE = re.compile(r"[\x21-\x7e]{1,256}")
+
+
+class InboxEvent(Struct, frozen=True, gc=False):
+    """One event as its handler is told it. Ids are UUIDs in lower case, `occurred_at` is RFC 3339; `body` is the payload's JSON."""
+
+    message_id: str
+    subject: str
+    event_type: str
+    event_version: int
+    occurred_at: str
+    correlation_id: str | None
+    causation_id: str | None
+    body: bytes
+    traceparent: str | None = None
+
+    @property
+    def payload(self) -> Any:
+        """The payload, parsed."""
+        return orjson.loads(self.body)
+
+
+def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
+    """The event in a message; a Fault when it can never be told: no event type anywhere, or a body that is not JSON (SD-4, SD-32)."""
+    headers = message.headers
+    named = _named(message.subject)
+    event_type = _matching(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
+    if not ids.is_literal_subject(message.subject):  # a row could not hold what a sender may put there
+        return _invalid("subject", "the subject holds what no subject may")
+    if event_type is None:
+        return _invalid("event_type", "neither a header Event-Type nor a subject {context}.event.{name}.v{n}")
+    if (fault := _unreadable(message.data, max_bytes, max_depth)) is not None:
+        return fault
+    version = _matching(_VERSION, headers.get("Event-Version")) or (named.version if named is not None else 1)
+    return InboxEvent(
+        message_id_of(message),
+        message.subject,
+        event_type,
+        int(version),
+        _instant(headers.get("Occurred-At")) or _stream_time(message.stored_ns),
+        _uuid(headers.get("Correlation-Id")),
+        _uuid(headers.get("Causation-Id")),
+        message.data,
+        traceparent_in(headers),
+    )
+
+
+def message_id_of(message: Message) -> str:
+    """The row's key (SD-3, SD-6): the message id when it is a UUID, else one derived from it, or from the place in the stream."""
+    given = message.headers.get(MESSAGE_ID, "")
+    if (known := _uuid(given)) is not None:
+        return known
+    if given:
+        return ids.derived_uuid("inbox", given)
+    return ids.derived_uuid("inbox", message.stream, str(message.sequence), str(message.stored_ns))
+
+
+def _unreadable(data: bytes, max_bytes: int, max_depth: int) -> Fault | None:
+    try:
+        read_value(data, max_bytes, max_depth)
+    except Malformed as exc:
+        return exc.as_fault()
+    return None
+
+
+def _invalid(field: str, text: str) -> Fault:
+    return Fault(SCHEMA_VALIDATION_FAILED, text, field, STAGE_SCHEMA)
+
+
+def _named(subject: str) -> EventSubject | None:
+    try:
+        return EventSubject.read(subject)
+    except ValueError:
+        return None
+
+
+def _matching(rule: re.Pattern[str], text: str | None) -> str | None:
+    return text if text is not None and rule.fullmatch(text) else None
+
+
+def _uuid(text: str | None) -> str | None:
+    return text.lower() if text is not None and _UUID.fullmatch(text) else None
+
+
+def _instant(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return text if parsed.tzinfo is not None else None
+
+
+def _stream_time(stored_ns: int) -> str:
+    return datetime.fromtimestamp(stored_ns / 1e9, UTC).isoformat().replace("+00:00", "Z")

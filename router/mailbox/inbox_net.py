@@ -1,0 +1,87 @@
+"""The safety net: messages that the server stopped delivering, because whoever had them died or hung each time (X18; DURABILITY §2).
+
+    an advisory ──> the message, fetched by its sequence ──> its letter ──> its row marked ──> the advisory acknowledged
+                       └─ its row is processed: only the ack was lost, there is nothing to do
+                       └─ it is deleted already: the sweep finds its row
+
+A lane of its own on ROUTER_ADVISORIES, so that what cannot be done now is done later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from router.contracts.headers import MESSAGE_ID
+from router.delivery.advisories import stranded_sequence
+from router.delivery.api import JetStream, Stored, nanos
+from router.mailbox.entities import InboxMessage
+from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+from router.mailbox.handling import Away
+from router.mailbox.inbox_adapter import PostgresInboxAdapter
+from router.mailbox.inbox_event import message_id_of
+from router.mailbox.inbox_ledger import InboxLedger
+from router.mailbox.inbox_letters import InboxLetters
+from router.mailbox.inbox_rules import InboxRules
+from router.mailbox.postgres import Database
+from router.mailbox.process_inbox import given_up
+from router.message import Effect, Message
+from router.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
+
+STRANDED = Fault("stranded", "delivered as often as allowed, and never settled")
+GONE = Fault("stranded", "never settled, and its stream does not hold it any more")
+
+
+class SafetyNet:
+    """Writes the letters that nobody lived to write, of one durable."""
+
+    def __init__(self, jetstream: JetStream, database: Database, ledger: InboxLedger, letters: InboxLetters, rules: InboxRules) -> None:
+        self.stream = rules.stream
+        self.durable = rules.durable
+        self._jetstream = jetstream
+        self._database = database
+        self._ledger = ledger
+        self._letters = letters
+        self._max_deliver = rules.max_deliver
+
+    async def handle(self, advisory: Message) -> Outcome:
+        """A lane's handler."""
+        sequence = stranded_sequence(advisory.data)
+        stored = await self._jetstream.message(self.stream, sequence) if sequence is not None else None
+        if stored is None:
+            return Done()
+        return await self.give_up(stored)
+
+    async def give_up(self, stored: Stored) -> Done:
+        """A letter for this message, and then its row, unless it was processed. Raises Away."""
+        message = self.as_delivered(stored)
+        message_id = message_id_of(message)
+        if not await self._is_open(message_id):
+            return Done()
+        return self._done(self._letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED), message_id, STRANDED)
+
+    def miss(self, row: InboxMessage) -> Done:
+        """The same for a row whose message the stream does not hold any more."""
+        message_id = str(row.message_id)
+        message = self._message(row.subject, b"", {MESSAGE_ID: message_id}, 0, 0)
+        return self._done(self._letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
+
+    def as_delivered(self, stored: Stored) -> Message:
+        """A stored message as its last delivery was."""
+        return self._message(stored.subject, stored.data, stored.headers, stored.sequence, nanos(stored.time))
+
+    def _message(self, subject: str, data: bytes, headers: Mapping[str, str], sequence: int, stored_ns: int) -> Message:
+        times = self._max_deliver
+        return Message(subject, data, headers, self.stream, self.durable, sequence, stored_ns, times, "", times)
+
+    async def _is_open(self, message_id: str) -> bool:
+        try:
+            async with self._database.transaction() as session:
+                return not await PostgresInboxAdapter(session).is_processed(message_id)
+        except (DatabaseUnavailable, DatabaseRefused) as exc:
+            raise Away(str(exc)) from exc
+
+    def _done(self, letter: Effect, message_id: str, fault: Fault) -> Done:
+        async def commit(_: Sequence[Receipt]) -> None:
+            await self._ledger.write(given_up(message_id, MAXDELIVER_EXHAUSTED, fault))
+
+        return Done((letter,), commit=commit)

@@ -1,0 +1,81 @@
+"""How one inbox is driven, and what it needs on the server: its durable, its letters, the advisories that its net hears.
+
+The defaults are the specification's example: SEA consumes what VibesPro publishes (SDS-047 §10, SD-31).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router import ids
+from router.delivery.advisories import STREAM, advisories_stream, advisory_subject
+from router.delivery.lane import Pace
+from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
+from router.errors import Misconfigured
+from router.mailbox.inbox_letters import letters_stream
+
+SHORTEST_SIGNAL_S = 1.0
+
+
+class InboxRules(Struct, frozen=True, kw_only=True):
+    """Durations are seconds. `max_ack_pending` is also how many messages are in hand at once."""
+
+    context: str = "sea"  # whose inbox it is; letters carry it
+    stream: str = "VIBESPRO_EVENTS"
+    durable: str = "sea__from_vibespro"
+    filter_subject: str = "vibespro.event.>"
+    ack_wait: float = 120.0
+    max_deliver: int = 20  # the server's own limit; on the last delivery we give up ourselves
+    max_ack_pending: int = 50
+    nak_after: float | None = None  # a failure is NAKed with this delay; None: not acknowledged, word for word (POL-047-007)
+    handler_timeout: float = 30.0
+    store_retry: float = 1.0  # how often a database, a handler or a broker that is away is tried again
+
+    def checked(self) -> InboxRules:
+        """Raises Misconfigured."""
+        for name in ("context", "stream", "durable"):
+            if not ids.is_token(getattr(self, name)):
+                raise Misconfigured(f"inbox.{name}", "should be 1..64 of A-Z a-z 0-9 _ -")
+        if min(self.max_deliver, self.max_ack_pending) < 1:
+            raise Misconfigured("inbox.max_deliver, inbox.max_ack_pending", "should be 1 or more")
+        return self
+
+    @property
+    def net_durable(self) -> str:
+        return f"{self.durable}__net"
+
+
+def pace_of(rules: InboxRules) -> Pace:
+    """A message is in hand until its handler has answered; handlers end by their own timeout, so the lane has none of its own."""
+    return Pace(
+        max_attempts=rules.max_deliver,
+        ack_wait=rules.ack_wait,
+        prefetch=rules.max_ack_pending,
+        max_delayed=rules.max_ack_pending,
+        slots=rules.max_ack_pending,
+        store_retry=rules.store_retry,
+    )
+
+
+def durable_of(rules: InboxRules) -> ConsumerSpec:
+    """The consumer of SD-31."""
+    return ConsumerSpec(
+        stream=rules.stream,
+        durable=rules.durable,
+        filter_subject=rules.filter_subject,
+        ack_wait=rules.ack_wait,
+        max_ack_pending=rules.max_ack_pending,
+        max_deliver=rules.max_deliver,
+    )
+
+
+def net_of(rules: InboxRules) -> ConsumerSpec:
+    """Who hears the advisories about it."""
+    return ConsumerSpec(
+        stream=STREAM, durable=rules.net_durable, filter_subject=advisory_subject(rules.stream, rules.durable), max_ack_pending=1000
+    )
+
+
+def inbox_streams(rules: InboxRules, starts: StreamSpec) -> Topology:
+    """All but the stream of events, which is its publisher's to make. `starts`: the bucket of recorded starts."""
+    return Topology((letters_stream(rules.context), advisories_stream(), starts))

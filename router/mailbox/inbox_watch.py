@@ -1,0 +1,66 @@
+"""What an inbox tells of its work: counted as plain figures, logged only where a person should know.
+
+A message that killed whoever began it is given up by delivery, unread: its letter stands, and its row is marked from here.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router.delivery.lane import Silent
+from router.mailbox.inbox_event import message_id_of
+from router.mailbox.inbox_ledger import InboxLedger
+from router.mailbox.process_inbox import given_up
+from router.message import Message
+from router.observability import Once, events, logs
+from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Retry
+
+log = logs.logger(__name__)
+
+
+class InboxFigures(Struct):
+    """Since this process began."""
+
+    settled: int = 0  # acknowledged, whatever became of them
+    duplicates: int = 0  # of these, those that were processed before
+    letters: int = 0  # of these, those in the dead letters
+    failed: int = 0  # not acknowledged
+
+
+class InboxWatch(Silent):
+    """The lane's observer, and the consumer's meter."""
+
+    def __init__(self, durable: str, ledger: InboxLedger) -> None:
+        self.figures = InboxFigures()
+        self._durable = durable
+        self._ledger = ledger
+        self._once = Once(every_s=1.0)
+
+    def duplicate(self, message: Message) -> None:
+        self.figures.duplicates += 1
+        log.debug(events.DUPLICATE_DETECTED, consumer=self._durable, sequence=message.sequence)
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if not is_final:
+            self.figures.failed += 1
+            return
+        self.figures.settled += 1
+        if not isinstance(outcome, Done):
+            self._letter_stored(message, outcome)
+
+    def _letter_stored(self, message: Message, outcome: Outcome) -> None:
+        self.figures.letters += 1
+        reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
+        log.warning(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
+        if isinstance(outcome, Retry):
+            self._ledger.write(given_up(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
+
+    def flow_changed(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.LANE_RESUMED, consumer=self._durable)
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        if self._once.allows(type(exc).__name__):
+            log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)

@@ -1,0 +1,72 @@
+"""PORT-047-004 as the specification words it: fetch some, acknowledge one, hand one back (SD-24).
+
+For whoever writes a loop of his own. The inbox itself stands on `delivery.consumer`, which pulls ahead, keeps alive what
+is in hand, counts starts and drains; an `ack` here costs a round trip and is confirmed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import nats.errors
+import orjson
+
+from router.delivery.api import JetStream
+from router.delivery.judge import nak
+from router.delivery.lane import ACK
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable
+from router.message import NO_HEADERS, Message
+
+PATIENCE_S = 5.0
+AT_ONCE_S = 0.01  # the server's floor for a NAK that asks for no delay
+
+
+class NatsJetStreamConsumer:
+    """On a durable that is there. `wait_s`: how long a fetch waits for the first message."""
+
+    def __init__(self, jetstream: JetStream, stream: str, durable: str, wait_s: float = 1.0) -> None:
+        self._connection = jetstream.connection
+        self._next = f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{durable}"
+        self._wait_s = wait_s
+
+    async def fetch(self, batch: int) -> Sequence[Message]:
+        """At most `batch`; none when none came in time. Raises BrokerUnavailable."""
+        fetched: list[Message] = []
+        ended = asyncio.Event()
+        inbox = self._connection.new_inbox()
+
+        def hear(subject: str, token: str, data: bytes, headers: Headers | None) -> None:
+            if subject != inbox:  # else a status: there are no more
+                fetched.append(_message(subject, token, data, headers))
+            if subject == inbox or len(fetched) == batch:
+                ended.set()
+
+        sid = await self._connection.attend(inbox, hear)
+        try:
+            request = {"batch": batch, "expires": int(self._wait_s * 1e9)}
+            self._connection.post(self._next, orjson.dumps(request), inbox)
+            await asyncio.wait_for(ended.wait(), self._wait_s + PATIENCE_S)
+        except TimeoutError as exc:
+            raise BrokerUnavailable("the server answers no pull request") from exc
+        finally:
+            await self._connection.leave(sid)
+        return fetched
+
+    async def ack(self, msg: Message) -> None:
+        """Returns when the server has confirmed it. Raises BrokerUnavailable."""
+        try:
+            await self._connection.request(msg.token, ACK, timeout=PATIENCE_S)
+        except (nats.errors.Error, OSError) as exc:
+            raise BrokerUnavailable(f"an acknowledgement was not confirmed: {type(exc).__name__}") from exc
+
+    async def nak(self, msg: Message) -> None:
+        self._connection.post(msg.token, nak(AT_ONCE_S))
+
+
+def _message(subject: str, token: str, data: bytes, headers: Headers | None) -> Message:
+    part = token.split(".")
+    at = 2 if len(part) == 9 else 4  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
+    place = (part[at], part[at + 1], int(part[at + 3]), int(part[at + 5]), int(part[at + 2]))
+    return Message(subject, data, headers or NO_HEADERS, *place, token)

@@ -1,0 +1,139 @@
+"""NatsJetStreamPublisher: events stored in their stream, in order, each with its receipt (PORT-047-003).
+
+    store_in_order   an atomic batch: one receipt for all, so nothing of it can be out of order
+                     └─ refused: in waves, the first event of each aggregate, then the second …; what fails holds back
+                        the rest of its own aggregate, and nobody else's
+
+What a refusal means is said here alone: `Away` is the broker's fault and spends nothing, `Refused` is the event's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from router.clock import Clock, steady
+from router.delivery.api import JetStream
+from router.delivery.atomic import NOT_ENABLED, AtomicBatches
+from router.delivery.evidence import Evidence, NotStored
+from router.delivery.storing import evidence_on
+from router.message import Effect
+from router.outcome import Receipt
+
+TOO_LARGE = 10054  # for this stream: the only refusal that can be nobody's fault but the message's
+# No answer; no room (memory, storage, account, stream); no leader; JetStream off: they pass, or an operator ends them.
+AWAY = frozenset({0, 10002, 10008, 10023, 10028, 10039, 10047, 10076, 10077})
+
+
+class Refused(Struct, frozen=True):
+    """The stream does not take this event; `cause` holds nothing of it."""
+
+    cause: str
+
+
+class Unsent(Struct, frozen=True):
+    """Held back: an earlier event of its aggregate was refused, or the waves took long enough."""
+
+
+class Away(Struct, frozen=True):
+    """The broker could not store it."""
+
+    cause: str
+
+
+Fate = Receipt | Refused | Unsent | Away
+
+
+class Letter(Struct, frozen=True, gc=False):
+    """An event on its way. `order`: what must stay in order with what (its aggregate)."""
+
+    effect: Effect
+    order: tuple[str, str]
+
+
+class NatsJetStreamPublisher:
+    """One for the process (SD-35); made by `publisher_on`."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        batches: AtomicBatches,
+        evidence: Evidence,
+        *,
+        is_atomic: bool,
+        waves_s: float = 4.0,
+        clock: Clock = steady,
+    ) -> None:
+        self._jetstream = jetstream
+        self._batches = batches
+        self._evidence = evidence
+        self._is_atomic = is_atomic
+        self._waves_s = waves_s  # no wave begins later: the rows' transaction must not wait until its server ends it
+        self._clock = clock
+
+    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt:
+        """Store one message; its id is in the headers (SD-6, SD-23). Raises BrokerUnavailable, BrokerRefused."""
+        ack = await self._jetstream.publish(subject, payload, headers)
+        return Receipt(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
+
+    async def store_in_order(self, letters: Sequence[Letter]) -> Sequence[Fate]:
+        """What became of each of at most `atomic.MOST` events."""
+        if self._is_atomic and len(letters) > 1:
+            told = await self._batches.store([letter.effect for letter in letters])
+            if not isinstance(told, NotStored):
+                return told
+            if told.err_code == NOT_ENABLED:
+                self._is_atomic = False
+            elif told.err_code in AWAY:
+                return [Away(told.cause)] * len(letters)
+        return await self._in_waves(letters)
+
+    async def _in_waves(self, letters: Sequence[Letter]) -> Sequence[Fate]:
+        fates: list[Fate] = [Unsent()] * len(letters)
+        waiting = list(range(len(letters)))
+        until = self._clock() + self._waves_s
+        while waiting and self._clock() < until:
+            wave, waiting = _first_of_each(letters, waiting)
+            told = await asyncio.gather(*(self._evidence.stored([letters[place].effect]) for place in wave))
+            has_stored = any(not isinstance(one, NotStored) for one in told)
+            for place, one in zip(wave, told, strict=True):
+                fates[place] = _refusal(one, has_stored) if isinstance(one, NotStored) else one[0]
+            if any(isinstance(fates[place], Away) for place in wave):
+                break
+            refused = {letters[place].order for place in wave if isinstance(fates[place], Refused)}
+            waiting = [place for place in waiting if letters[place].order not in refused]
+        return fates
+
+
+@asynccontextmanager
+async def publisher_on(jetstream: JetStream, *, is_atomic: bool = True, timeout_s: float = 5.0) -> AsyncIterator[NatsJetStreamPublisher]:
+    """A publisher for as long as the block lasts."""
+    batches = AtomicBatches(jetstream, timeout_s)
+    await batches.open()
+    try:
+        async with evidence_on(jetstream, timeout_s) as evidence:
+            yield NatsJetStreamPublisher(jetstream, batches, evidence, is_atomic=is_atomic)
+    finally:
+        await batches.close()
+
+
+def _first_of_each(letters: Sequence[Letter], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The places of the next wave, and those that wait on."""
+    seen: set[tuple[str, str]] = set()
+    wave: list[int] = []
+    later: list[int] = []
+    for place in waiting:
+        order = letters[place].order
+        (later if order in seen else wave).append(place)
+        seen.add(order)
+    return wave, later
+
+
+def _refusal(told: NotStored, has_neighbours: bool) -> Fate:
+    """An unknown refusal is the event's own only if others were stored beside it."""
+    if told.err_code == TOO_LARGE or (has_neighbours and told.err_code not in AWAY):
+        return Refused(f"the stream refused it: JetStream error {told.err_code}")
+    return Away(told.cause)

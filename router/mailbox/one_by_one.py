@@ -1,0 +1,80 @@
+"""Each arrival told to an `EventHandler` by a call of its own, as many at once as delivery has in hand.
+
+What a call does to the outside is at least once for everybody: the handler is told the message id, and answers 409 to one
+that it knows (SD-36). In-process handlers do better (`in_process`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from router.crashpoints import crashpoint
+from router.errors import BrokerUnavailable, Poison
+from router.mailbox.handling import Answer, Arrival, Away, HandlerResult
+from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.ports import current_message
+from router.message import Message
+
+Conclude = Callable[[Arrival, Answer], Awaitable[None]]
+Alarm = Callable[[Message, BaseException], None]
+
+
+class Asked(Protocol):
+    """A handler that is asked about one event. Raises Away when it cannot be asked."""
+
+    @property
+    def away(self) -> Away | None: ...
+
+    async def answer(self, event: InboxEvent) -> Answer: ...
+
+
+class OneByOne:
+    """A `Treatment`; `run` holds its calls."""
+
+    def __init__(self, handler: Asked, conclude: Conclude, alarmed: Alarm) -> None:
+        self._handler = handler
+        self._conclude = conclude
+        self._alarmed = alarmed
+        self._tasks: asyncio.TaskGroup | None = None
+
+    @property
+    def away(self) -> Away | None:
+        return self._handler.away if self._tasks is not None else Away("the inbox is starting")
+
+    def begin(self, arrivals: Sequence[Arrival]) -> None:
+        if self._tasks is not None:
+            for arrival in arrivals:
+                self._tasks.create_task(self._call(arrival))
+
+    async def run(self) -> None:
+        """Until cancelled; then its calls are, too."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None
+
+    async def _call(self, arrival: Arrival) -> None:
+        try:
+            answer = await self._answer(arrival)
+            await self._conclude(arrival, answer)
+        except BrokerUnavailable as exc:
+            arrival.later.come(exc)
+        finally:
+            arrival.later.cancel()  # says nothing where something was said
+
+    async def _answer(self, arrival: Arrival) -> Answer:
+        current_message.set(arrival.message)  # this task's own
+        crashpoint("inbox_handling")
+        try:
+            return await self._handler.answer(arrival.event)
+        except BrokerUnavailable:
+            raise
+        except Poison as exc:
+            return Answer(HandlerResult.POISON, exc.code)
+        except Exception as exc:  # whatever a handler raises is a failure of this message
+            self._alarmed(arrival.message, exc)
+            return Answer(HandlerResult.TRANSIENT, type(exc).__name__)

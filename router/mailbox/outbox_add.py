@@ -1,0 +1,115 @@
+"""An event put into the outbox by the service's own transaction: what it commits is published, what it rolls back never was.
+
+    async with connection.transaction():
+        await connection.execute("UPDATE orders …")
+        await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
+
+A synchronous psycopg connection works alike, without `await`. Any other driver inserts the row itself:
+
+    INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
+    VALUES ('0198c0de-…', 'order', 'o-17', 'order_paid', '{"amount": 5}')
+
+Order: events of one aggregate are published by `(occurred_at, id)`. `NOW()` stands still within a transaction, so there the
+ids decide, and `new_id` makes rising ones. Of two transactions the one that began first is first, if it also commits first:
+whoever needs more than that locks the aggregate's row.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Awaitable, Sequence
+from inspect import isawaitable
+from itertools import count
+from typing import Final, LiteralString, Protocol, overload
+from uuid import UUID
+
+from router.mailbox.entities import OutboxEvent, json_text
+from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, PolicyViolated, check_outbox
+
+CHANNEL: Final = "outbox_events"
+
+# The database's clock judges (POL-047-002), not the service's; not NOW(), which is older than an event of this transaction.
+ADD: Final = """
+    INSERT INTO outbox_events
+      (id, aggregate_type, aggregate_id, event_type, event_version, payload, occurred_at, correlation_id, causation_id)
+    SELECT v.* FROM (
+      SELECT %s::uuid, %s::text, %s::text, %s::text, %s::int, %s::jsonb, coalesce(%s::timestamptz, now()) AS occurred_at, %s::uuid, %s::uuid
+    ) AS v WHERE v.occurred_at <= clock_timestamp()"""
+WAKE: Final = "SELECT pg_notify(%s, '')"
+
+_ids = count(int.from_bytes(os.urandom(4)) >> 1)
+_last_ms = 0
+
+
+class Touched(Protocol):
+    """A cursor, as far as we look at it."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+
+class Connection(Protocol):
+    """psycopg.Connection, or what behaves like it."""
+
+    def execute(self, query: LiteralString, params: Sequence[object], /) -> Touched: ...
+
+
+class AsyncConnection(Protocol):
+    """psycopg.AsyncConnection, or what behaves like it."""
+
+    def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[Touched]: ...
+
+
+@overload
+def add(connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False) -> Awaitable[None]: ...
+@overload
+def add(connection: Connection, event: OutboxEvent, *, wake: bool = False) -> None: ...
+
+
+def add(connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: bool = False) -> Awaitable[None] | None:
+    """Insert an event in the transaction that is open on this connection (SD-2, SD-14).
+
+    `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
+    Raises PolicyViolated: INVALID_OUTBOX, FUTURE_EVENT. What the driver raises is the caller's own to know.
+    """
+    check_outbox(event)
+    done = connection.execute(ADD, _parameters(event))
+    if isawaitable(done):
+        return _added(connection, event, done, wake)  # type: ignore[arg-type]
+    _require_added(event, done)
+    if wake:
+        connection.execute(WAKE, (CHANNEL,))
+    return None
+
+
+def new_id() -> UUID:
+    """A UUIDv7: rises with time, and within this process with every call."""
+    global _last_ms  # noqa: PLW0603 - one clock for the process
+    _last_ms = max(_last_ms, time.time_ns() // 1_000_000)
+    rising = next(_ids) & 0xFFFF_FFFF  # spread over rand_a and the head of rand_b, which sort after the time
+    _last_ms += rising == 0
+    low = 0x8 << 60 | (rising & 0xF_FFFF) << 40 | int.from_bytes(os.urandom(5))
+    return UUID(int=_last_ms << 80 | 0x7 << 76 | (rising >> 20) << 64 | low)
+
+
+async def _added(connection: AsyncConnection, event: OutboxEvent, done: Awaitable[Touched], wake: bool) -> None:
+    _require_added(event, await done)
+    if wake:
+        await connection.execute(WAKE, (CHANNEL,))
+
+
+def _require_added(event: OutboxEvent, touched: Touched) -> None:
+    if touched.rowcount == 0:
+        raise PolicyViolated(NOT_FROM_THE_FUTURE, f"event {event.id} occurred later than the database's clock says it is")
+
+
+def _parameters(event: OutboxEvent) -> tuple[object, ...]:
+    try:
+        payload = json_text(event.payload).decode()
+    except TypeError as exc:
+        raise PolicyViolated(VALID_OUTBOX, "payload must be a JSON value") from exc
+    if "\\u0000" in payload:
+        raise PolicyViolated(VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take")
+    named = (event.id, event.aggregate_type, event.aggregate_id, event.event_type, event.event_version)
+    return (*named, payload, event.occurred_at, event.correlation_id, event.causation_id)

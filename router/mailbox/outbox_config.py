@@ -1,0 +1,36 @@
+"""How a relay of the outbox works, and what it came to: plain values, for whoever starts one and whoever watches it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router.mailbox.outbox_repository import LANES, Patience
+
+
+class RelayConfig(Struct, frozen=True, kw_only=True):
+    """How one relay works. Times are seconds."""
+
+    context: str
+    stream: str
+    round: int = 4000  # rows that one transaction claims, more or less
+    page: int = 500  # of them in one batch: a batch has a fixed cost of some milliseconds, and the server takes 1000
+    lanes: int = LANES
+    patience: Patience = Patience()
+    poll_least: float = 0.005
+    poll_most: float = 0.5
+    retry: float = 0.5  # after a failure of the broker or the database
+    check: float = 60.0  # between two looks whether the broker still has what it acknowledged
+    store_timeout: float = 5.0
+    is_atomic: bool = True
+    listens: bool = False
+
+
+class Totals(Struct):
+    """What this process came to: counters for whoever watches."""
+
+    rounds: int = 0
+    published: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    parked: int = 0
+    taken_back: int = 0

@@ -1,0 +1,149 @@
+"""What the broker acknowledged and has no more: the rows are unpublished again, and so published again.
+
+A server may acknowledge before the disk has it; after a power failure the newest part of a stream is gone, and nobody tells.
+We know where each event stood, so after every reconnect we look:
+
+    newest receipt still in place, by id     all older ones are: a stream loses its end
+    another event there, or none             lost; look at the one before
+    below the stream's first sequence        expired, not lost
+    the stream was created anew              all of the old one is lost
+    holes inside (a damaged block)           the server tells which sequences they are
+
+Publishing twice is harmless, the id is the same; forgetting once is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from router.delivery.api import JetStream
+from router.mailbox.postgres import Database, Session
+
+PAGE = 20
+AT_ONCE = 100  # messages asked for at a time
+
+NEWEST: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+    WHERE stream = %s AND (last_sequence, id) < (%s, %s) ORDER BY last_sequence DESC, id DESC LIMIT %s"""
+HOLES: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+    WHERE stream = %s AND stream_created = %s AND sequences && %s::bigint[]"""
+OF_ANOTHER: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+    WHERE stream = %s AND stream_created <> %s ORDER BY id LIMIT %s"""
+FORGET: Final = "DELETE FROM outbox_receipts WHERE id = ANY(%s)"
+KEEP: Final = """
+    INSERT INTO outbox_receipts (stream, stream_created, last_sequence, outbox_ids, sequences)
+    VALUES (%s, %s, %s, %s::uuid[], %s::bigint[])"""
+TAKE_BACK: Final = "UPDATE outbox_events SET published_at = NULL WHERE id = ANY(%s) AND published_at IS NOT NULL"
+
+
+class Written(Struct, frozen=True):
+    """One row of outbox_receipts."""
+
+    id: int
+    stream_created: str
+    ids: list[UUID]
+    sequences: list[int]
+
+
+class Standing(Struct, frozen=True):
+    """The stream as it is now."""
+
+    name: str
+    created: str
+    first: int
+    last: int
+    holes: list[int]
+
+
+async def take_back_lost(database: Database, jetstream: JetStream, stream: str) -> tuple[str, int]:
+    """When the stream was created, and how many rows are to be published again (SD-14, DURABILITY §4).
+
+    Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
+    """
+    standing = await _standing(jetstream, stream)
+    taken = await _of_an_older_stream(database, standing) + await _of_holes(database, standing)
+    return standing.created, taken + await _of_the_end(database, jetstream, standing)
+
+
+async def _of_the_end(database: Database, jetstream: JetStream, standing: Standing) -> int:
+    taken, before = 0, (1 << 62, 0)
+    while True:
+        async with database.transaction() as session:
+            page = await session.fetch(NEWEST, (standing.name, *before, PAGE), make=Written)
+            for written in page:
+                if await _is_in_place(jetstream, standing, written):
+                    return taken
+                taken += await _take_back(session, standing, written, await _missing(jetstream, standing, written))
+        if len(page) < PAGE:
+            return taken
+        before = (max(page[-1].sequences), page[-1].id)
+
+
+async def _of_an_older_stream(database: Database, standing: Standing) -> int:
+    taken = 0
+    while True:
+        async with database.transaction() as session:
+            page = await session.fetch(OF_ANOTHER, (standing.name, standing.created, PAGE), make=Written)
+            for written in page:
+                taken += await _take_back(session, standing, written, set(written.sequences))
+        if not page:
+            return taken
+
+
+async def _of_holes(database: Database, standing: Standing) -> int:
+    if not standing.holes:
+        return 0
+    async with database.transaction() as session:
+        found = await session.fetch(HOLES, (standing.name, standing.created, standing.holes), make=Written)
+        return sum([await _take_back(session, standing, written, set(standing.holes)) for written in found])
+
+
+async def _take_back(session: Session, standing: Standing, written: Written, lost: set[int]) -> int:
+    """The rows of one receipt that stood at these sequences."""
+    places = list(zip(written.ids, written.sequences, strict=True))
+    gone = [event for event, sequence in places if sequence in lost]
+    kept = [(event, sequence) for event, sequence in places if sequence not in lost]
+    if not gone:
+        return 0
+    await session.execute(FORGET, ([written.id],))
+    if kept:
+        sequences = [sequence for _, sequence in kept]
+        await session.execute(KEEP, (standing.name, written.stream_created, max(sequences), [event for event, _ in kept], sequences))
+    return await session.execute(TAKE_BACK, (gone,))
+
+
+async def _standing(jetstream: JetStream, stream: str) -> Standing:
+    info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": True})
+    state = info["state"]
+    return Standing(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), list(state.get("deleted") or ()))
+
+
+async def _is_in_place(jetstream: JetStream, standing: Standing, written: Written) -> bool:
+    """Whether the newest of a receipt stands where it stood, or has expired."""
+    sequence = max(written.sequences)
+    if sequence < standing.first:
+        return True
+    return await _is_at(jetstream, standing, written.ids[written.sequences.index(sequence)], sequence)
+
+
+async def _missing(jetstream: JetStream, standing: Standing, written: Written) -> set[int]:
+    places = [(event, sequence) for event, sequence in zip(written.ids, written.sequences, strict=True) if sequence >= standing.first]
+    missing = set()
+    for start in range(0, len(places), AT_ONCE):
+        some = places[start : start + AT_ONCE]
+        found = await asyncio.gather(*(_is_at(jetstream, standing, event, sequence) for event, sequence in some))
+        missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
+    return missing
+
+
+async def _is_at(jetstream: JetStream, standing: Standing, event: UUID, sequence: int) -> bool:
+    if sequence > standing.last:
+        return False
+    found = await jetstream.get(standing.name, {"seq": sequence})
+    return found is not None and found.headers.get("Nats-Msg-Id") == str(event)

@@ -1,0 +1,52 @@
+"""An outbox event as it travels: subject, headers, body (SD-4, SD-6; X28 of the open points).
+
+subject   {context}.event.{event_type}.v{event_version}
+headers   Nats-Msg-Id = the event's id; Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id
+body      the payload alone, as the database tells it
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from router.errors import Poison
+from router.mailbox.entities import EventSubject, NatsMsgId, OutboxEvent, json_text
+from router.mailbox.policies import VALID_OUTBOX, PolicyViolated
+from router.message import Effect
+
+ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
+
+
+class Publishing:
+    """How one context publishes. `max_payload`: bytes that the connection takes."""
+
+    def __init__(self, context: str, max_payload: int) -> None:
+        self._context = context
+        self._most = max_payload - ROOM_FOR_HEADERS
+        self._subject = lru_cache(maxsize=1024)(_subject)
+
+    def effect_of(self, event: OutboxEvent) -> Effect:
+        """Raises Poison: this event can never be published as it stands."""
+        data = json_text(event.payload)
+        if len(data) > self._most:
+            raise Poison(f"payload of {len(data)} bytes, the connection takes {self._most}")
+        subject = self._subject(self._context, event.event_type, event.event_version)
+        return Effect(subject, data, NatsMsgId.of(event).value, _headers(event))
+
+
+def _subject(context: str, event_type: str, event_version: int) -> str:
+    try:
+        return EventSubject.of(context, event_type, event_version).value
+    except ValueError as exc:
+        raise PolicyViolated(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
+
+
+def _headers(event: OutboxEvent) -> dict[str, str]:
+    headers = {"Event-Type": event.event_type, "Event-Version": str(event.event_version)}
+    if event.occurred_at is not None:
+        headers["Occurred-At"] = event.occurred_at.isoformat()[: -len("+00:00")] + "Z"  # a session of ours speaks UTC
+    if event.correlation_id is not None:
+        headers["Correlation-Id"] = str(event.correlation_id)
+    if event.causation_id is not None:
+        headers["Causation-Id"] = str(event.causation_id)
+    return headers

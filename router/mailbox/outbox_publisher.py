@@ -1,0 +1,157 @@
+"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (SDS-047 §1, §11).
+
+    look ── rounds while there is work ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
+     └───────────────────────────────────────────┘
+    broker away      nothing is claimed and nothing is spent; tried again as soon as it is back
+    database away    the same; a clock that stepped back (X10b) is told loudly, and parks nothing
+    told to stop     the round in hand is finished and committed, then it ends
+
+Several of them may run: each round takes what lanes are free, at most `lanes` of eight. With the default of all, one works
+and the others stand by; with 4, two share. Whoever dies loses its lanes with its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from router.crashpoints import crashpoint
+from router.delivery.api import JetStream
+from router.errors import BrokerRefused, RouterError, Transient
+from router.mailbox.errors import DatabaseRefused
+from router.mailbox.nats_publisher import NatsJetStreamPublisher, publisher_on
+from router.mailbox.outbox_add import CHANNEL
+from router.mailbox.outbox_config import RelayConfig, Totals
+from router.mailbox.outbox_message import Publishing
+from router.mailbox.outbox_repository import LANES, PostgresOutboxAdapter
+from router.mailbox.outbox_round import Report, Round
+from router.mailbox.outbox_watch import Restore, Watch
+from router.mailbox.postgres import Database
+from router.observability import events, logs
+
+log = logs.logger(__name__)
+
+
+async def _as_it_is() -> None:
+    """The stream is somebody else's to make."""
+
+
+class OutboxPublisher:
+    """One relay. `run` works until it is cancelled."""
+
+    def __init__(self, config: RelayConfig, database: Database, jetstream: JetStream, restore: Restore = _as_it_is) -> None:
+        self._config = config
+        self._database = database
+        self._jetstream = jetstream
+        self._publishing = Publishing(config.context, self._jetstream.connection.max_payload)
+        self._first_lane = 0
+        self._watch = Watch(database, jetstream, config.stream, every=config.check, restore=restore)
+        self._is_stopping = asyncio.Event()
+        self.totals = Totals()
+        self.on_round: Callable[[Report], None] = lambda _: None
+        self.trouble: str | None = None  # why nothing is published now; for readiness
+
+    async def run(self) -> None:
+        """The child: until cancelled; then the round in hand is finished. Raises what no waiting can mend."""
+        self._is_stopping.clear()
+        async with publisher_on(self._jetstream, is_atomic=self._config.is_atomic, timeout_s=self._config.store_timeout) as publisher:
+            working = asyncio.create_task(self._work(publisher))
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                self._is_stopping.set()
+                await working
+                raise
+
+    @property
+    def is_atomic(self) -> bool:
+        return self._config.is_atomic
+
+    async def round(self, publisher: NatsJetStreamPublisher) -> Report:
+        """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
+        await self._look_for_lost()
+        async with self._database.transaction() as session:
+            outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience)
+            claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
+            self._first_lane = (self._first_lane + self._config.lanes) % LANES
+            round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=self._config.round)
+            report = await round_.run() if claimed else Report()
+        crashpoint("outbox_committed")
+        self._watch.seen(report)
+        self._count(report)
+        return report
+
+    async def _work(self, publisher: NatsJetStreamPublisher) -> None:
+        pause = self._config.poll_least
+        while not self._is_stopping.is_set():
+            report = await self._tried(publisher)
+            if report is None or report.away is not None:
+                await self._rest(self._config.retry)
+            elif report.published:
+                pause = self._config.poll_least
+            else:
+                await self._rest(pause, is_idle=True)
+                pause = min(pause * 2, self._config.poll_most)
+
+    async def _tried(self, publisher: NatsJetStreamPublisher) -> Report | None:
+        """A round, or None: something is away, and who it is was told."""
+        if not self._jetstream.connection.is_connected:
+            self._tell("the broker is not connected")
+            return None
+        try:
+            report = await self.round(publisher)
+        except (Transient, BrokerRefused) as exc:
+            self._tell(str(exc))
+            return None
+        except DatabaseRefused as exc:
+            if not exc.is_clock_regression:
+                raise
+            self._tell("the database's clock stepped back: its rows cannot be marked until it has caught up")
+            return None
+        self._tell(report.away)
+        return report
+
+    async def _look_for_lost(self) -> None:
+        if taken_back := await self._watch.look():
+            self.totals.taken_back += taken_back
+            log.error(events.OUTBOX_TAKEN_BACK, stream=self._config.stream, rows=taken_back)
+
+    def _count(self, report: Report) -> None:
+        totals = self.totals
+        totals.rounds += 1
+        totals.published += report.published
+        totals.duplicates += report.duplicates
+        totals.failed += report.failed
+        totals.parked += report.parked
+        self.on_round(report)
+        if report.parked:
+            log.error(events.OUTBOX_PARKED, rows=report.parked)
+
+    async def _rest(self, seconds: float, *, is_idle: bool = False) -> None:
+        """Until so many seconds passed, it is told to stop, or, while idle, a service woke it."""
+        causes: set[asyncio.Task[bool]] = {asyncio.create_task(self._told_to_stop())}
+        if is_idle and self._config.listens:
+            causes.add(asyncio.create_task(self._woken(seconds)))
+        await asyncio.wait(causes, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for cause in causes:
+            cause.cancel()
+        await asyncio.wait(causes)
+
+    async def _told_to_stop(self) -> bool:
+        return await self._is_stopping.wait()
+
+    async def _woken(self, seconds: float) -> bool:
+        try:
+            return await self._database.notified(CHANNEL, within=seconds)
+        except RouterError:  # the database is away: the next look will say so
+            await asyncio.sleep(seconds)
+            return False
+
+    def _tell(self, trouble: str | None) -> None:
+        if trouble == self.trouble:
+            return
+        was, self.trouble = self.trouble, trouble
+        if trouble is not None:
+            log.warning(events.OUTBOX_PAUSED, cause=trouble)
+        elif was is not None:
+            log.info(events.OUTBOX_RESUMED)

@@ -1,0 +1,75 @@
+"""Published rows leave after a while, a handful at a time, so that no vacuum, lock or replica has to swallow a million at once.
+
+Their receipts say which they are, oldest first: the specified table has no index on published_at, and needs none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from router.mailbox.postgres import Database, Session
+from router.observability import events, logs
+
+log = logs.logger(__name__)
+
+CLEAN: Final = """
+    WITH old AS (
+      DELETE FROM outbox_receipts WHERE id IN (
+        SELECT id FROM outbox_receipts WHERE published_at < now() - make_interval(secs => %s)
+        ORDER BY published_at LIMIT %s FOR UPDATE SKIP LOCKED)
+      RETURNING outbox_ids
+    ), gone AS (
+      DELETE FROM outbox_events USING old WHERE id = ANY(old.outbox_ids) AND published_at IS NOT NULL RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM gone)"""
+
+
+class RetentionConfig(Struct, frozen=True):
+    """Times are seconds. `receipts`: deleted in one transaction, each with the rows of one marking (at most 500)."""
+
+    keep: float = 7 * 86_400.0
+    every: float = 60.0
+    receipts: int = 2
+    pause: float = 0.05  # between two handfuls
+
+
+class Cleaned(Struct, frozen=True):
+    receipts: int
+    rows: int
+
+
+async def clean(session: Session, config: RetentionConfig) -> Cleaned:
+    """One handful."""
+    return await session.one(CLEAN, (config.keep, config.receipts), make=Cleaned) or Cleaned(0, 0)
+
+
+class Retention:
+    """The child that cleans. Several may run: each takes handfuls that no other holds."""
+
+    def __init__(self, database: Database, config: RetentionConfig) -> None:
+        self._database = database
+        self._config = config
+        self.cleaned = 0
+
+    async def run(self) -> None:
+        """Until cancelled. Raises DatabaseUnavailable: its supervisor starts it again."""
+        while True:
+            rows = await self.sweep()
+            if rows:
+                log.info(events.OUTBOX_CLEANED, rows=rows)
+            await asyncio.sleep(self._config.every)
+
+    async def sweep(self) -> int:
+        """All that is old enough now; how many rows it was."""
+        rows = 0
+        while True:
+            async with self._database.transaction() as session:
+                cleaned = await clean(session, self._config)
+            rows += cleaned.rows
+            self.cleaned += cleaned.rows
+            if cleaned.receipts < self._config.receipts:
+                return rows
+            await asyncio.sleep(self._config.pause)

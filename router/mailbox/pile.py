@@ -1,0 +1,32 @@
+"""What comes one by one, worked on together: whatever came while the last ones were worked on is taken at once.
+
+add ... add --> take --> [many]        a commit costs as much for fifty as for one
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Pile(Generic[T]):
+    """On one event loop; one taker."""
+
+    def __init__(self) -> None:
+        self._things: deque[T] = deque()
+        self._is_there = asyncio.Event()
+
+    def add(self, thing: T) -> None:
+        self._things.append(thing)
+        self._is_there.set()
+
+    async def take(self, most: int) -> list[T]:
+        """At least one, at most so many, oldest first."""
+        await self._is_there.wait()
+        taken = [self._things.popleft() for _ in range(min(most, len(self._things)))]
+        if not self._things:
+            self._is_there.clear()
+        return taken

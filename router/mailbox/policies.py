@@ -1,0 +1,73 @@
+"""The policies of SDS-047 §3 as data: id, what it applies to, its rule word for word, its error code; and the checks in code.
+
+Where each is kept:
+
+    POL-047-001, 002   `outbox.add` refuses; the relay holds back what is not due
+    POL-047-003        the primary key; a conflict means a duplicate
+    POL-047-004        both times are the database's own clock
+    POL-047-005…007    what a handler's answer means: `HandlerResult`
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from router.errors import Poison
+from router.mailbox.entities import EventSubject, InboxMessage, OutboxEvent
+
+
+class Policy(Struct, frozen=True):
+    """One line of the specification's tables. `error_code` None where it says N/A."""
+
+    id: str
+    applies_to: str
+    rule: str
+    error_code: str | None
+    satisfies: str
+
+
+VALID_OUTBOX = Policy(  # SD-7
+    "POL-047-001", "OutboxEvent", "outbox.id IS NOT NULL AND outbox.event_type IS NOT NULL", "INVALID_OUTBOX", "REQ-050"
+)
+NOT_FROM_THE_FUTURE = Policy("POL-047-002", "OutboxEvent", "outbox.occurred_at <= NOW()", "FUTURE_EVENT", "REQ-050")  # SD-8
+UNIQUE_MESSAGE = Policy("POL-047-003", "InboxMessage", "inbox.message_id IS UNIQUE", "DUPLICATE_MESSAGE", "REQ-051")  # SD-9
+ORDERED_TIMES = Policy(  # SD-10
+    "POL-047-004",
+    "InboxMessage",
+    "inbox.processed_at IS NULL OR inbox.processed_at >= inbox.received_at",
+    "INVALID_TIMESTAMP",
+    "REQ-051",
+)
+ACK_HANDLED = Policy(  # SD-11
+    "POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051"
+)
+ACK_POISON = Policy("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053")  # SD-12
+NO_ACK = Policy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052")  # SD-13
+
+POLICIES = (VALID_OUTBOX, NOT_FROM_THE_FUTURE, UNIQUE_MESSAGE, ORDERED_TIMES, ACK_HANDLED, ACK_POISON, NO_ACK)
+
+
+class PolicyViolated(Poison):
+    """An entity breaks a policy; `code` is the policy's error code."""
+
+    def __init__(self, policy: Policy, message: str) -> None:
+        super().__init__(f"{policy.error_code} ({policy.id}): {message}")
+        self.policy = policy
+        self.code = policy.error_code or policy.id
+
+
+def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
+    """The subject that an event is published on. Raises PolicyViolated INVALID_OUTBOX."""
+    if not (event.id and event.event_type and event.aggregate_type and event.aggregate_id):
+        raise PolicyViolated(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
+    try:
+        return EventSubject.of(context, event.event_type, event.event_version)
+    except ValueError as exc:
+        raise PolicyViolated(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
+
+
+def check_inbox(message: InboxMessage) -> None:
+    """Raises PolicyViolated INVALID_TIMESTAMP."""
+    received_at, processed_at = message.received_at, message.processed_at
+    if received_at is not None and processed_at is not None and processed_at < received_at:
+        raise PolicyViolated(ORDERED_TIMES, f"message {message.message_id} was processed before it was received")

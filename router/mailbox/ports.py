@@ -1,0 +1,69 @@
+"""The five ports of SDS-047 §7, their methods in snake_case.
+
+    PORT-047-001  OutboxRepository     find_unpublished, mark_published, increment_attempts     PostgresOutboxAdapter
+    PORT-047-002  InboxRepository      insert, mark_processed, record_error                     PostgresInboxAdapter
+    PORT-047-003  JetStreamPublisher   publish                                                  NatsJetStreamPublisher
+    PORT-047-004  JetStreamConsumer    fetch, ack, nak                                          NatsJetStreamConsumer
+    PORT-047-005  EventHandler         handle                                                   HttpEventHandler
+
+The signatures are the specification's (SD-21…SD-25). An adapter may offer more (batches, a lock), never less; what a
+signature lacks, a limit or a message's id, comes from settings or from `current_message`. Repositories live as long as one
+transaction, the others as long as the process (SD-35).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from typing import Protocol
+from uuid import UUID
+
+from router.mailbox.entities import InboxMessage, Json, OutboxEvent
+from router.mailbox.handling import HandlerResult
+from router.message import Message
+from router.outcome import Receipt
+
+
+class OutboxRepository(Protocol):
+    """SD-21. One transaction's view of outbox_events."""
+
+    async def find_unpublished(self) -> Sequence[OutboxEvent]: ...
+
+    async def mark_published(self, id: UUID) -> None: ...  # noqa: A002
+
+    async def increment_attempts(self, id: UUID, error: str) -> None: ...  # noqa: A002
+
+
+class InboxRepository(Protocol):
+    """SD-22. `insert`: how often this message was begun, this time included; None: it was processed, so skip it (SD-15)."""
+
+    async def insert(self, msg: InboxMessage) -> int | None: ...
+
+    async def mark_processed(self, id: UUID) -> None: ...  # noqa: A002
+
+    async def record_error(self, id: UUID, error: str) -> None: ...  # noqa: A002
+
+
+class JetStreamPublisher(Protocol):
+    """SD-23. Returns when the message is stored; raises BrokerUnavailable or BrokerRefused."""
+
+    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt: ...
+
+
+class JetStreamConsumer(Protocol):
+    """SD-24. At most `batch` messages; `ack` returns when the server has confirmed it."""
+
+    async def fetch(self, batch: int) -> Sequence[Message]: ...
+
+    async def ack(self, msg: Message) -> None: ...
+
+    async def nak(self, msg: Message) -> None: ...
+
+
+class EventHandler(Protocol):
+    """SD-25. What it needs beyond these two stands in `current_message` while it runs."""
+
+    async def handle(self, event_type: str, payload: Json) -> HandlerResult: ...
+
+
+current_message: ContextVar[Message] = ContextVar("current_message")

@@ -1,0 +1,169 @@
+"""PostgreSQL: a pool, transactions, and errors in our words. The only file of this room that imports psycopg.
+
+    async with database.transaction() as session:
+        events = await session.fetch(SQL, (limit,), make=event_of)      # rows become values by one function
+        marked = await session.execute(SQL, (ids,))                     # how many rows it touched
+
+What a session is asked for is SQL of this room, its parameters always apart from it. Errors are DatabaseUnavailable or
+DatabaseRefused; neither holds a connection string or a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import LiteralString, TypeVar
+
+import psycopg
+from msgspec import Struct
+from psycopg import errors, rows, sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from router.errors import Misconfigured
+from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+
+T = TypeVar("T")
+Parameters = Sequence[object]
+Driver = psycopg.AsyncConnection[tuple[object, ...]]  # what a service's own code is handed
+
+# What the next try may find mended: connections, resources, an operator's word, serialization, a transaction that idled.
+_LATER = ("08", "40", "53", "55", "57", "58", "25P03", "25P04")
+# Everything here is looked up by an index, and no plan may hang on when the table was last analysed: one that was filled a
+# moment ago has no statistics, and without them the planner may read all of it for five hundred rows.
+_BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
+
+
+class DatabaseConfig(Struct, frozen=True):
+    """Where a context's tables are. `dsn` is a secret. Times are seconds."""
+
+    dsn: str
+    schema: str = "public"
+    connections: int = 4
+    timeout: float = 5.0  # for a connection from the pool
+    idle_in_transaction: float = 10.0  # then the server ends it: a relay that hangs must not hold its rows
+    application: str = "router"
+
+
+class Session:
+    """One transaction. Not to be kept longer than its block."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        self._connection = connection
+
+    async def fetch(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> list[T]:
+        """Every row as `make(*columns)`."""
+        with _translated():
+            async with self._connection.cursor(binary=True, row_factory=rows.args_row(make)) as cursor:
+                await cursor.execute(query, parameters)
+                return await cursor.fetchall()
+
+    async def one(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> T | None:
+        """The first row, or None."""
+        found = await self.fetch(query, parameters, make=make)
+        return found[0] if found else None
+
+    async def execute(self, query: LiteralString, parameters: Parameters = ()) -> int:
+        """How many rows it touched."""
+        with _translated():
+            return (await self._connection.execute(query, parameters)).rowcount
+
+    async def script(self, text: LiteralString) -> None:
+        """Several statements of a migration, which comes with this package."""
+        with _translated():
+            await self._connection.execute(text)
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """What fails inside is undone, and the transaction goes on."""
+        with _translated():
+            async with self._connection.transaction():
+                yield
+
+    @property
+    def driver(self) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        """psycopg's own connection: for a service's handler that writes in the same transaction."""
+        return self._connection
+
+
+class Database:
+    """A context's database. Nothing is connected before `open`; a database that is away is tried again at each transaction."""
+
+    def __init__(self, config: DatabaseConfig) -> None:
+        self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[object, ...]]] = AsyncConnectionPool(
+            config.dsn,
+            kwargs=_options(config),
+            min_size=0,
+            max_size=config.connections,
+            timeout=config.timeout,
+            open=False,
+            reconnect_timeout=config.timeout,
+        )
+        self._config = config
+
+    async def open(self) -> None:
+        """Raises Misconfigured for a connection string that cannot be read; a database that is away is no error here."""
+        _check(self._config)
+        await self._pool.open()
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def __aenter__(self) -> Database:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Session]:
+        """Committed at the end of the block, rolled back if it raises. Raises DatabaseUnavailable, DatabaseRefused."""
+        with _translated():
+            async with self._pool.connection() as connection, connection.transaction():
+                yield Session(connection)
+
+    async def notified(self, channel: str, *, within: float) -> bool:
+        """Whether NOTIFY came on the channel within so many seconds."""
+        with _translated():
+            async with self._pool.connection() as connection:
+                await connection.set_autocommit(True)
+                try:
+                    await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
+                    async for _ in connection.notifies(timeout=within, stop_after=1):
+                        return True
+                    return False
+                finally:
+                    await connection.execute("UNLISTEN *")
+                    await connection.set_autocommit(False)
+
+
+def _options(config: DatabaseConfig) -> dict[str, object]:
+    idle_ms = int(config.idle_in_transaction * 1000)
+    options = {"search_path": config.schema, "idle_in_transaction_session_timeout": idle_ms, "timezone": "UTC", **_BY_INDEX}
+    spelled = " ".join(f"-c {name}={value}" for name, value in options.items())
+    return {"options": spelled, "application_name": config.application, "connect_timeout": max(2, round(config.timeout))}
+
+
+def _check(config: DatabaseConfig) -> None:
+    try:
+        conninfo_to_dict(config.dsn)
+    except psycopg.ProgrammingError:
+        raise Misconfigured("mailbox.dsn", "should be like postgresql://user@host:5432/database") from None
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except PoolTimeout:
+        raise DatabaseUnavailable("no connection to PostgreSQL in time") from None
+    except errors.Error as exc:
+        raise _in_our_words(exc) from None
+
+
+def _in_our_words(exc: psycopg.Error) -> DatabaseUnavailable | DatabaseRefused:
+    state = exc.sqlstate or ""
+    if state.startswith(_LATER) or (not state and isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)):
+        return DatabaseUnavailable(f"PostgreSQL is away ({type(exc).__name__})")
+    return DatabaseRefused(state, type(exc).__name__, exc.diag.constraint_name)  # its own text may hold a value

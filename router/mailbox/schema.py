@@ -1,0 +1,75 @@
+"""The tables as versions: what was applied is written down, and never applied again.
+
+    migrations/0001_tables.sql   the specification's two tables, word for word
+    migrations/0002_relay.sql    what the relay keeps beside them
+    migrations/0003_inbox.sql    which durable an inbox belongs to
+
+One transaction and one lock for all, so two that migrate at once take turns. `check` only looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from msgspec import Struct
+
+from router.errors import Misconfigured
+from router.mailbox.postgres import Database, Session
+
+LOCK = 0x5D5047  # of migrations, in this database
+LEDGER = """
+    CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT NOT NULL, applied_at TIMESTAMPTZ DEFAULT NOW())"""
+
+
+class Migration(Struct, frozen=True):
+    """One file of `migrations/`."""
+
+    version: int
+    name: str
+    text: str
+
+
+def migrations() -> list[Migration]:
+    """All of them, oldest first."""
+    return sorted(_read(), key=lambda one: one.version)
+
+
+async def migrate(database: Database, schema: str) -> list[Migration]:
+    """Apply what is missing; returns it. Raises DatabaseUnavailable, DatabaseRefused."""
+    async with database.transaction() as session:
+        await session.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        await session.script(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        await session.script(
+            "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
+        )
+        wanted = await _missing(session)
+        for migration in wanted:
+            await session.script(migration.text)
+            await session.execute("INSERT INTO mailbox_migrations (version, name) VALUES (%s, %s)", (migration.version, migration.name))
+        return wanted
+
+
+async def check(database: Database) -> list[Migration]:
+    """What `migrate` would apply. Raises DatabaseUnavailable."""
+    async with database.transaction() as session:
+        is_there = await session.one("SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool)
+        return await _missing(session) if is_there else migrations()
+
+
+async def require(database: Database) -> None:
+    """Misconfigured: the tables are not there, or older than this package."""
+    if missing := await check(database):
+        raise Misconfigured("mailbox.schema", f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`")
+
+
+async def _missing(session: Session) -> list[Migration]:
+    applied = set(await session.fetch("SELECT version FROM mailbox_migrations", make=int))
+    return [migration for migration in migrations() if migration.version not in applied]
+
+
+def _read() -> Iterator[Migration]:
+    for file in files("router.mailbox").joinpath("migrations").iterdir():
+        if file.name.endswith(".sql"):
+            name = file.name.removesuffix(".sql")
+            yield Migration(int(name.split("_")[0]), name, file.read_text())

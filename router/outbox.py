@@ -1,0 +1,19 @@
+"""The transactional outbox, as a service uses it: the event is committed with the data that it tells of (SDS-047).
+
+    from router import outbox
+
+    async with connection.transaction():
+        await connection.execute("UPDATE orders SET paid = true WHERE id = %s", (order,))
+        await outbox.add(connection, outbox.OutboxEvent(outbox.new_id(), "order", order, "order_paid", {"amount": 5}))
+
+`router outbox relay` publishes it. How events of one aggregate are ordered, and how to add one without psycopg, is said
+in `router.mailbox.outbox_add`; nothing here imports a database driver.
+"""
+
+from __future__ import annotations
+
+from router.mailbox.entities import OutboxEvent
+from router.mailbox.outbox_add import add, new_id
+from router.mailbox.policies import PolicyViolated
+
+__all__ = ["OutboxEvent", "PolicyViolated", "add", "new_id"]

@@ -1,0 +1,79 @@
+"""What the author of an agent writes, and what he works with.
+
+    class Greeter:
+        name = "greeter"
+
+        def receive(self, envelope): ...                        # refuse what is none of your business: raise Poison
+        def apply(self, ctx, envelope):                         # state and messages: one commit
+            ctx.state.put("greeted", ctx.state.get("greeted", 0) + 1)
+            return [Outgoing("evt.default.demo.greeted", "greeted", {"name": envelope.payload["name"]})]
+
+`apply` runs in the store's own thread and may be called again for the same envelope (a crash, a failure): what it puts into
+its state and what it returns counts once. What it does to the world beside that is at least once, so it is handed the key.
+
+    it raises Poison      a dead letter at once
+    it raises else        what it did is undone; delivered again, up to the limit, then a dead letter
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from router.runtime.envelope import Envelope, Ts
+
+NO_FILTERS: tuple[str, ...] = ()
+
+
+class Outgoing(Struct, frozen=True, gc=False):
+    """A message to be published once `apply` is committed. Its id, trace, span and cause are the runtime's to give.
+
+    `ts`: None = the logical time of the envelope that caused it.
+    """
+
+    subject: str
+    type: str
+    payload: Any = None
+    ts: Ts | None = None
+
+
+class State(Protocol):
+    """What an agent remembers: JSON values under names, in the same file and the same commit as its messages."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A copy: what is to be remembered must be `put`."""
+
+    def put(self, name: str, value: Any) -> None:
+        """Raises TypeError for what JSON cannot hold."""
+
+    def delete(self, name: str) -> None: ...
+
+
+class Context(Struct, frozen=True, gc=False):
+    """What `apply` works with. `idempotency_key` is for calls to the outside: they may happen more than once."""
+
+    agent: str
+    idempotency_key: str
+    state: State
+    attempt: int  # from 1
+
+
+@runtime_checkable
+class AgentAdapter(Protocol):
+    """An agent. It may also have `filters`: subjects with wildcards, in place of the default `cmd.{scope}.{name}.>`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def receive(self, envelope: Envelope) -> None:
+        """Look at what came, before anything is done. Raises Poison for what can never be applied."""
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing] | None:
+        """Deterministic: the same envelopes in the same order give the same state and the same messages."""
+
+
+def filters_of(adapter: AgentAdapter) -> Sequence[str]:
+    """The filters that the adapter names itself; empty = the default."""
+    return tuple(getattr(adapter, "filters", NO_FILTERS))

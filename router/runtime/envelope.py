@@ -1,0 +1,145 @@
+"""What an agent is handed: an envelope, read from a message, and the same for every delivery of it (MF-9, MF-10).
+
+    idempotency_key   the body's, else `Nats-Msg-Id`, else stream and sequence
+    ts                the body's as it stands, else the stream's time in milliseconds: a redelivery gives the same
+    trace_id          the body's, else the `traceparent`'s, else derived from the key; span_id likewise
+    payload           any JSON value; absent = {}
+
+`canonical` is its content as bytes: what the store keeps and what the hashes are made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.contracts import headers as contract
+from router.contracts.codec import MAX_PAYLOAD_BYTES, read_object
+from router.contracts.malformed import invalid, missing
+from router.message import Message
+
+Ts = int | float | str
+MAX_KEY = 256
+_TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")  # W3C Trace Context
+
+
+class Envelope(Struct, frozen=True, kw_only=True, gc=False):
+    """One event or command (MF-4). `ts`: whatever its sender wrote, or the stream's milliseconds."""
+
+    idempotency_key: str
+    type: str
+    ts: Ts
+    trace_id: str
+    span_id: str
+    payload: Any
+    causation_id: str | None = None
+
+    @property
+    def canonical(self) -> bytes:
+        """JSON with sorted names and without what is absent: equal content is equal bytes."""
+        return orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)
+
+    def to_json(self) -> dict[str, Any]:
+        body = {
+            "idempotency_key": self.idempotency_key,
+            "type": self.type,
+            "ts": self.ts,
+            "trace_id": self.trace_id,
+            "span_id": self.span_id,
+            "payload": self.payload,
+        }
+        return body if self.causation_id is None else {**body, "causation_id": self.causation_id}
+
+
+def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envelope:
+    """The envelope in a message. Raises Malformed, which names the field; limits come before parsing."""
+    body = read_object(message.data, max_bytes)
+    key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or f"{message.stream}:{message.sequence}"
+    trace, span = _traced(message.headers, key)
+    return Envelope(
+        idempotency_key=key,
+        type=_type(body),
+        ts=_ts(body, message),
+        trace_id=_id(body, "trace_id") or trace,
+        span_id=_id(body, "span_id") or span,
+        payload=payload if (payload := body.get("payload")) is not None else {},
+        causation_id=_text(body, "causation_id", MAX_KEY),
+    )
+
+
+def stored_envelope(content: bytes) -> Envelope:
+    """What `canonical` wrote, read again."""
+    return Envelope(**orjson.loads(content))
+
+
+def derived(*parts: str) -> tuple[str, str]:
+    """An id of 16 bytes and one of 8, as hex: the same parts give the same two, on every Python and for ever."""
+    both = hashlib.blake2b("\x00".join(parts).encode(), digest_size=24).hexdigest()
+    return both[:32], both[32:]
+
+
+def traceparent_of(trace_id: str, span_id: str) -> str | None:
+    """The W3C header for a trace and a span of ours; None where the trace cannot stand in one."""
+    return f"00-{trace_id}-{span_id}-01" if _TRACE.fullmatch(trace_id) else None
+
+
+def _type(body: Mapping[str, Any]) -> str:
+    found = _id(body, "type")
+    if found is None:
+        raise missing("type", "type")
+    return found
+
+
+def _ts(body: Mapping[str, Any], message: Message) -> Ts:
+    value = body.get("ts")
+    match value:
+        case None:
+            return message.stored_ms
+        case bool():
+            raise invalid("ts", "ts", "a number or a text")
+        case int() | float():
+            return value
+        case str() if ids.is_opaque(value):
+            return value
+        case _:
+            raise invalid("ts", "ts", "a number, or 1..128 printable ASCII characters without spaces")
+
+
+def _id(body: Mapping[str, Any], name: str) -> str | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not ids.is_opaque(value):
+        raise invalid(name, name, "1..128 printable ASCII characters without spaces")
+    return value
+
+
+def _text(body: Mapping[str, Any], name: str, most: int) -> str | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _is_key(value, most):
+        raise invalid(name, name, f"1..{most} printable characters")
+    return value
+
+
+def _is_key(text: str, most: int = MAX_KEY) -> bool:
+    return 0 < len(text) <= most and text.isprintable()
+
+
+def _message_id(headers: Mapping[str, str]) -> str | None:
+    value = headers.get(contract.MESSAGE_ID)
+    return value if value is not None and _is_key(value) else None
+
+
+def _traced(headers: Mapping[str, str], key: str) -> tuple[str, str]:
+    if contract.TRACEPARENT not in headers or (traceparent := contract.traceparent_in(headers)) is None:
+        return derived("trace", key)
+    _, trace, span, *_ = traceparent.split("-")
+    return trace, span

@@ -1,0 +1,39 @@
+"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (MF-8, CONTRACTS §1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.clock import now_ms
+from router.contracts.letter import build_letter
+from router.contracts.malformed import Malformed
+from router.delivery.connection import Connection
+from router.message import Effect, Message
+from router.outcome import Fault
+from router.runtime.envelope import read_envelope
+from router.runtime.places import LETTERS
+
+
+def letter_writer(agent: str, connection: Connection) -> Callable[[Message, str, Fault], Effect]:
+    """A lane's `letter`."""
+
+    def write(message: Message, reason: str, fault: Fault) -> Effect:
+        return build_letter(
+            message,
+            reason,
+            fault,
+            node_id=agent,
+            now_ms=now_ms(),
+            max_bytes=connection.max_payload,
+            subject_pattern=LETTERS,
+            seen=_seen(message),
+        )
+
+    return write
+
+
+def _seen(message: Message) -> dict[str, str]:
+    try:
+        return {"trace_id": read_envelope(message).trace_id}
+    except Malformed:
+        return {}

@@ -1,0 +1,59 @@
+"""A store's events for people: the newest first, with how far each has come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from router.errors import Misconfigured
+from router.runtime import schema
+from router.runtime.database import reading
+
+STATUSES = (schema.RECEIVED, schema.APPLIED, schema.DEAD)
+_QUERY = (
+    "SELECT place, stream, stream_seq, subject, idempotency_key, status, attempts, content,"
+    " (SELECT count(stored_seq) FROM outgoing WHERE outgoing.place = events.place),"
+    " (SELECT count(*) - count(stored_seq) FROM outgoing WHERE outgoing.place = events.place)"
+    " FROM events WHERE (?1 IS NULL OR status = ?1) AND (?2 IS NULL OR idempotency_key = ?2) ORDER BY place DESC LIMIT ?3"
+)
+
+
+class Wanted(Struct, frozen=True):
+    """None: whatever it is."""
+
+    status: str | None = None
+    key: str | None = None
+
+
+class Listed(Struct, frozen=True):
+    """One event. `sent`, `unsent`: its outgoing messages with and without a receipt."""
+
+    place: int
+    stream: str
+    stream_seq: int
+    subject: str
+    key: str
+    status: str
+    attempts: int
+    content: bytes
+    sent: int
+    unsent: int
+
+    @property
+    def type(self) -> str:
+        return str(orjson.loads(self.content)["type"])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "content": orjson.loads(self.content)}
+
+
+def newest_first(path: Path, wanted: Wanted, limit: int) -> list[Listed]:
+    """Raises Misconfigured, StoreFailed."""
+    if wanted.status not in (None, *STATUSES):
+        raise Misconfigured("status", f"should be one of {', '.join(STATUSES)}")
+    with reading(path) as db:
+        return [Listed(*row) for row in db.execute(_QUERY, (wanted.status, wanted.key, limit))]

@@ -1,0 +1,51 @@
+"""An agent's state while a batch is applied: what one message changes is kept or dropped as a whole.
+
+    get ──> this message's draft ──> what the batch has changed so far ──> the store
+
+A message that fails leaves no trace, and costs no savepoint in SQLite: its draft was never written anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from router.runtime.rows import Memory
+
+
+class Draft:
+    """`adapter.State` for one batch. Values are kept as JSON, so what `get` returns is a copy."""
+
+    def __init__(self, stored: Callable[[str], bytes | None]) -> None:
+        self._stored = stored
+        self._kept: dict[str, bytes | None] = {}
+        self._draft: dict[str, bytes | None] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        for written in (self._draft, self._kept):
+            if name in written:
+                value = written[name]
+                break
+        else:
+            value = self._stored(name)
+        return default if value is None else orjson.loads(value)
+
+    def put(self, name: str, value: Any) -> None:
+        self._draft[name] = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+    def delete(self, name: str) -> None:
+        self._draft[name] = None
+
+    def keep(self) -> None:
+        self._kept.update(self._draft)
+        self._draft = {}
+
+    def drop(self) -> None:
+        self._draft = {}
+
+    @property
+    def rows(self) -> list[Memory]:
+        """What the batch has changed, each name once."""
+        return list(self._kept.items())

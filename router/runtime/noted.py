@@ -1,0 +1,89 @@
+"""What is noted while a lane works: receipts for the store, figures for whoever asks, and what a person should know (CONTRACTS §6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from router.contracts.alert import WARNING, Alert
+from router.delivery.lane import Silent
+from router.message import Message
+from router.observability import events, logs
+from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
+from router.runtime.receipts import Receipts
+
+log = logs.logger(__name__)
+
+
+class Tally(Struct):
+    """Plain figures of one life, written on the loop."""
+
+    applied: int = 0  # acknowledged, duplicates included
+    retried: int = 0
+    dead: int = 0
+
+
+Raise = Callable[[Alert], None]
+
+
+class Told(Struct, frozen=True):
+    """Who hears of it."""
+
+    tally: Tally
+    alert: Raise
+
+
+class Noted(Silent):
+    """A lane's observer."""
+
+    def __init__(self, durable: str, receipts: Receipts, told: Told) -> None:
+        self._durable = durable
+        self._receipts = receipts
+        self._tally = told.tally
+        self._alert = told.alert
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+        self._receipts.note(receipts)
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if type(outcome) is Done:
+            self._tally.applied += 1
+        elif isinstance(outcome, Dead):
+            self._tally.dead += 1
+            log.error(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
+            if outcome.reason == MAXDELIVER_EXHAUSTED:
+                self._alert(at_the_limit(self._durable, message))
+        else:
+            self._tally.retried += 1
+
+    def flow_changed(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.LANE_RESUMED, consumer=self._durable)
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
+
+
+def at_the_limit(durable: str, message: Message) -> Alert:
+    """Begun as often as allowed, and given up."""
+    return Alert(
+        severity=WARNING,
+        component="agent",
+        cause=f"delivery_limit:{durable}",
+        message=f"{durable} gave a message up at its delivery limit",
+        metadata={"stream": message.stream, "sequence": message.sequence},
+    )
+
+
+def safety_net_used(durable: str, message: Message) -> Alert:
+    """The server gave it up; the agent did not."""
+    return Alert(
+        severity=WARNING,
+        component="agent",
+        cause=f"safety_net:{durable}",
+        message=f"a message that the server stopped delivering to {durable} was fetched and handled",
+        metadata={"stream": message.stream, "sequence": message.sequence},
+    )

@@ -1,0 +1,71 @@
+"""What `apply` returned becomes messages: an envelope each, under an id that is the same however often it is made (MF-9).
+
+id, idempotency_key   from the agent, the key of what it was handed, and the place in the list
+trace_id              the cause's;  span_id: a new one, derived from the id;  causation_id: the cause's key
+ts                    the cause's logical time, unless `apply` says another
+traceparent           header, where the ids are W3C's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from router import ids
+from router.errors import Poison
+from router.message import NO_HEADERS, Effect
+from router.runtime.adapter import Outgoing
+from router.runtime.envelope import Envelope, derived, traceparent_of
+from router.runtime.rows import Emitted
+
+HEAD_BYTES = 512  # id and traceparent: the server counts headers too
+
+
+class Outlet(Struct, frozen=True):
+    """What can be sent: `is_bound`: whether a stream of ours takes a subject; `max_bytes` of a body."""
+
+    is_bound: Callable[[str], bool]
+    max_bytes: int = 1024 * 1024 - HEAD_BYTES
+
+
+class Unsendable(Poison):
+    """What `apply` returned can be no message: another attempt would return the same."""
+
+    code = "unsendable"
+
+
+def emitted(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, number: int, outlet: Outlet) -> Emitted:
+    """One message of the row at `place`. Raises Unsendable."""
+    if not ids.is_literal_subject(outgoing.subject) or not outlet.is_bound(outgoing.subject):
+        # Published all the same, it would be refused for ever and hold up everything behind it.
+        raise Unsendable("an outgoing subject belongs to no stream of the runtime")
+    if not ids.is_opaque(outgoing.type):
+        raise Unsendable("an outgoing type must be 1..128 printable ASCII characters without spaces")
+    message_id, span_id = derived("outgoing", agent, cause.idempotency_key, str(number))
+    data = _body(cause, outgoing, message_id, span_id)
+    if len(data) > outlet.max_bytes:
+        # The server would end the connection over it, and over its next try.
+        raise Unsendable(f"an outgoing message has {len(data)} bytes, more than {outlet.max_bytes}")
+    return Emitted(place, number, message_id, outgoing.subject, data, traceparent_of(cause.trace_id, span_id))
+
+
+def effect_of(one: Emitted) -> Effect:
+    headers = {"traceparent": one.traceparent} if one.traceparent is not None else NO_HEADERS
+    return Effect(one.subject, one.data, one.id, headers)
+
+
+def _body(cause: Envelope, outgoing: Outgoing, message_id: str, span_id: str) -> bytes:
+    envelope = Envelope(
+        idempotency_key=message_id,
+        type=outgoing.type,
+        ts=outgoing.ts if outgoing.ts is not None else cause.ts,
+        trace_id=cause.trace_id,
+        span_id=span_id,
+        payload=outgoing.payload if outgoing.payload is not None else {},
+        causation_id=cause.idempotency_key,
+    )
+    try:
+        return envelope.canonical
+    except TypeError as exc:
+        raise Unsendable(f"an outgoing payload cannot be JSON: {exc}") from exc

@@ -1,0 +1,94 @@
+"""The events of a store applied again, from nothing, to a fresh one: the same hashes, or the agent is not deterministic (MF-11).
+
+    a store ──> its events, in the order in which they were applied ──> the adapter ──> a fresh store
+
+Nothing is published. What was received and never applied is copied as it is, so that both stores hold the same content.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from router.errors import Misconfigured, RouterError
+from router.runtime.adapter import AgentAdapter, Context
+from router.runtime.database import Database, reading
+from router.runtime.envelope import stored_envelope
+from router.runtime.hashes import Hashes, hashes_of
+from router.runtime.memory import Draft
+from router.runtime.outbound import Outlet, emitted
+from router.runtime.rows import Emitted, New
+from router.runtime.store import Store
+
+PAGE = 500
+ANYWHERE = Outlet(lambda _: True, 2**62)  # nothing is sent
+_EVENTS = (
+    "SELECT place, idempotency_key, stream, stream_seq, subject, content, turn, attempts FROM events WHERE agent = ?"
+    " ORDER BY turn IS NULL, turn, place"
+)
+
+Row = tuple[int, str, str, int, str, bytes, int | None, int]
+Progress = Callable[[int, int], None]  # events done, events in all
+
+
+class Diverged(RouterError):
+    """The agent failed at an event that it had applied before."""
+
+    code = "diverged"
+
+
+class Replayed(Struct, frozen=True):
+    """What the store says, and what applying its events again says."""
+
+    stored: Hashes
+    replayed: Hashes
+
+    @property
+    def is_same(self) -> bool:
+        return self.stored == self.replayed
+
+
+def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None) -> Replayed:
+    """Raises Misconfigured when there is something at `into`, StoreFailed, Diverged. The source is only read."""
+    if into.exists():
+        raise Misconfigured("into", f"{into} exists: a replay begins from nothing")
+    with reading(source) as db:
+        stored = hashes_of(db)
+        fresh = Database(into, is_lasting=False)
+        try:
+            _replay(adapter, db, Store(fresh, adapter.name), stored.events, progress)
+            return Replayed(stored, hashes_of(fresh.connection))
+        finally:
+            fresh.close()
+
+
+def _replay(adapter: AgentAdapter, db: sqlite3.Connection, store: Store, count: int, progress: Progress) -> None:
+    rows, done = db.execute(_EVENTS, (adapter.name,)), 0
+    while page := rows.fetchmany(PAGE):
+        with store.transaction():
+            store.receive([New(*row[:6]) for row in page])
+            _apply(adapter, store, [row for row in page if row[6] is not None])
+        done += len(page)
+        progress(done, count)
+
+
+def _apply(adapter: AgentAdapter, store: Store, page: Sequence[Row]) -> None:
+    draft = Draft(store.remembered)
+    messages = [one for row in page for one in _apply_one(adapter, draft, row)]
+    store.apply([row[0] for row in page], messages, draft.rows)
+
+
+def _apply_one(adapter: AgentAdapter, draft: Draft, row: Row) -> list[Emitted]:
+    place, key, _, _, _, content, _, attempts = row
+    envelope = stored_envelope(content)
+    try:
+        adapter.receive(envelope)
+        answers = adapter.apply(Context(adapter.name, key, draft, attempts), envelope) or ()
+        messages = [emitted(adapter.name, envelope, one, place=place, number=number, outlet=ANYWHERE) for number, one in enumerate(answers)]
+    except Exception as exc:  # whatever an author's code raises
+        raise Diverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {exc}") from exc
+    draft.keep()
+    return messages

@@ -1,0 +1,128 @@
+"""The safety net: messages that the server has given up (MF-8, DURABILITY §2). No attempt is theirs by that.
+
+A delivery is no attempt: five crashes of the process strand a message that was never begun. So whatever the server gives
+up is fetched by its sequence and handed to the agent like any other; the store's own count says when it is hopeless.
+
+    advisory ──> fetch by sequence ──> the agent's batch ──> its messages, or its letter, stored ──> out of the work queue
+    sweep    ──> messages - num_pending - num_ack_pending > 0, twice: the advisories that the server should have sent
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import assert_never
+
+import orjson
+
+from router.delivery.advisories import advisory_subject, stranded_sequence
+from router.delivery.api import JetStream, Stored
+from router.errors import BrokerRefused, RouterError
+from router.ids import subject_matcher
+from router.message import Effect, Message
+from router.observability import events, logs
+from router.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
+from router.runtime.noted import Raise, safety_net_used
+from router.runtime.places import Post
+
+log = logs.logger(__name__)
+
+Take = Callable[[Message], Awaitable[Outcome]]
+Letter = Callable[[Message, str, Fault], Effect | None]
+
+
+class Rescue:
+    """For one post. `handle` is the advisories' lane's; `sweep` a supervised child."""
+
+    def __init__(self, post: Post, jetstream: JetStream, *, take: Take, letter: Letter, alert: Raise, is_work_queue: bool) -> None:
+        self._post = post
+        self._jetstream = jetstream
+        self._take = take
+        self._letter = letter
+        self._alert = alert
+        self._is_work_queue = is_work_queue
+        self._is_ours = subject_matcher(post.filters)
+
+    async def handle(self, advisory: Message) -> Outcome:
+        """One advisory. Raises BrokerUnavailable."""
+        sequence = stranded_sequence(advisory.data)
+        stored = await self._jetstream.message(self._post.stream, sequence) if sequence is not None else None
+        if stored is None or not self._is_ours(stored.subject):
+            return Done()  # settled after all, or a stream that was made anew
+        message = _as_delivered(stored, self._post)
+        outcome = await self._take(message)
+        log.warning(events.MESSAGE_RESCUED, stream=self._post.stream, sequence=sequence, outcome=type(outcome).__name__)
+        self._alert(safety_net_used(self._post.durable, message))
+        return self._settled(message, outcome)
+
+    def _settled(self, message: Message, outcome: Outcome) -> Outcome:
+        """The same for an advisory: what would be stamped is taken out of its queue instead."""
+        match outcome:
+            case Done(effects, _, commit):
+                return Done(effects, commit=self._then_remove(message, commit))
+            case Dead(fault, reason, _, commit):
+                letter = self._letter(message, reason, fault)
+                return Done((letter,) if letter is not None else (), commit=self._then_remove(message, commit))
+            case Retry(fault, delay):
+                return Retry(fault, delay, spends=False)  # the store counts
+            case Hold():
+                return outcome
+            case _:
+                assert_never(outcome)
+
+    def _then_remove(self, message: Message, commit: Commit | None) -> Commit:
+        async def run(receipts: Sequence[Receipt]) -> None:
+            if commit is not None:
+                await commit(receipts)
+            if self._is_work_queue:
+                with contextlib.suppress(BrokerRefused):  # somebody settled it meanwhile
+                    await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._post.stream}", {"seq": message.sequence, "no_erase": True})
+
+        return run
+
+    async def sweep(self, every_s: float) -> None:
+        """An advisory may be lost with the server: a stranded message of a work queue is found all the same."""
+        suspected = False
+        while True:
+            await asyncio.sleep(every_s)
+            with contextlib.suppress(RouterError):  # the broker is away: asked anew
+                stranded, delivered = await self._stranded()
+                if stranded > 0 and suspected:
+                    await self._tell(delivered)
+                suspected = stranded > 0
+
+    async def _stranded(self) -> tuple[int, int]:
+        """How many are neither to be delivered nor waited for, and the last sequence that was ever delivered."""
+        there = [await self._count(one) for one in self._post.filters]
+        info = await self._jetstream.consumer(self._post.stream, self._post.durable) or {}
+        left = info.get("num_pending", 0) + info.get("num_ack_pending", 0)
+        return sum(there) - left if info else 0, info.get("delivered", {}).get("stream_seq", 0)
+
+    async def _count(self, subjects: str) -> int:
+        info = await self._jetstream.ask(f"STREAM.INFO.{self._post.stream}", {"subjects_filter": subjects})
+        return sum((info["state"].get("subjects") or {}).values())
+
+    async def _tell(self, delivered: int) -> None:
+        """In the server's place. One that is only waited for is handled early, and once."""
+        subject = advisory_subject(self._post.stream, self._post.durable)
+        for one in self._post.filters:
+            sequence = 0
+            while stored := await self._jetstream.next_on(self._post.stream, one, sequence + 1):
+                if (sequence := stored.sequence) > delivered:
+                    break
+                told = {"stream": self._post.stream, "consumer": self._post.durable, "stream_seq": sequence}
+                await self._jetstream.publish(subject, orjson.dumps(told), {"Nats-Msg-Id": f"sweep:{self._post.stream}:{sequence}"})
+
+
+def _as_delivered(stored: Stored, post: Post) -> Message:
+    """As a lane would have it: the same stream time gives the same `ts` and the same letter's id."""
+    stored_ns = _nanoseconds(stored.time)
+    return Message(stored.subject, stored.data, stored.headers, post.stream, post.durable, stored.sequence, stored_ns, 1, "")
+
+
+def _nanoseconds(time: str) -> int:
+    """RFC 3339 with up to nine decimals; datetime knows six."""
+    whole, _, fraction = time.removesuffix("Z").partition(".")
+    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 1_000_000_000 + int(fraction.ljust(9, "0") or 0)

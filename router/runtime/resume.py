@@ -1,0 +1,59 @@
+"""Before an agent begins to fetch: what an earlier life left half done is finished (DURABILITY §1, "start-up").
+
+received, not applied    one after the other, each attempt written down first: one that kills the process takes no other along
+applied, not sent        published under the same ids; it is waited for until the broker takes them
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from router.delivery.api import JetStream
+from router.delivery.evidence import Evidence, NotStored
+from router.delivery.storing import evidence_on
+from router.observability import events, logs
+from router.runtime.batch import Batch
+from router.runtime.outbound import effect_of
+from router.runtime.receipts import Receipts
+from router.runtime.rows import Emitted
+from router.runtime.store import Store
+from router.runtime.thread import StoreThread
+
+log = logs.logger(__name__)
+
+RETRY_S = 1.0
+
+
+async def resume(batch: Batch, store: Store, receipts: Receipts, *, thread: StoreThread, jetstream: JetStream, limit: int) -> None:
+    """Raises StoreFailed."""
+    rows = await thread.run(store.resumable, limit)
+    applied = [await thread.run(batch.resume, row) for row in rows]
+    sent = await _send(store, receipts, thread, jetstream)
+    if rows or sent:
+        log.info(events.AGENT_RESUMED, received=len(rows), applied=sum(applied), sent=sent)
+
+
+async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream: JetStream) -> int:
+    """Everything that has no receipt yet; how many that were."""
+    count, after = 0, (0, -1)
+    async with evidence_on(jetstream) as evidence:
+        while page := await thread.run(store.unsent, *after):
+            await thread.run(receipts.expect, page)
+            await _insist(evidence, receipts, page)
+            await thread.run(_write_down, store, receipts)
+            count, after = count + len(page), (page[-1].place, page[-1].number)
+    return count
+
+
+async def _insist(evidence: Evidence, receipts: Receipts, page: Sequence[Emitted]) -> None:
+    effects = [effect_of(one) for one in page]
+    while isinstance(result := await evidence.stored(effects), NotStored):
+        log.error(events.EVIDENCE_FAILED, subject=result.subject, cause=result.cause)
+        await asyncio.sleep(RETRY_S)
+    receipts.note(result)
+
+
+def _write_down(store: Store, receipts: Receipts) -> None:
+    with store.transaction():
+        store.mark(receipts.take())

@@ -1,0 +1,47 @@
+"""What goes into the store, and what it says, as values."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Known(Struct, frozen=True, gc=False):
+    """What the store knows of one key."""
+
+    place: int
+    status: str
+    attempts: int
+
+
+class New(Struct, frozen=True, gc=False):
+    """A row to be: one event, as it was received."""
+
+    place: int
+    key: str
+    stream: str
+    stream_seq: int
+    subject: str
+    content: bytes
+
+
+class Resumable(Struct, frozen=True, gc=False):
+    """A row that was received and never applied: the process died, or the adapter failed."""
+
+    place: int
+    attempts: int
+    content: bytes
+
+
+class Emitted(Struct, frozen=True, gc=False):
+    """One outgoing message, as bytes: `id` is its Nats-Msg-Id."""
+
+    place: int
+    number: int
+    id: str
+    subject: str
+    data: bytes
+    traceparent: str | None
+
+
+Mark = tuple[str, int, int, int]  # stream, stream sequence, place, number: where an outgoing message stands
+Memory = tuple[str, bytes | None]  # name, value as JSON; None: forgotten

@@ -1,0 +1,150 @@
+"""The event store's statements, many rows at a time. Called from the store's thread alone; what a row means is `batch`'s to say.
+
+Everything that writes is called inside `transaction()`; the caller says what belongs together.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+
+import orjson
+
+from router.runtime.bulk import write_rows
+from router.runtime.database import Database, StoreFailed
+from router.runtime.rows import Emitted, Known, Mark, Memory, New, Resumable
+from router.runtime.schema import DEAD, RECEIVED
+
+PAGE = 500
+
+
+class Store:
+    """One agent's rows in one open database."""
+
+    def __init__(self, database: Database, agent: str) -> None:
+        self.database = database
+        self._agent = agent
+        self._db = database.connection
+        with database.errors_told():
+            self._last_place = self._greatest("SELECT max(place) FROM events")
+            self._last_turn = self._greatest("SELECT max(turn) FROM events WHERE turn IS NOT NULL")
+
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
+        return self.database.transaction()
+
+    def next_place(self) -> int:
+        self._last_place += 1
+        return self._last_place
+
+    # -- dedupe and persist --------------------------------------------------------------------------------------
+
+    def find(self, keys: Sequence[str]) -> dict[str, Known]:
+        """What is known of these keys; one query, however many."""
+        with self.database.errors_told():
+            rows = self._db.execute(
+                "SELECT idempotency_key, place, status, attempts FROM events"
+                " WHERE agent = ? AND idempotency_key IN (SELECT value FROM json_each(?))",
+                (self._agent, orjson.dumps(keys).decode()),
+            ).fetchall()
+        return {key: Known(place, status, attempts) for key, place, status, attempts in rows}
+
+    def receive(self, rows: Sequence[New]) -> None:
+        write_rows(
+            self._db,
+            "INSERT INTO events (place, agent, idempotency_key, stream, stream_seq, subject, content, status, attempts) VALUES {rows}",
+            [(r.place, self._agent, r.key, r.stream, r.stream_seq, r.subject, r.content, RECEIVED, 1) for r in rows],
+        )
+
+    def begin_again(self, places: Iterable[int]) -> None:
+        """One more attempt: written down before it is made, for it may be the process' last."""
+        self._db.executemany("UPDATE events SET attempts = attempts + 1 WHERE place = ?", [(place,) for place in places])
+
+    def revive(self, rows: Sequence[New]) -> None:
+        """Given up once, and sent again by an operator: as if new, with what it says now."""
+        self._db.executemany(
+            "UPDATE events SET status = 'received', attempts = 1, stream = ?, stream_seq = ?, subject = ?, content = ? WHERE place = ?",
+            [(row.stream, row.stream_seq, row.subject, row.content, row.place) for row in rows],
+        )
+
+    # -- apply ---------------------------------------------------------------------------------------------------
+
+    def apply(self, places: Sequence[int], emitted: Sequence[Emitted], memory: Sequence[Memory]) -> None:
+        """Everything that a batch did: status, messages, state."""
+        self._db.execute(
+            "UPDATE events SET status = 'applied', turn = ? + one.key FROM json_each(?) AS one WHERE place = one.value",
+            (self._last_turn + 1, orjson.dumps(places).decode()),
+        )
+        self._last_turn += len(places)
+        write_rows(
+            self._db,
+            "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
+            [(one.place, one.number, one.id, one.subject, one.data, one.traceparent) for one in emitted],
+        )
+        write_rows(
+            self._db,
+            "INSERT INTO memory VALUES {rows} ON CONFLICT (agent, name) DO UPDATE SET value = excluded.value",
+            [(self._agent, name, value) for name, value in memory if value is not None],
+        )
+        self._db.executemany(
+            "DELETE FROM memory WHERE agent = ? AND name = ?", [(self._agent, name) for name, value in memory if value is None]
+        )
+
+    def remembered(self, name: str) -> bytes | None:
+        try:  # once a message, from inside an author's code: what fails here is no message's fault
+            row = self._db.execute("SELECT value FROM memory WHERE agent = ? AND name = ?", (self._agent, name)).fetchone()
+        except sqlite3.Error as exc:
+            raise StoreFailed(self.database.path, exc) from exc
+        return row[0] if row is not None else None
+
+    # -- afterwards ----------------------------------------------------------------------------------------------
+
+    def mark(self, marks: Sequence[Mark]) -> None:
+        """Where outgoing messages stand."""
+        write_rows(
+            self._db,
+            "WITH mark (stream, seq, place, number) AS (VALUES {rows})"
+            " UPDATE outgoing SET stored_stream = mark.stream, stored_seq = mark.seq"
+            " FROM mark WHERE outgoing.place = mark.place AND outgoing.number = mark.number",
+            marks,
+        )
+
+    def bury(self, places: Sequence[int]) -> None:
+        """Their letters are stored."""
+        self._db.executemany(f"UPDATE events SET status = '{DEAD}' WHERE place = ? AND status = 'received'", [(place,) for place in places])  # noqa: S608 - a constant
+
+    # -- what is left --------------------------------------------------------------------------------------------
+
+    def resumable(self, limit: int) -> list[Resumable]:
+        """Received, not applied, and begun less often than allowed; in the order of their arrival."""
+        with self.database.errors_told():
+            rows = self._db.execute(
+                # The planner would take the agent's index, and look at every event there is.
+                "SELECT place, attempts, content FROM events INDEXED BY events_received"
+                " WHERE status = 'received' AND agent = ? AND attempts < ? ORDER BY place",
+                (self._agent, limit),
+            ).fetchall()
+        return [Resumable(*row) for row in rows]
+
+    def unsent_of(self, places: Sequence[int]) -> list[Emitted]:
+        """Messages of these events that may not stand in any stream yet."""
+        with self.database.errors_told():
+            rows = self._db.execute(
+                "SELECT place, number, id, subject, data, traceparent FROM outgoing"
+                " WHERE stored_seq IS NULL AND place IN (SELECT value FROM json_each(?)) ORDER BY place, number",
+                (orjson.dumps(places).decode(),),
+            ).fetchall()
+        return [Emitted(*row) for row in rows]
+
+    def unsent(self, place: int, number: int) -> list[Emitted]:
+        """A page of all such messages, behind this one."""
+        with self.database.errors_told():
+            rows = self._db.execute(
+                "SELECT place, number, id, subject, data, traceparent FROM outgoing"
+                " WHERE stored_seq IS NULL AND (place, number) > (?, ?) ORDER BY place, number LIMIT ?",
+                (place, number, PAGE),
+            ).fetchall()
+        return [Emitted(*row) for row in rows]
+
+    def _greatest(self, query: str) -> int:
+        return self._db.execute(query).fetchone()[0] or 0

@@ -1,0 +1,1 @@
+"""Agents to begin with: `router agent run router.samples.agents.ledger:Ledger`."""

@@ -1,0 +1,35 @@
+"""A sample agent: accounts that are credited and debited by commands, each command once.
+
+router agent run router.samples.agents.ledger:Ledger --store ledger.db
+nats pub cmd.default.demo.ledger.post '{"type": "post", "payload": {"account": "acme", "amount": 250}}'
+
+state      balance:{account}   what stands on it, in cents
+messages   evt.default.demo.ledger.posted   {account, amount, balance}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from router.agent import Context, Envelope, Outgoing
+from router.errors import Poison
+
+POSTED = "evt.default.demo.ledger.posted"
+
+
+class Ledger:
+    """An `AgentAdapter`: no base class, a name and two methods."""
+
+    name = "ledger"
+
+    def receive(self, envelope: Envelope) -> None:
+        """A posting names an account and an amount of cents; anything else can never be posted."""
+        payload = envelope.payload
+        if not isinstance(payload, dict) or not isinstance(payload.get("account"), str) or type(payload.get("amount")) is not int:
+            raise Poison("a posting needs an account (text) and an amount (whole cents)")
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        account, amount = envelope.payload["account"], envelope.payload["amount"]
+        balance = ctx.state.get(f"balance:{account}", 0) + amount
+        ctx.state.put(f"balance:{account}", balance)
+        return [Outgoing(POSTED, "posted", {"account": account, "amount": amount, "balance": balance})]

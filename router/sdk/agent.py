@@ -1,0 +1,67 @@
+"""Running an agent, from Python: its effects happen once, however often its messages are delivered.
+
+    class Greeter:
+        name = "greeter"
+        def receive(self, envelope): ...
+        def apply(self, ctx, envelope):
+            ctx.state.put("greeted", ctx.state.get("greeted", 0) + 1)
+            return [Outgoing("evt.default.demo.greeted", "greeted", {"count": ctx.state.get("greeted")})]
+
+    asyncio.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db").run())
+
+The protocol is `router.runtime`'s; here it gets a connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from router.delivery.api import JetStream
+from router.runtime.adapter import AgentAdapter
+from router.runtime.agent import HERE, AgentRuntime
+from router.runtime.places import Places
+from router.sdk.reach import connected
+
+if TYPE_CHECKING:
+    from router.config import NatsConfig
+
+ALERT_EVERY_S = 60.0
+
+
+class Agent:
+    """One agent and its event store. `run` until cancelled; then it drains, within `drain_s` seconds."""
+
+    def __init__(
+        self, nats: str | NatsConfig, adapter: AgentAdapter, *, store: str | Path, places: Places = HERE, drain_s: float = 10.0
+    ) -> None:
+        """Raises Misconfigured for a name or filters that cannot be."""
+        from router.app.alerts import Alerts  # loads settings, which who only imports an agent has no use for
+
+        self._nats = nats
+        self._alerts = Alerts(adapter.name, ALERT_EVERY_S)
+        self._runtime = AgentRuntime(adapter, Path(store), places, drain_s=drain_s, alert=self._alerts.raised)
+
+    @property
+    def applied(self) -> int:
+        """Messages acknowledged in this life, duplicates included."""
+        return self._runtime.tally.applied
+
+    async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """`on_ready` hears the server's URL once, before the first message is fetched.
+
+        Raises BrokerUnavailable when no server answers, Misconfigured when the store or the durable is another's, StoreFailed.
+        """
+        connection = await connected(self._nats, "router-agent")
+        self._alerts.attach(connection)
+        url = connection.connected_url
+        address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
+        jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
+        try:
+            await self._runtime.run(jetstream, lambda: on_ready(address))
+        finally:
+            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+                await connection.flush()
+                await connection.close()

@@ -1,0 +1,183 @@
+"""The envelope bus, for other people's programs (SR).
+
+    async with Bus() as bus:
+        await bus.publish("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
+
+    async def project(envelope):
+        return lambda cursor: cursor.execute("INSERT INTO loops VALUES (?)", (envelope.payload["loop_id"],))
+
+    async with Bus() as bus:
+        await bus.consume("projector", project, store="projector.db")     # until cancelled
+
+Where it connects and what its streams are called is said by SR's variables (NATS_URL, NATS_STREAM_PREFIX …), a settings
+file, or the arguments here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from router.app.bus import bus_settings
+from router.app.connect import connect_by
+from router.bus import BucketProcessed, Handle, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
+from router.bus.consumer import PACE, consumer_of, durable_of
+from router.bus.handling import Handling
+from router.bus.queries import Responder, Responding, ask
+from router.bus.subjects import EVENTS
+from router.bus.topology import declared, stand_up
+from router.contracts.envelope import MessageEnvelope
+from router.contracts.envelope_making import make_envelope
+from router.delivery.api import JetStream
+from router.delivery.storing import evidence_on
+from router.delivery.topology import ConsumerSpec, Difference, Topology
+from router.errors import BrokerUnavailable, Misconfigured, RouterError
+from router.observability import events, logs
+from router.outcome import Receipt
+from router.sdk.bus_noted import BusNoted
+from router.supervision import Child, Intensity, Supervisor, supervise
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.lane import Pace
+
+log = logs.logger(__name__)
+
+LOOK_AGAIN_S = 0.25
+
+
+class Bus:
+    """One connection, for any number of publications, consumers and queries."""
+
+    def __init__(self, nats_url: str | None = None, *, settings: Settings | None = None) -> None:
+        """`settings`: where they were read already; else they are read from the environment now. Raises Misconfigured."""
+        from router.config import load
+
+        self._all = settings or load(None, {"nats.url": nats_url}).settings
+        self.settings = bus_settings(self._all)
+        self._open = AsyncExitStack()
+        self._jetstream: JetStream | None = None
+        self._publisher: Publisher | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connected, and the streams there (`topology = off`: trusted). Raises BrokerUnavailable, BrokerRefused."""
+        async with AsyncExitStack() as opened:
+            connection = await connect_by(self._all.nats)
+            opened.push_async_callback(connection.close)
+            jetstream = JetStream(connection, self._all.nats.js_domain)
+            if self._all.topology != "off":
+                _tell(await stand_up(jetstream, self.settings, declared(self.settings)))
+            evidence = await opened.enter_async_context(evidence_on(jetstream))
+            self._publisher = Publisher(self.settings, connection, evidence)
+            self._jetstream = jetstream
+            self._open = opened.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._jetstream = self._publisher = None
+        await self._open.aclose()
+
+    async def publish(
+        self,
+        message_type: str,
+        payload: Mapping[str, object],
+        *,
+        message_id: str,
+        actor_id: str,
+        actor_kind: str,
+        correlation_id: str | None = None,
+        causation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Store an event. The same event again, with its own `message_id`, is the same message: `is_duplicate` says so.
+
+        Raises Malformed, Poison (too large), BrokerUnavailable (it may be stored: publish it again), BrokerRefused.
+        """
+        made = make_envelope(
+            message_type,
+            payload,
+            message_id=message_id,
+            actor_id=actor_id,
+            actor_kind=actor_kind,
+            correlation_id=correlation_id,
+            causation_id=causation_id,
+            idempotency_key=idempotency_key,
+        )
+        return await self.publisher.event(made)
+
+    @property
+    def publisher(self) -> Publisher:
+        """For envelopes that are made already, and for commands."""
+        if self._publisher is None:
+            raise RouterError("the bus is not open: use it as `async with Bus() as bus`")
+        return self._publisher
+
+    @property
+    def jetstream(self) -> JetStream:
+        if self._jetstream is None:
+            raise RouterError("the bus is not open: use it as `async with Bus() as bus`")
+        return self._jetstream
+
+    def shared_keys(self, name: str) -> BucketProcessed:
+        """A `store` for `consume` in a key-value bucket: what one process of that name has processed, the others know."""
+        settings, bucket = self.settings, f"{self.settings.stream_prefix}-processed"
+        return BucketProcessed(self.jetstream, bucket, settings.durable(name), ttl_s=settings.keys_ttl, replicas=settings.replicas)
+
+    async def consume(
+        self,
+        name: str,
+        handle: Handle,
+        *,
+        category: str = EVENTS,
+        only: str | None = None,
+        store: str | Path | Processed | None = None,
+        pace: Pace = PACE,
+    ) -> None:
+        """Handle messages until cancelled; then it drains. Processes of one `name` share the work.
+
+        `only`: one domain (`loop`) or one command. `store`: a SQLite file for the processed keys, `shared_keys`, or None: this
+        process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter.
+        """
+        durable = durable_of(self.settings, Interest(name=name, category=category, only=only), pace)
+        await self._durable_there(durable)
+        processed = self._store_at(store, durable.durable)
+        await processed.open()
+        try:
+            handling = Handling(self.settings, handle, processed)
+            consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusNoted(durable.durable))
+            await supervise(Supervisor("bus", (Child(name, consumer.run, shutdown_s=17.0),), intensity=Intensity(5, 30)))
+        finally:
+            await processed.close()
+
+    async def _durable_there(self, durable: ConsumerSpec) -> None:
+        """Made, or found as it should be. A broker that is away is waited for. Raises Misconfigured, BrokerRefused."""
+        while True:
+            try:
+                differences = await stand_up(self.jetstream, self.settings, Topology((), (durable,)))
+            except BrokerUnavailable:
+                await asyncio.sleep(LOOK_AGAIN_S)
+                continue
+            for difference in differences:
+                raise Misconfigured("name", f"{difference}; choose another name, or delete that consumer")
+            return
+
+    async def query(self, query: str, envelope: MessageEnvelope, *, timeout: float = 5.0) -> Mapping[str, object]:  # noqa: ASYNC109
+        """Ask, and wait `timeout` seconds for the answer. Raises Unanswered, QueryRefused, BrokerUnavailable."""
+        return await ask(self.jetstream.connection, self.settings, query, envelope, timeout)
+
+    async def respond(self, query: str, respond: Responder) -> None:
+        """Answer a query until cancelled."""
+        await Responding(self.jetstream.connection, self.settings, query, respond).run()
+
+    def _store_at(self, store: str | Path | Processed | None, durable: str) -> Processed:
+        if store is None:
+            return MemoryProcessed(keep_s=self.settings.keys_ttl)
+        return SqliteProcessed(Path(store), durable, keep_s=self.settings.keys_ttl) if isinstance(store, str | Path) else store
+
+
+def _tell(differences: list[Difference]) -> None:
+    for difference in differences:
+        log.warning(events.TOPOLOGY_DRIFT, difference=str(difference))

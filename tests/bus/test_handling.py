@@ -1,0 +1,180 @@
+"""The order of a consumer's work, on a lane in memory: what is processed, marked, stamped, and what never is."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from router.bus import BusSettings, Handle, MemoryProcessed, Nak, Term
+from router.bus.consumer import PACE, TERM
+from router.bus.handling import Handling
+from router.bus.letters import letter_writer
+from router.contracts.envelope import MessageEnvelope, envelope_bytes
+from router.delivery.lane import Lane
+from router.delivery.twin import Twin
+from router.errors import Poison, Transient
+from router.message import Message
+from router.outcome import Done
+from tests.support.bus import EXAMPLE, an_envelope
+
+SUBJECT = "sr.events.loop"
+
+
+class Marking(MemoryProcessed):
+    """A store that writes down what it is asked, into the same list as the handler."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    async def has(self, key: str) -> bool:
+        self._told.append("check")
+        return await super().has(key)
+
+    async def mark(self, key: str, write: object = None) -> bool:
+        self._told.append("mark")
+        return await super().mark(key)
+
+
+def a_twin(handle: Handle, processed: MemoryProcessed | None = None) -> Twin:
+    handling = Handling(BusSettings(), handle, processed or MemoryProcessed())
+    letter = letter_writer(BusSettings(), 1 << 20)
+    return Twin(Lane(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM))
+
+
+def letters(twin: Twin) -> list[dict[str, Any]]:
+    return [orjson.loads(effect.data) for effect in twin.effects]
+
+
+async def test_receive_check_process_mark_acknowledge_in_this_order() -> None:
+    """SR-24: the algorithm of SR §5.2."""
+    told: list[str] = []
+    twin = a_twin(lambda envelope: told.append("process"), Marking(told))
+    twin.publish(SUBJECT, envelope_bytes(an_envelope()))
+    await twin.run()
+    assert told[:3] == ["check", "process", "mark"]
+    assert (twin.steps[-1].kind, twin.steps[-1].value) == ("stamped", b"+ACK")
+
+
+async def test_a_key_that_is_known_is_acknowledged_and_not_processed() -> None:
+    """SR-23, SR-24, T5: whatever id its copies were stored under."""
+    seen: list[str] = []
+    twin = a_twin(lambda envelope: seen.append(envelope.message_id))
+    numbers = [twin.publish(SUBJECT, envelope_bytes(an_envelope(1))) for _ in range(5)]
+    await twin.run()
+    assert seen == ["evt_1"]
+    assert [twin.stamps(number) for number in numbers] == [[b"+ACK"]] * 5
+
+
+@pytest.mark.parametrize("failure", [Nak(), Transient("away"), ValueError("a bug")])
+async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated_at_the_fifth(failure: Nak | Exception) -> None:
+    """SR-24, SR-25: NAK for redelivery; issue 7: five deliveries, then a dead letter and TERM."""
+    times = []
+
+    def fail(_: MessageEnvelope) -> Nak:
+        times.append(twin.steps[-1].at)
+        if isinstance(failure, Exception):
+            raise failure
+        return failure
+
+    twin = a_twin(fail)
+    number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
+    await twin.run()
+    assert times == [0, 1, 3, 7, 11]
+    assert [stamp.split(b" ")[0] for stamp in twin.stamps(number)] == [b"-NAK"] * 4 + [b"+TERM"]
+    (letter,) = letters(twin)
+    assert (letter["reason"], letter["source"]["starts"]) == ("maxdeliver_exhausted", 5)
+
+
+async def test_a_delay_may_be_said() -> None:
+    """SR-25."""
+    answers: list[Nak | None] = [Nak("not before noon", delay=60.0), None]
+    twin = a_twin(lambda _: answers.pop(0))
+    number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
+    await twin.run()
+    assert twin.stamps(number) == [b'-NAK {"delay": 60000000000}', b"+ACK"]
+
+
+@pytest.mark.parametrize("failure", [Term("no such loop"), Poison("no such loop")])
+async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failure: Term | Poison) -> None:
+    """SR-24, SR-25, CONTRACTS §5: never before."""
+
+    def refuse(_: MessageEnvelope) -> Term:
+        if isinstance(failure, Poison):
+            raise failure
+        return failure
+
+    twin = a_twin(refuse)
+    number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
+    await twin.run()
+    assert [step.kind for step in twin.steps] == ["started", "stored", "stamped"]
+    assert twin.stamps(number) == [TERM]
+    (letter,) = letters(twin)
+    assert (letter["reason"], letter["last_error"]["message"]) == ("processing_error", "no such loop")
+
+
+async def test_a_version_that_is_not_supported_is_terminated_and_never_handled() -> None:
+    """SR-27: with a dead letter that says why and holds the message."""
+    handled: list[MessageEnvelope] = []
+    twin = a_twin(handled.append)
+    data = orjson.dumps({**EXAMPLE, "schema_version": "2.0"})
+    number = twin.publish(SUBJECT, data, {"Nats-Msg-Id": "k"})
+    await twin.run()
+    assert (handled, twin.stamps(number)) == ([], [TERM])
+    (effect,) = twin.effects
+    (letter,) = letters(twin)
+    assert effect.subject == "sr.dlq.sr.events.loop"
+    assert (letter["validation_error"]["code"], letter["validation_error"]["field"]) == ("VERSION_UNSUPPORTED", "schema_version")
+    assert (letter["message"]["payload"].encode(), letter["msg_id"], letter["trace_id"]) == (data, "k", EXAMPLE["correlation_id"])
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\x00", b"{}", orjson.dumps({**EXAMPLE, "payload": [1]})])
+async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> None:
+    """SR-27, CONTRACTS §5: validation_failed, at once."""
+    twin = a_twin(lambda _: None)
+    number = twin.publish(SUBJECT, data)
+    await twin.run()
+    assert twin.stamps(number) == [TERM]
+    assert letters(twin)[0]["reason"] == "validation_failed"
+
+
+async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
+    """DURABILITY §2: no stamp without evidence."""
+    twin = a_twin(lambda _: Term())
+    twin.refuses = "full"
+    number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))
+    await twin.run()
+    assert (twin.paused_for, twin.stamps(number)) == ("full", [])
+    twin.refuses = None
+    await twin.run()
+    assert twin.stamps(number) == [TERM]
+
+
+async def test_unknown_fields_reach_the_handler_as_nothing() -> None:
+    """SR-27, SR-28: forward compatibility."""
+    seen: list[MessageEnvelope] = []
+    twin = a_twin(seen.append)
+    twin.publish(SUBJECT, orjson.dumps({**EXAMPLE, "new_in_1_1": True}))
+    await twin.run()
+    assert [one.message_id for one in seen] == [EXAMPLE["message_id"]]
+
+
+async def test_copies_that_are_in_hand_at_the_same_time_are_processed_once() -> None:
+    """SR-23: the second waits for the first; and takes over when the first fails."""
+    begun, ends = [], asyncio.Event()
+
+    async def slow(envelope: MessageEnvelope) -> Nak | None:
+        begun.append(envelope.message_id)
+        await ends.wait()
+        return Nak() if len(begun) == 1 else None
+
+    handling = Handling(BusSettings(), slow, MemoryProcessed())
+    message = Message(SUBJECT, envelope_bytes(an_envelope()), {}, "S", "C", 1, 0, 1, "")
+    copies = [asyncio.ensure_future(handling(message)) for _ in range(3)]  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    ends.set()
+    outcomes = await asyncio.gather(*copies)
+    assert begun == ["evt_1", "evt_1"]
+    assert [isinstance(one, Done) for one in outcomes] == [False, True, True]
+    assert handling.duplicates == 1

@@ -1,0 +1,106 @@
+"""Questions and answers, on a real server with the stream behind the subject."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import nats
+import pytest
+
+from router.bus import QueryRefused, UnknownSubject
+from router.bus.queries import Responder
+from router.contracts.envelope import MessageEnvelope, envelope_bytes
+from router.errors import Poison, Unanswered
+from router.sdk.bus import Bus
+from tests.support.bus import a_bus, an_envelope, stored_in
+from tests.support.waiting import until
+
+QUESTION = an_envelope(message_type="LoopStatus", payload={"loop_id": "loop_1"})
+
+
+@pytest.fixture
+async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
+    async with a_bus(nats_url, prefix) as bus:
+        yield bus
+
+
+@asynccontextmanager
+async def responding(bus: Bus, respond: Responder) -> AsyncIterator[None]:
+    before = len(bus.jetstream.connection.hears)
+    task = asyncio.create_task(bus.respond("status", respond))
+    await until(lambda: len(bus.jetstream.connection.hears) > before)
+    await bus.jetstream.connection.flush()
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def echo(question: MessageEnvelope) -> Mapping[str, object]:
+    return {"heard": question.payload}
+
+
+async def test_a_question_is_answered_by_the_responder_and_not_by_the_stream(bus: Bus) -> None:
+    """SR-15, X4: a stream that acknowledges would answer `{"stream": …, "seq": 1}` first."""
+    async with responding(bus, echo):
+        assert await bus.query("status", QUESTION) == {"heard": {"loop_id": "loop_1"}}
+    assert [one.data for one in await stored_in(bus, "queries")] == [envelope_bytes(QUESTION)]
+
+
+async def test_one_of_several_responders_answers(bus: Bus, prefix: str) -> None:
+    heard: list[str] = []
+
+    async def count(question: MessageEnvelope) -> Mapping[str, object]:
+        heard.append(question.message_id)
+        return {}
+
+    async with a_bus(bus._all.nats.url[0], prefix) as other, responding(bus, count), responding(other, count):
+        await asyncio.gather(*(bus.query("status", an_envelope(number)) for number in range(20)))
+    assert sorted(heard) == sorted(f"evt_{number}" for number in range(20))
+
+
+async def test_without_a_responder_a_question_is_unanswered_in_its_time(bus: Bus) -> None:
+    with pytest.raises(Unanswered):
+        await bus.query("status", QUESTION, timeout=0.1)
+    with pytest.raises(UnknownSubject):
+        await bus.query("a.b", QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "text"),
+    [(Poison("no such loop"), "processing_error", "no such loop"), (ValueError("a secret"), "internal", "the responder failed")],
+)
+async def test_a_responder_that_fails_answers_so_and_lives(bus: Bus, failure: Exception, code: str, text: str) -> None:
+    failures = [failure]
+
+    async def respond(question: MessageEnvelope) -> Mapping[str, object]:
+        if failures:
+            raise failures.pop()
+        return {}
+
+    async with responding(bus, respond):
+        with pytest.raises(QueryRefused, match=text) as refused:
+            await bus.query("status", QUESTION)
+        assert refused.value.code == code
+        assert await bus.query("status", an_envelope(2)) == {}
+
+
+async def test_what_is_no_envelope_is_answered_with_why(bus: Bus, prefix: str, nats_url: str) -> None:
+    client = await nats.connect(nats_url)
+    async with responding(bus, echo):
+        answer = await client.request(f"{prefix}.queries.status", b"{}", timeout=5)
+    assert b'"code":"SCHEMA_VALIDATION_FAILED"' in answer.data
+    await client.close()
+
+
+async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix: str, nats_url: str) -> None:
+    """DURABILITY §3: a reply to one of our own subjects would inject a message."""
+    client = await nats.connect(nats_url)
+    async with responding(bus, echo):
+        await client.publish(f"{prefix}.queries.status", envelope_bytes(QUESTION), reply=f"{prefix}.events.loop")
+        await client.flush()
+        assert await bus.query("status", an_envelope(2)) == {"heard": {"n": 2}}
+    assert await stored_in(bus, "events") == []
+    await client.close()

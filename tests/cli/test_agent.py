@@ -1,0 +1,123 @@
+"""`router agent`: a store looked at, replayed and checked; an agent run as a process."""
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
+
+import nats
+import pytest
+
+from router.delivery.api import JetStream
+from router.runtime.verify import verify
+from tests.support.agents import a_bench, a_message, applied_in, is_empty, stored
+from tests.support.cli import COMMAND, ENDED_WITHIN_S, invoked, router, surroundings, words
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+WITNESS = "tests.support.witness:Witness"
+LEDGER = "router.samples.agents.ledger:Ledger"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Three events applied, nothing sent; one that failed."""
+    with a_bench(tmp_path / "w.db") as bench:
+        bench.batch.handle([a_message(1), a_message(2), a_message(3), a_message(4, fail=9)])
+    return tmp_path / "w.db"
+
+
+async def test_hash_prints_the_same_whenever_it_is_asked(store: Path) -> None:
+    """MF-11."""
+    first = await invoked("agent", "hash", "--store", str(store), "--json")
+    again = await invoked("agent", "hash", "--store", str(store), "--json")
+    assert first.json == again.json
+    assert (first.status, first.json["events"], len(first.json["state"])) == (0, 4, 64)
+    assert first.json["state"] in (await invoked("agent", "hash", "--store", str(store))).out
+
+
+async def test_replay_prints_the_stores_hash(store: Path, tmp_path: Path) -> None:
+    """MF-11."""
+    told = (await invoked("agent", "hash", "--store", str(store), "--json")).json
+    replayed = await invoked("agent", "replay", WITNESS, "--store", str(store), "--into", str(tmp_path / "fresh.db"), "--json")
+    assert (replayed.status, replayed.json) == (0, {"same": True, **told})
+    assert applied_in(tmp_path / "fresh.db") == applied_in(store)
+    table = await invoked("agent", "replay", WITNESS, "--store", str(store))
+    assert words(table.out).count("ok") == 4
+
+
+async def test_replay_by_another_agent_says_no(store: Path) -> None:
+    other = await invoked("agent", "replay", "tests.runtime.test_replay:Fickle", "--store", str(store), "--json")
+    assert (other.status, other.json["same"]) == (1, False)
+
+
+async def test_events_are_listed_the_newest_first_and_filtered(store: Path) -> None:
+    everything = await invoked("agent", "events", "--store", str(store), "--json")
+    assert [line["key"] for line in everything.lines] == ["k-4", "k-3", "k-2", "k-1"]
+    assert everything.lines[3]["content"]["type"] == "count"
+    received = await invoked("agent", "events", "--store", str(store), "--status", "received", "--json")
+    assert [(line["key"], line["attempts"], line["unsent"]) for line in received.lines] == [("k-4", 1, 0)]
+    one = await invoked("agent", "events", "--store", str(store), "--key", "k-2", "--json")
+    assert [(line["key"], line["unsent"]) for line in one.lines] == [("k-2", 1)]
+    assert "k-4" in (await invoked("agent", "events", "--store", str(store))).out
+    wrong = await invoked("agent", "events", "--store", str(store), "--status", "lost")
+    assert (wrong.status, "received, applied, dead" in wrong.err) == (2, True)
+
+
+async def test_verify_warns_of_what_waits_and_fails_for_what_is_broken(store: Path) -> None:
+    told = await invoked("agent", "verify", "--store", str(store), "--json")
+    verdicts = {line["name"]: (line["verdict"], line["detail"]) for line in told.lines}
+    assert told.status == 0
+    assert verdicts["received"] == ("warn", "1")
+    assert verdicts["unsent"] == ("warn", "3")
+    assert verdicts["integrity"] == ("ok", "ok")
+    with sqlite3.connect(store) as db:
+        db.execute("DELETE FROM events WHERE place = 2")
+    broken = await invoked("agent", "verify", "--store", str(store))
+    assert broken.status == 1
+    assert {one.name for one in verify(store) if one.verdict == "fail"} == {"gaps", "orphans"}
+
+
+async def test_what_is_no_store_and_what_is_no_agent_are_said(tmp_path: Path) -> None:
+    missing = await invoked("agent", "hash", "--store", str(tmp_path / "none.db"))
+    assert (missing.status, "there is no" in missing.err) == (2, True)
+    stranger = await invoked("agent", "run", "pathlib:Path", "--store", str(tmp_path / "x.db"))
+    assert (stranger.status, "is no agent" in stranger.err) == (2, True)
+
+
+@contextmanager
+def running(url: str, store: Path) -> Iterator["subprocess.Popen[str]"]:
+    """`router agent run` with the sample, ready."""
+    command = [*COMMAND, "agent", "run", LEDGER, "--store", str(store), "--nats-url", url]
+    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=surroundings())
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "agent.ready"
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.slow  # two processes with everything that the command line imports
+async def test_the_sample_runs_until_it_is_told_to_stop_and_a_second_one_is_refused(nats_url: str, tmp_path: Path) -> None:
+    """MF-12, T16: exit status 2, and a line that says who has the store."""
+    store = tmp_path / "ledger.db"
+    nc = await nats.connect(nats_url)
+    with running(nats_url, store) as process:
+        body = json.dumps({"type": "post", "payload": {"account": "acme", "amount": 250}}).encode()
+        await stored(nc.jetstream(), body, "cmd.default.demo.ledger.post")
+        async with connected(nats_url) as connection:
+            await until(lambda: is_empty(JetStream(connection)))
+        second = await asyncio.to_thread(router, "agent", "run", LEDGER, "--store", str(store), "--nats-url", nats_url)
+        assert (second.status, f"in use by process {process.pid}" in second.err) == (2, True)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, ENDED_WITHIN_S) == 0
+    assert applied_in(store) == {"balance:acme": 250}
+    await nc.close()

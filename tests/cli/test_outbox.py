@@ -1,0 +1,114 @@
+"""`router mailbox` and `router outbox`, as an operator types them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from router.mailbox.postgres import Database, DatabaseConfig
+from tests.support.broker import Broker
+from tests.support.cli import Ended, invoked, router
+from tests.support.mailbox import Place, a_place, added, all_published, an_event, filled, rounds
+from tests.support.postgres import Postgres, rows
+from tests.support.relay import Relay, names_for
+from tests.support.stories import page
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres(16).start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+async def dsn(postgres: Postgres) -> str:
+    return await postgres.database()
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
+async def place(broker: Broker) -> AsyncIterator[Place]:
+    async with a_place(broker) as place:
+        yield place
+
+
+async def asked(dsn: str, *arguments: str) -> Ended:
+    return await invoked(*arguments, environ={"ROUTER_MAILBOX__DSN": dsn})
+
+
+async def test_tables_are_checked_made_and_checked(postgres: Postgres) -> None:
+    await rows(postgres.dsn(), "CREATE DATABASE fresh")
+    fresh = postgres.dsn("fresh")
+    assert (await asked(fresh, "mailbox", "check")).status == 1
+    assert (await asked(fresh, "mailbox", "migrate", "--json")).json["applied"][0] == "0001_tables"
+    assert "nothing to apply" in (await asked(fresh, "mailbox", "migrate")).out
+    assert (await asked(fresh, "mailbox", "check")).status == 0
+
+
+async def test_the_backlog_is_told_by_context(dsn: str) -> None:
+    """SD-17."""
+    await filled(dsn, 3)
+    told = (await asked(dsn, "outbox", "backlog", "--json")).json
+    assert (told["context"], told["count"]) == ("sea", 3)
+    assert told["oldest_at"]
+
+
+async def test_parked_events_are_listed_and_requeued(dsn: str, place: Place) -> None:
+    poison, _ = await added(dsn, an_event("o-1"), an_event("o-1"))
+    await rows(dsn, "UPDATE outbox_events SET event_type = 'order paid' WHERE id = %s", poison)
+    async with Database(DatabaseConfig(dsn)) as database:
+        await rounds(database, place)
+    listed = await asked(dsn, "outbox", "parked", "--json")
+    assert (listed.status, listed.json["id"], listed.json["behind"]) == (1, str(poison), 1)
+    assert "POL-047-001" in (await asked(dsn, "outbox", "parked")).out
+    assert (await asked(dsn, "outbox", "requeue", str(poison), "--json")).json == {"requeued": 1}
+    assert (await asked(dsn, "outbox", "parked")).status == 0
+    assert (await asked(dsn, "outbox", "requeue", "--all")).status == 1
+
+
+async def test_requeue_wants_to_know_what() -> None:
+    assert (await invoked("outbox", "requeue")).status == 2
+
+
+async def test_a_command_without_a_database_says_which_setting_is_missing() -> None:
+    ended = await invoked("outbox", "backlog")
+    assert (ended.status, "mailbox.dsn" in ended.err) == (2, True)
+
+
+async def test_a_database_that_is_away_is_one_line_without_its_password() -> None:
+    ended = await asked("postgresql://me:geheim@127.0.0.1:1/none?connect_timeout=1", "outbox", "backlog")
+    assert (ended.status, len(ended.err.splitlines())) == (1, 1)
+    assert "geheim" not in ended.err
+
+
+async def test_a_relay_refuses_tables_that_are_not_there(postgres: Postgres, broker: Broker) -> None:
+    await rows(postgres.dsn(), "CREATE DATABASE bare")
+    names = {"ROUTER_MAILBOX__DSN": postgres.dsn("bare")}
+    ended = await asyncio.to_thread(router, "outbox", "relay", "--nats-url", broker.url, environ=names)  # it listens for signals
+    assert (ended.status, "router mailbox migrate" in ended.err) == (2, True)
+
+
+@pytest.mark.slow  # a process
+async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, broker: Broker, place: Place) -> None:
+    """SD-17, SD-19: the event of publishing is a figure."""
+    relay = Relay(names_for(broker.url, dsn), None)
+    try:
+        await asyncio.to_thread(relay.start)
+        assert (relay.ready["context"], relay.ready["stream"]) == ("sea", "SEA_EVENTS")
+        await filled(dsn, 30)
+        await all_published(dsn)
+        status, text = await page(relay.ready["http"], "/metrics")
+        assert (status, (await page(relay.ready["http"], "/readyz"))[0]) == (200, 200)
+        assert 'router_outbox_published_total{event_type="order_paid"} 30.0' in text
+        assert 'router_outbox_backlog{context="sea"}' in text
+        assert await asyncio.to_thread(relay.terminate) == 0
+    finally:
+        relay.remove()
+    assert len(await place.events()) == 30

@@ -1,0 +1,71 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.delivery.atomic import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicBatches
+from router.delivery.evidence import NotStored, Receipts
+from router.message import Effect
+from tests.support.delivery import Place, a_place
+
+
+@pytest.fixture
+async def place(nats_url: str, prefix: str) -> AsyncIterator[Place]:
+    async with a_place(nats_url, prefix) as place:
+        yield place
+
+
+@pytest.fixture
+async def batches(place: Place, prefix: str) -> AsyncIterator[AtomicBatches]:
+    config = {"name": f"{prefix}A", "subjects": [f"{prefix}.a.>"], "allow_atomic": True, "max_msg_size": 1000, "storage": "file"}
+    await place.jetstream.ask(f"STREAM.CREATE.{prefix}A", config)
+    batches = AtomicBatches(place.jetstream, timeout_s=2.0)
+    await batches.open()
+    yield batches
+    await batches.close()
+
+
+def effects(prefix: str, *ids: str, data: bytes = b"x") -> list[Effect]:
+    return [Effect(f"{prefix}.a.b", data, one, {"N": one}) for one in ids]
+
+
+async def stored(batches: AtomicBatches, some: list[Effect]) -> Receipts:
+    told = await batches.store(some)
+    assert not isinstance(told, NotStored), told
+    return told
+
+
+async def refused(batches: AtomicBatches, some: list[Effect]) -> int:
+    told = await batches.store(some)
+    assert isinstance(told, NotStored)
+    return told.err_code
+
+
+async def test_a_batch_has_a_receipt_for_each_message_in_its_order(batches: AtomicBatches, place: Place, prefix: str) -> None:
+    await stored(batches, effects(prefix, "0"))
+    receipts = await stored(batches, effects(prefix, *map(str, range(1, 400))))
+    assert [(receipt.id, receipt.sequence) for receipt in receipts] == [(str(n), n + 1) for n in range(1, 400)]
+    found = await place.jetstream.message(f"{prefix}A", 17)
+    assert found is not None
+    assert (found.headers["Nats-Msg-Id"], found.headers["N"]) == ("16", "16")
+
+
+async def test_a_known_id_refuses_the_whole_batch(batches: AtomicBatches, place: Place, prefix: str) -> None:
+    await stored(batches, effects(prefix, "a"))
+    assert await refused(batches, effects(prefix, "b", "a", "c")) == DUPLICATE
+    info = await place.jetstream.stream(f"{prefix}A") or {}
+    assert info["state"]["messages"] == 1
+
+
+async def test_a_message_that_the_stream_would_not_take_refuses_the_whole_batch(batches: AtomicBatches, prefix: str) -> None:
+    some = effects(prefix, "a", "b", "c")
+    some[1:2] = effects(prefix, "b", data=b"x" * 2000)
+    assert await refused(batches, some) == INCOMPLETE
+
+
+async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicBatches, place: Place, prefix: str) -> None:
+    await place.jetstream.ask(f"STREAM.CREATE.{prefix}B", {"name": f"{prefix}B", "subjects": [f"{prefix}.b"], "storage": "file"})
+    assert await refused(batches, [Effect(f"{prefix}.b", b"x", one) for one in "ab"]) == NOT_ENABLED
+
+
+async def test_a_subject_that_no_stream_takes_is_not_stored(batches: AtomicBatches, prefix: str) -> None:
+    assert await refused(batches, [Effect(f"{prefix}.nowhere", b"x", one) for one in "ab"]) == 0

@@ -1,0 +1,64 @@
+"""What a range becomes where it is read, on a real stream and without Spark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from router.lake.jobs.aside import discard, put_aside
+from router.lake.jobs.files import columns_of
+from router.lake.jobs.landing import Landed
+from router.lake.jobs.landing_source import LandingReader, read_landed
+from router.lake.warehouse import Warehouse
+from tests.support.lake import Feed, a_feed
+from tests.support.lake_jobs import a_body
+
+
+@pytest.fixture(scope="module")
+def feed() -> Iterator[Feed]:
+    with a_feed() as (_, feed):
+        yield feed.put([a_body("r-1"), b"{broken", a_body("r-3"), a_body("r-4")])
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Warehouse:
+    return Warehouse(str(tmp_path))
+
+
+def landed(feed: Feed, warehouse: Warehouse, start: int, end: int, **options: str) -> list[Landed]:
+    """As Spark would have it: from one offset to another."""
+    reader = LandingReader(warehouse.location, feed.options(**options))
+    offset = reader.initialOffset()
+    partitions = reader.partitions({**offset, "next": start}, {**offset, "next": end})
+    return [read_landed(row) for partition in partitions for (row,) in reader.read(partition)]
+
+
+def test_every_message_is_in_bronze_and_what_is_none_in_quarantine_and_events_are_put_aside(feed: Feed, warehouse: Warehouse) -> None:
+    (one,) = landed(feed, warehouse, 1, 5)
+    seqs = [
+        columns_of(warehouse, table, files, ["seq"])["seq"].to_pylist()
+        for table, files in (("bronze", one.bronze), ("quarantine", one.quarantine))
+    ]
+    assert seqs == [[1, 2, 3, 4], [2]]
+    assert put_aside(warehouse, one.aside, ["request_id"])["request_id"].to_pylist() == ["r-1", "r-3", "r-4"]
+
+
+def test_what_landed_is_in_no_table(feed: Feed, warehouse: Warehouse) -> None:
+    landed(feed, warehouse, 1, 5)
+    assert not warehouse.files("bronze")
+
+
+def test_a_range_that_lands_twice_is_in_nobodys_way(feed: Feed, warehouse: Warehouse) -> None:
+    (first,), (second,) = landed(feed, warehouse, 1, 5), landed(feed, warehouse, 1, 5)
+    assert {file.path for file in first.bronze}.isdisjoint(file.path for file in second.bronze)
+
+
+def test_what_the_log_has_does_not_land_again_wherever_a_checkpoint_begins(feed: Feed, warehouse: Warehouse) -> None:
+    (one,) = landed(feed, warehouse, 1, 5, startingOffsets="3")
+    assert [(file.min_seq, file.max_seq) for file in one.bronze] == [(3, 4)]
+
+
+def test_what_was_put_aside_is_gone_when_it_is_discarded(feed: Feed, warehouse: Warehouse) -> None:
+    (one,) = landed(feed, warehouse, 1, 5)
+    discard(warehouse, one.aside)
+    assert not warehouse.storage.names("_aside")

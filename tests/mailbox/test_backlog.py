@@ -1,0 +1,90 @@
+from datetime import UTC, datetime, timedelta
+from time import perf_counter
+
+import psycopg
+import pytest
+
+from router.mailbox.backlog import OUTBOX, get_inbox_backlog, get_outbox_backlog
+from router.mailbox.entities import Backlog
+from router.mailbox.postgres import Database, DatabaseConfig
+from tests.support.kills import publish
+from tests.support.mailbox import filled
+from tests.support.postgres import Postgres, rows
+
+PUBLISHED = 10_000_000
+WAITING = 10_000
+LOOKS = 200
+
+
+async def test_an_empty_outbox_has_no_backlog(database: Database) -> None:
+    """SD-17."""
+    async with database.transaction() as session:
+        assert await get_outbox_backlog(session) == Backlog(0, None)
+        assert await get_inbox_backlog(session) == Backlog(0, None)
+
+
+async def test_the_outbox_backlog_counts_what_is_not_published_and_tells_the_oldest(dsn: str, database: Database) -> None:
+    """SD-17, QRY-050."""
+    await filled(dsn, 5)
+    await rows(dsn, "UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int <= 2")
+    ((third,),) = await rows(dsn, "SELECT occurred_at FROM outbox_events WHERE (payload->>'n')::int = 3")
+    async with database.transaction() as session:
+        assert await get_outbox_backlog(session) == Backlog(3, third)  # type: ignore[arg-type]
+
+
+async def test_the_inbox_backlog_counts_what_is_not_processed_and_tells_the_oldest(dsn: str, database: Database) -> None:
+    """SD-18, QRY-051."""
+    old = datetime.now(UTC) - timedelta(hours=1)
+    insert = "INSERT INTO inbox_messages (message_id, subject, received_at, processed_at) VALUES (gen_random_uuid(), 's', %s, %s)"
+    for processed in (old, None, None):
+        await rows(dsn, insert, old, processed)
+    async with database.transaction() as session:
+        assert await get_inbox_backlog(session) == Backlog(2, old)
+
+
+async def test_the_backlog_is_asked_of_the_partial_index(dsn: str) -> None:
+    """T19: what was published long ago costs nothing. A table without statistics is the hard case."""
+    await filled(dsn, 2000)
+    await rows(dsn, "UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int <= 1900")
+    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
+        plan = await session.fetch(f"EXPLAIN {OUTBOX}", make=str)
+    assert any("idx_outbox_unpublished" in line for line in plan), plan
+
+
+@pytest.mark.matrix
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+async def test_ten_million_published_rows_do_not_slow_the_backlog_down(postgres: Postgres) -> None:
+    """T19: p99 below 5 ms."""
+    dsn = await postgres.database()
+    await _history(dsn)
+    took = []
+    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
+        for _ in range(LOOKS):
+            since = perf_counter()
+            assert (await get_outbox_backlog(session)).count == WAITING
+            took.append((perf_counter() - since) * 1000)
+    took.sort()
+    p50, p99 = took[LOOKS // 2], took[LOOKS * 99 // 100]
+    head = "| published | to publish | p50 ms | p99 ms |\n| ---: | ---: | ---: | ---: |\n"
+    table = f"{head}| {PUBLISHED} | {WAITING} | {p50:.2f} | {p99:.2f} |\n"
+    publish(f"outbox_backlog_{postgres.major}", "QRY-050 with a long past", table, f"PostgreSQL {postgres.major}, {LOOKS} looks.")
+    assert p99 < 5, (p50, p99)
+
+
+async def _history(dsn: str) -> None:
+    insert = """
+        INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload, occurred_at, published_at)
+        SELECT gen_random_uuid(), 'order', 'o-1', 'order_paid', '{}', now() - n * interval '1 ms', CASE WHEN n > %s THEN now() END
+        FROM generate_series(1, %s) AS n"""
+    indexes = await rows(
+        dsn, "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'outbox_events' AND starts_with(indexname, 'idx')"
+    )
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute("SET synchronous_commit = off")
+        for name, _ in indexes:  # made again afterwards: ten times sooner than row by row
+            await connection.execute(f"DROP INDEX {name}")  # type: ignore[arg-type]
+        await connection.execute(insert, (WAITING, PUBLISHED + WAITING))
+        for _, text in indexes:
+            await connection.execute(str(text))  # type: ignore[arg-type]
+        await connection.execute("VACUUM (ANALYZE) outbox_events")

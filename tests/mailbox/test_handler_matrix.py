@@ -1,0 +1,109 @@
+"""What the server is told for each answer of a handler, as somebody else sees it on the wire (T4)."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import nats
+import pytest
+
+from router.samples.service import Service
+from tests.support.broker import Broker
+from tests.support.inbox import Stamps, a_service, an_id, an_inbox, letters, nowhere, publish, row_of, says, stamps
+from tests.support.kills import publish as keep
+from tests.support.postgres import Postgres
+from tests.support.waiting import until
+
+ACK_WAIT_S = 1.0  # signals go out at a third of it
+TIMEOUT_S = 2.0
+ACK = "+ACK"
+NOTHING = "nothing"
+NOTE = (
+    f"Acknowledgements are waited for {ACK_WAIT_S:g} s, the handler for {TIMEOUT_S:g} s, at most two deliveries: a failure of the last "
+    "one is a dead letter. A breaker, which would leave such a handler alone, is not in the way here."
+)
+
+
+class Case(NamedTuple):
+    """`asks`: what the sample service is to do."""
+
+    name: str
+    asks: Mapping[str, object] = {}
+
+
+class Seen(NamedTuple):
+    """One line of the table. Signals in progress stand apart from what was said of a delivery."""
+
+    answer: str
+    first: str
+    second: str
+    in_progress: str
+    letter: str
+    row: str
+
+
+GOOD = [Case(str(status), {"answer": status}) for status in (200, 202, 409)]
+SLOW = Case("200, later than the ack wait", {"seconds": 1.5})
+POISON = Case("422", {"answer": 422})
+BAD = [Case(str(status), {"answer": status}) for status in (301, 400, 401, 404, 429, 500, 503)]
+TIMEOUT = Case("no answer in time", {"seconds": 5})
+
+
+@pytest.mark.slow  # two deliveries and their ack waits, three times
+async def test_each_answer_is_told_to_the_server_as_the_policies_say(broker: Broker, postgres: Postgres) -> None:
+    """SD-11, SD-12, SD-13, SD-33, SD-34: of a failure not one acknowledgement, until the last delivery has its letter."""
+    seen = await _all_seen(broker, postgres)
+    print(_table(seen))
+    good, (slow, poison), bad = seen[:3], seen[3:5], seen[5:]
+    assert {(one.first, one.second, one.letter) for one in [*good, slow]} == {(ACK, "", "none")}
+    assert (poison.first, poison.second, poison.letter) == (ACK, "", "processing_error")
+    assert {(one.first, one.second, one.letter) for one in bad} == {(NOTHING, ACK, "maxdeliver_exhausted")}
+    assert int(slow.in_progress) >= 1
+    assert len(bad) == len(BAD) + 3
+
+
+@pytest.mark.matrix
+@pytest.mark.slow  # as above
+async def test_the_table_is_kept(broker: Broker, postgres: Postgres) -> None:
+    keep("inbox_handler", "What the server is told, by the handler's answer", _table(await _all_seen(broker, postgres)), NOTE)
+
+
+async def _all_seen(broker: Broker, postgres: Postgres) -> list[Seen]:
+    async with a_service(Service().app) as service, says(b"\x00\x01\x02") as nonsense:
+        seen = await _seen(broker, postgres, service, [*GOOD, SLOW, POISON, *BAD, TIMEOUT])
+        seen += await _seen(broker, postgres, nowhere(), [Case("connection refused")])
+        return seen + await _seen(broker, postgres, nonsense, [Case("not HTTP")])
+
+
+async def _seen(broker: Broker, postgres: Postgres, url: str, cases: Sequence[Case]) -> list[Seen]:
+    """Every case is a message of one inbox."""
+    nc, dsn = await nats.connect(broker.url), await postgres.database()
+    async with an_inbox(broker.url, dsn, url, timeout_s=TIMEOUT_S, ack_wait=ACK_WAIT_S, max_deliver=2), stamps(broker.url) as heard:
+        begin = (await nc.jetstream().stream_info("VIBESPRO_EVENTS")).state.last_seq
+        for place, case in enumerate(cases, begin + 1):
+            await publish(nc, [place], case.asks)
+        places = range(begin + 1, begin + 1 + len(cases))
+        await until(lambda: all(ACK in heard.of(place) for place in places), within_s=20)
+        written = {letter["message_id"]: str(letter["reason"]) for letter in await letters(nc)}
+        seen = [_line(case, heard, place, written, await row_of(dsn, place)) for place, case in zip(places, cases, strict=True)]
+    await nc.close()
+    return seen
+
+
+def _line(case: Case, heard: Stamps, place: int, written: Mapping[object, str], row: tuple[object, ...]) -> Seen:
+    words = [[word for word in heard.of(place, delivery) if word != "+WPI"] for delivery in (1, 2)]
+    first, second = (", ".join(said) for said in words)
+    is_processed, attempts, error = row
+    return Seen(
+        case.name,
+        first or NOTHING,
+        second,
+        str(heard.of(place).count("+WPI")),
+        written.get(an_id(place), "none"),
+        f"{'processed' if is_processed else 'open'}, {attempts} begun{f', {error}' if error else ''}",
+    )
+
+
+def _table(seen: Sequence[Seen]) -> str:
+    heads = ("handler", "said of the first delivery", "of the second", "in progress", "dead letter", "row")
+    lines = [heads, ("---",) * len(heads), *seen]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

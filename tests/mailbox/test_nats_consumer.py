@@ -1,0 +1,51 @@
+"""PORT-047-004 on a real durable: fetched, acknowledged, handed back."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.client import Client
+
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.delivery.topology import Topology
+from router.mailbox.inbox_rules import InboxRules, durable_of
+from router.mailbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.ports import JetStreamConsumer
+from tests.support.broker import Broker
+from tests.support.inbox import EVENTS, an_id, is_settled, publish
+
+
+@pytest.fixture
+async def consumer(broker: Broker) -> AsyncIterator[JetStreamConsumer]:
+    connection = await connect({"servers": [broker.url]})
+    jetstream = JetStream(connection)
+    await topology.create(jetstream, Topology((EVENTS,), (durable_of(InboxRules()),)))
+    yield NatsJetStreamConsumer(jetstream, EVENTS.name, "sea__from_vibespro", wait_s=0.2)
+    await connection.close()
+
+
+async def test_what_is_acknowledged_does_not_come_again(nc: Client, consumer: JetStreamConsumer) -> None:
+    """SD-24: the acknowledgement is confirmed when it returns."""
+    await publish(nc, range(3))
+    fetched = await consumer.fetch(10)
+    assert [message.headers["Nats-Msg-Id"] for message in fetched] == [an_id(0), an_id(1), an_id(2)]
+    for message in fetched:
+        await consumer.ack(message)
+    assert await is_settled(nc)
+    assert await consumer.fetch(10) == []
+
+
+async def test_a_fetch_takes_no_more_than_it_asked_for(nc: Client, consumer: JetStreamConsumer) -> None:
+    """SD-24."""
+    await publish(nc, range(3))
+    assert [len(await consumer.fetch(2)), len(await consumer.fetch(2))] == [2, 1]
+
+
+async def test_what_is_handed_back_comes_again(nc: Client, consumer: JetStreamConsumer) -> None:
+    """SD-24."""
+    await publish(nc, [1])
+    (message,) = await consumer.fetch(1)
+    await consumer.nak(message)
+    (again,) = await consumer.fetch(1)
+    assert (again.sequence, again.deliveries) == (message.sequence, 2)

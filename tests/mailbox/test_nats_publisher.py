@@ -1,0 +1,123 @@
+"""Whose fault a refusal is, and who waits for whom; the broker is played."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from router.clock import Clock, steady
+from router.delivery.api import JetStream
+from router.delivery.atomic import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicBatches
+from router.delivery.evidence import Evidence, NotStored, Receipts
+from router.mailbox.nats_publisher import TOO_LARGE, Away, Fate, Letter, NatsJetStreamPublisher, Refused, Unsent
+from router.message import Effect
+from router.outcome import Receipt
+from tests.support.broker import Broker
+from tests.support.mailbox import a_place
+
+NO_ANSWER = 0
+FULL = 10077
+UNHEARD_OF = 19999
+
+
+class Played:
+    """Batches are refused with one number, single messages with theirs, by id; all else is stored."""
+
+    def __init__(self, refusals: Mapping[str, int], batch: int = DUPLICATE) -> None:
+        self._refusals = refusals
+        self._batch = batch
+        self.batches = 0
+        self.sent: list[str] = []
+
+    async def store(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+        self.batches += 1
+        return NotStored(effects[-1].subject, self._batch, "played")
+
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+        (effect,) = effects
+        self.sent.append(effect.id)
+        if (number := self._refusals.get(effect.id)) is not None:
+            return NotStored(effect.subject, number, "played")
+        return (Receipt(effect.id, "SEA_EVENTS", len(self.sent), False),)
+
+
+def publisher(played: Played, clock: Clock = steady) -> NatsJetStreamPublisher:
+    parts = cast(JetStream, None), cast(AtomicBatches, played), cast(Evidence, played)
+    return NatsJetStreamPublisher(*parts, is_atomic=True, waves_s=1.5, clock=clock)
+
+
+def letters(*ids: str) -> list[Letter]:
+    """`a1` is the first event of aggregate a."""
+    return [Letter(Effect("sea.event.order_paid.v1", b"{}", one), ("order", one[0])) for one in ids]
+
+
+def kinds(fates: Sequence[Fate]) -> list[type[Fate]]:
+    return [type(fate) for fate in fates]
+
+
+async def test_a_refused_event_holds_back_the_rest_of_its_aggregate_alone() -> None:
+    fates = await publisher(Played({"a1": TOO_LARGE})).store_in_order(letters("a1", "b1", "a2", "b2"))
+    assert kinds(fates) == [Refused, Receipt, Unsent, Receipt]
+
+
+async def test_one_by_one_an_aggregates_second_event_waits_for_its_first() -> None:
+    played = Played({})
+    await publisher(played).store_in_order(letters("a1", "a2", "b1", "a3"))
+    assert played.sent == ["a1", "b1", "a2", "a3"]
+
+
+async def test_no_wave_begins_when_they_took_long_enough() -> None:
+    """The rows' transaction idles meanwhile, and its server would end it: what is stored must be marked before that."""
+    seconds = itertools.count()
+    fates = await publisher(Played({}), lambda: float(next(seconds))).store_in_order(letters("a1", "a2", "a3"))
+    assert kinds(fates) == [Receipt, Unsent, Unsent]
+
+
+@pytest.mark.parametrize("number", [NO_ANSWER, FULL])
+async def test_what_the_broker_has_no_room_or_no_answer_for_is_never_the_events_fault(number: int) -> None:
+    """Not even if others were stored beside it: the broker may have gone away between the two."""
+    fates = await publisher(Played({"a1": number})).store_in_order(letters("a1", "b1", "a2"))
+    assert kinds(fates) == [Away, Receipt, Unsent]
+
+
+async def test_an_unknown_refusal_is_the_events_own_if_others_were_stored_beside_it() -> None:
+    fates = await publisher(Played({"a1": UNHEARD_OF})).store_in_order(letters("a1", "b1"))
+    assert kinds(fates) == [Refused, Receipt]
+
+
+async def test_an_unknown_refusal_of_everything_is_the_brokers() -> None:
+    fates = await publisher(Played({"a1": UNHEARD_OF, "b1": UNHEARD_OF})).store_in_order(letters("a1", "b1"))
+    assert kinds(fates) == [Away, Away]
+
+
+@pytest.mark.parametrize("number", [NO_ANSWER, FULL])
+async def test_a_batch_that_the_broker_could_not_store_is_not_tried_one_by_one(number: int) -> None:
+    played = Played({}, batch=number)
+    assert kinds(await publisher(played).store_in_order(letters("a1", "b1"))) == [Away, Away]
+    assert played.sent == []
+
+
+async def test_a_stream_without_batches_is_asked_for_one_only_once() -> None:
+    played = Played({}, batch=NOT_ENABLED)
+    one = publisher(played)
+    for _ in range(2):
+        assert kinds(await one.store_in_order(letters("a1", "b1"))) == [Receipt, Receipt]
+    assert played.batches == 1
+
+
+async def test_a_refused_batch_does_not_end_batches() -> None:
+    played = Played({}, batch=INCOMPLETE)
+    one = publisher(played)
+    for _ in range(2):
+        await one.store_in_order(letters("a1", "b1"))
+    assert played.batches == 2
+
+
+async def test_the_port_publishes_one_message_and_tells_where_it_stands(broker: Broker) -> None:
+    """SD-23, SD-6."""
+    async with a_place(broker) as place:
+        one = NatsJetStreamPublisher(place.jetstream, cast(AtomicBatches, None), cast(Evidence, None), is_atomic=False)
+        for is_duplicate in (False, True):
+            receipt = await one.publish("sea.event.order_paid.v1", b"{}", {"Nats-Msg-Id": "e-1"})
+            assert receipt == Receipt("e-1", "SEA_EVENTS", 1, is_duplicate)

@@ -1,0 +1,116 @@
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+from msgspec import Raw
+
+from router import outbox
+from router.mailbox.entities import OutboxEvent
+from router.mailbox.outbox_add import CHANNEL, add, new_id
+from router.mailbox.policies import PolicyViolated
+from tests.support.mailbox import added, an_event
+from tests.support.postgres import rows
+
+
+async def found(dsn: str) -> list[tuple[object, ...]]:
+    return await rows(dsn, "SELECT id, aggregate_type, aggregate_id, event_type, event_version, payload FROM outbox_events")
+
+
+async def test_an_event_is_committed_with_the_transaction_that_it_tells_of(dsn: str) -> None:
+    """SD-2."""
+    event = an_event("o-17", {"amount": 5}, event_version=2)
+    await added(dsn, event)
+    assert await found(dsn) == [(event.id, "order", "o-17", "order_paid", 2, {"amount": 5})]
+
+
+async def test_an_event_of_a_transaction_that_is_rolled_back_never_was(dsn: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        await outbox.add(connection, an_event())
+        await connection.rollback()
+    assert await found(dsn) == []
+
+
+async def test_a_synchronous_connection_adds_without_await(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        outbox.add(connection, an_event("o-1", {"n": 1}))
+        assert connection.execute("SELECT payload FROM outbox_events").fetchall() == [({"n": 1},)]
+
+
+async def test_plain_sql_as_documented_is_enough(dsn: str) -> None:
+    """SD-26: every other column has its default."""
+    insert = """INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
+                VALUES (%s, 'order', 'o-1', 'order_paid', %s)"""
+    await rows(dsn, insert, new_id(), '{"amount": 5}')
+    ((version, attempts, published, age),) = await rows(
+        dsn, "SELECT event_version, publish_attempts, published_at, now() - occurred_at FROM outbox_events"
+    )
+    assert (version, attempts, published) == (1, 0, None)
+    assert isinstance(age, timedelta)
+    assert age < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"kind": ""}, {"kind": "order.paid"}, {"kind": "order paid"}, {"kind": "paid\r\nX: y"}, {"event_version": 0}], ids=str
+)
+async def test_an_event_that_makes_no_subject_is_refused(dsn: str, fields: dict[str, object]) -> None:
+    """SD-7, POL-047-001."""
+    with pytest.raises(PolicyViolated) as refused:
+        await added(dsn, an_event(**fields))  # type: ignore[arg-type]
+    assert refused.value.code == "INVALID_OUTBOX"
+
+
+@pytest.mark.parametrize("payload", [{"text": "a\x00b"}, {1, 2}], ids=["U+0000", "no JSON"])
+async def test_a_payload_that_jsonb_cannot_hold_is_refused(dsn: str, payload: object) -> None:
+    """X2 of the open points."""
+    with pytest.raises(PolicyViolated):
+        await added(dsn, an_event(payload=payload))
+
+
+async def test_json_text_is_taken_as_it_is(dsn: str) -> None:
+    await added(dsn, an_event(payload=Raw(b'{"n": 1.50}')))
+    assert await rows(dsn, "SELECT payload::text FROM outbox_events") == [('{"n": 1.50}',)]
+
+
+@pytest.mark.parametrize(("ahead_s", "code"), [(-1, None), (30, "FUTURE_EVENT"), (61, "FUTURE_EVENT")])
+async def test_the_databases_clock_says_what_the_future_is(dsn: str, ahead_s: int, code: str | None) -> None:
+    """SD-8, POL-047-002: the policy is stricter than the table's CHECK, which leaves a minute."""
+    event = an_event(occurred_at=datetime.now(UTC) + timedelta(seconds=ahead_s))
+    if code is None:
+        assert await added(dsn, event) == [event.id]
+        return
+    with pytest.raises(PolicyViolated) as refused:
+        await added(dsn, event)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("ahead_s", "is_taken"), [(0, True), (30, True), (61, False)])
+async def test_the_tables_check_leaves_a_minute(dsn: str, ahead_s: int, is_taken: bool) -> None:
+    """SD-26, chk_occurred_not_future."""
+    insert = """INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload, occurred_at)
+                VALUES (gen_random_uuid(), 'order', 'o-1', 'order_paid', '{}', now() + make_interval(secs => %s))"""
+    if is_taken:
+        await rows(dsn, insert, ahead_s)
+    else:
+        with pytest.raises(psycopg.errors.CheckViolation):
+            await rows(dsn, insert, ahead_s)
+
+
+async def test_a_listening_relay_is_woken_when_asked_for(dsn: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as listener:
+        await listener.execute(f"LISTEN {CHANNEL}")
+        async with await psycopg.AsyncConnection.connect(dsn) as connection:
+            await add(connection, an_event(), wake=True)
+        assert [notice.channel async for notice in listener.notifies(timeout=5, stop_after=1)] == [CHANNEL]
+
+
+def test_new_ids_rise_and_are_version_7() -> None:
+    """X27 of the open points: within one transaction the ids are the order."""
+    ids = [new_id() for _ in range(10_000)]
+    assert ids == sorted(set(ids))
+    assert {one.version for one in ids} == {7}
+
+
+def test_an_events_defaults_are_the_tables() -> None:
+    event = OutboxEvent(UUID(int=1), "order", "o-1", "order_paid", {})
+    assert (event.event_version, event.publish_attempts, event.published_at, event.publish_error) == (1, 0, None, None)

@@ -1,0 +1,65 @@
+from router.mailbox.outbox_repository import FIND, FIRST, LANES, MARK, PostgresOutboxAdapter
+from router.mailbox.postgres import Database
+from tests.support.mailbox import added, an_event, filled, row
+from tests.support.postgres import rows
+
+
+async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index(dsn: str, database: Database) -> None:
+    """Else all of it is read and sorted for five hundred rows, whenever a service has just committed many."""
+    await filled(dsn, 5000)
+    async with database.transaction() as session:
+        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", (FIRST[0], *FIRST, list(range(LANES)), 500), make=str))
+    assert "Index Scan using idx_outbox_unpublished" in plan, plan
+    assert "Incremental Sort" in plan, plan
+
+
+async def test_rows_are_marked_by_their_primary_key(dsn: str, database: Database) -> None:
+    await filled(dsn, 5000)
+    ids = [str(one) for (one,) in await rows(dsn, "SELECT id FROM outbox_events LIMIT 500")]
+    told = ("{" + ",".join(ids) + "}", "SEA_EVENTS", "now", 500, "{" + ",".join(map(str, range(500))) + "}")
+    async with database.transaction() as session:
+        plan = "\n".join(await session.fetch(f"EXPLAIN {MARK}", told, make=str))
+    assert "Index Scan using outbox_events_pkey" in plan, plan
+
+
+async def test_pages_of_one_transaction_follow_one_another(dsn: str, database: Database) -> None:
+    """SD-21: the port's method takes no limit and no cursor, so the transaction's adapter keeps it."""
+    await filled(dsn, 25)
+    async with database.transaction() as session:
+        outbox = PostgresOutboxAdapter(session, limit=10)
+        pages = [await outbox.find_unpublished() for _ in range(4)]
+    assert [len(page) for page in pages] == [10, 10, 5, 0]
+    found = [event for page in pages for event in page]
+    assert len({event.id for event in found}) == 25
+    assert [event.occurred_at for event in found] == sorted(event.occurred_at for event in found if event.occurred_at is not None)
+
+
+async def test_one_row_is_marked_by_its_id_and_once(dsn: str, database: Database) -> None:
+    """SD-14, SD-21: published_at IS NULL is the precondition."""
+    (event,) = await added(dsn, an_event())
+    async with database.transaction() as session:
+        for _ in range(2):
+            await PostgresOutboxAdapter(session).mark_published(event)
+    found = await row(dsn, event)
+    assert (found.is_published, found.attempts) == (True, 1)
+
+
+async def test_a_failure_is_counted_with_its_error_and_parks_at_last(dsn: str, database: Database) -> None:
+    """SD-21."""
+    (event,) = await added(dsn, an_event())
+    async with database.transaction() as session:
+        outbox = PostgresOutboxAdapter(session)
+        parked = [await outbox.increment_attempts(event, f"refused {n}") for n in range(10)]
+    assert parked == [*[False] * 9, True]
+    found = await row(dsn, event)
+    assert (found.attempts, found.error, found.is_parked) == (10, "refused 9", True)
+
+
+async def test_a_published_row_cannot_fail_any_more(dsn: str, database: Database) -> None:
+    (event,) = await added(dsn, an_event())
+    async with database.transaction() as session:
+        outbox = PostgresOutboxAdapter(session)
+        await outbox.mark_published(event)
+        await outbox.increment_attempts(event, "too late")
+    found = await row(dsn, event)
+    assert (found.attempts, found.error, found.is_parked) == (1, None, False)

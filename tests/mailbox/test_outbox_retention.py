@@ -1,0 +1,45 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.mailbox.outbox_retention import Retention, RetentionConfig
+from router.mailbox.postgres import Database
+from tests.support.broker import Broker
+from tests.support.mailbox import Place, a_place, filled, rounds
+from tests.support.postgres import rows
+
+AT_ONCE = RetentionConfig(keep=0.0, receipts=1, pause=0.0)
+
+
+@pytest.fixture
+async def place(broker: Broker) -> AsyncIterator[Place]:
+    async with a_place(broker) as place:
+        yield place
+
+
+async def left(dsn: str) -> tuple[object, ...]:
+    (found,) = await rows(dsn, "SELECT (SELECT count(*) FROM outbox_events), (SELECT count(*) FROM outbox_receipts)")
+    return found
+
+
+async def test_published_rows_leave_with_their_receipts_a_handful_at_a_time(dsn: str, database: Database, place: Place) -> None:
+    await filled(dsn, 1200)
+    await rounds(database, place)
+    assert await left(dsn) == (1200, 3)
+    retention = Retention(database, AT_ONCE)
+    assert await retention.sweep() == 1200
+    assert await left(dsn) == (0, 0)
+
+
+async def test_what_is_not_old_enough_stays(dsn: str, database: Database, place: Place) -> None:
+    await filled(dsn, 10)
+    await rounds(database, place)
+    assert await Retention(database, RetentionConfig(keep=3600.0)).sweep() == 0
+    assert await left(dsn) == (10, 1)
+
+
+async def test_what_was_taken_back_and_is_not_published_stays(dsn: str, database: Database, place: Place) -> None:
+    await filled(dsn, 10)
+    await rounds(database, place)
+    await rows(dsn, "UPDATE outbox_events SET published_at = NULL WHERE (payload->>'n')::int <= 4")
+    assert await Retention(database, AT_ONCE).sweep() == 6

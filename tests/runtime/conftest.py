@@ -1,0 +1,12 @@
+"""Agents that fail on purpose say so in the log; here nobody reads it."""
+
+import pytest
+import structlog
+
+from router.observability import configure
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> None:
+    configure("error")
+    structlog.configure(cache_logger_on_first_use=False)

@@ -1,0 +1,169 @@
+"""Steps 2 to 4: what becomes of a message by what the store knows of it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from router.errors import Poison
+from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Receipt, Retry
+from router.runtime.adapter import Context, Outgoing
+from router.runtime.envelope import Envelope
+from tests.support.agents import Bench, a_bench, a_message
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with a_bench(tmp_path / "w.db") as bench:
+        yield bench
+
+
+def ids_of(outcome: object) -> list[str]:
+    assert isinstance(outcome, Done)
+    return [effect.id for effect in outcome.effects]
+
+
+def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_ack(bench: Bench) -> None:
+    """MF-4."""
+    (outcome,) = bench.batch.handle([a_message(1)])
+    assert len(ids_of(outcome)) == 1
+    assert bench.statuses() == {"k-1": "applied"}
+    assert bench.times("k-1") == 1
+
+
+def test_a_redelivery_of_what_was_applied_sends_what_has_no_receipt_and_applies_nothing(bench: Bench) -> None:
+    """MF-4, MF-6."""
+    (first,) = bench.batch.handle([a_message(1)])
+    (again,) = bench.reopen().batch.handle([a_message(1, deliveries=2)])
+    assert ids_of(again) == ids_of(first)
+    assert bench.times("k-1") == 1
+
+
+def test_a_redelivery_of_what_was_sent_is_only_acknowledged(bench: Bench) -> None:
+    """MF-6."""
+    (first,) = bench.batch.handle([a_message(1)])
+    bench.receipts.note([Receipt(ids_of(first)[0], "MESHFORGE_EVENTS", 9, False)])
+    bench.batch.handle([a_message(2)])  # takes the mark along
+    assert bench.rows("SELECT stored_stream, stored_seq FROM outgoing WHERE place = 1") == [("MESHFORGE_EVENTS", 9)]
+    (again,) = bench.batch.handle([a_message(1, deliveries=2)])
+    assert ids_of(again) == []
+
+
+def test_the_same_key_twice_in_one_batch_is_applied_once(bench: Bench) -> None:
+    """MF-7."""
+    first, second, third = bench.batch.handle([a_message(1, "k"), a_message(2, "k"), a_message(3, "k")])
+    assert ids_of(first) == ids_of(second) == ids_of(third)
+    assert bench.times("k") == 1
+
+
+def test_one_that_fails_harms_no_other_of_its_batch(bench: Bench) -> None:
+    good, bad, other = bench.batch.handle([a_message(1), a_message(2, fail=1), a_message(3)])
+    assert isinstance(bad, Retry)
+    assert ids_of(good)
+    assert ids_of(other)
+    assert bench.statuses() == {"k-1": "applied", "k-2": "received", "k-3": "applied"}
+    assert bench.times("k-2") == 0, "what it did before it failed is undone"
+
+
+def test_one_that_failed_is_applied_once_it_works(bench: Bench) -> None:
+    bench.batch.handle([a_message(1, fail=1)])
+    (again,) = bench.batch.handle([a_message(1, fail=1, deliveries=2)])
+    assert ids_of(again)
+    assert bench.times("k-1") == 1
+
+
+def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_letter(bench: Bench) -> None:
+    """MF-8."""
+    outcomes = [bench.batch.handle([a_message(1, fail=99)])[0] for _ in range(5)]
+    assert [type(outcome) for outcome in outcomes] == [Retry, Retry, Retry, Retry, Dead]
+    assert isinstance(outcomes[4], Dead)
+    assert outcomes[4].reason == MAXDELIVER_EXHAUSTED
+    assert bench.rows("SELECT attempts FROM events") == [(5,)]
+
+
+def test_the_servers_last_delivery_is_the_last_attempt(bench: Bench) -> None:
+    """MF-8: a plain retry of it would be stranded."""
+    (outcome,) = bench.batch.handle([a_message(1, fail=99, deliveries=5)])
+    assert isinstance(outcome, Dead)
+
+
+def test_one_whose_attempts_are_spent_is_given_up_without_another(bench: Bench) -> None:
+    """MF-8: it killed the process each time, so nothing was left but the count."""
+    for _ in range(5):
+        bench.batch.handle([a_message(1, fail=99)])
+    (outcome,) = bench.batch.handle([a_message(1)])  # it would succeed now
+    assert isinstance(outcome, Dead)
+    assert bench.times("k-1") == 0
+
+
+async def test_a_row_is_dead_once_its_letter_is_stored_and_stays_so(bench: Bench) -> None:
+    (outcome,) = bench.batch.handle([a_message(1, poison=True)])
+    assert isinstance(outcome, Dead)
+    assert outcome.reason == PROCESSING_ERROR
+    assert bench.statuses() == {"k-1": "received"}, "not yet: the letter is not stored"
+    assert outcome.commit is not None
+    await outcome.commit(())
+    assert bench.statuses() == {"k-1": "dead"}
+    (again,) = bench.batch.handle([a_message(1, deliveries=2)])
+    assert isinstance(again, Dead)
+
+
+async def test_one_that_an_operator_sends_again_is_as_if_new(bench: Bench) -> None:
+    (dead,) = bench.batch.handle([a_message(1, "k", poison=True)])
+    assert isinstance(dead, Dead)
+    assert dead.commit is not None
+    await dead.commit(())
+    (replayed,) = bench.batch.handle([a_message(9, "k", headers={"x-replay-count": "1"})])
+    assert ids_of(replayed)
+    assert bench.rows("SELECT status, attempts, stream_seq FROM events") == [("applied", 1, 9)]
+
+
+def test_what_cannot_be_read_is_dead_and_never_stored(bench: Bench) -> None:
+    unreadable, good = bench.batch.handle([a_message(1, body=b"\x00"), a_message(2)])
+    assert isinstance(unreadable, Dead)
+    assert unreadable.reason == VALIDATION_FAILED
+    assert ids_of(good)
+    assert bench.statuses() == {"k-2": "applied"}
+
+
+def test_a_message_that_the_server_would_not_take_is_refused(tmp_path: Path) -> None:
+    adapter = Saying()
+    adapter.answers = (Outgoing("evt.a", "t", "x" * 1024 * 1024),)
+    with a_bench(tmp_path / "s.db", adapter) as bench:
+        (outcome,) = bench.batch.handle([a_message(1)])
+    assert isinstance(outcome, Dead)
+
+
+def test_a_message_to_no_stream_of_ours_is_refused_before_it_holds_everything_up(tmp_path: Path) -> None:
+    class Stray(Saying):
+        answers = (Outgoing("elsewhere.x", "t"),)
+
+    with a_bench(tmp_path / "s.db", Stray()) as bench:
+        (outcome,) = bench.batch.handle([a_message(1)])
+    assert isinstance(outcome, Dead)
+    assert outcome.fault.code == "unsendable"
+
+
+@pytest.mark.parametrize(
+    "answer", [Outgoing("evt.*", "t"), Outgoing("evt.a b", "t"), Outgoing("evt.a", "a b"), Outgoing("evt.a", "t", object())]
+)
+def test_what_can_be_no_message_is_refused(tmp_path: Path, answer: Outgoing) -> None:
+    adapter = Saying()
+    adapter.answers = (answer,)
+    with a_bench(tmp_path / "s.db", adapter) as bench:
+        (outcome,) = bench.batch.handle([a_message(1)])
+    assert isinstance(outcome, Dead)
+
+
+class Saying:
+    """An agent that sends what it is told to."""
+
+    name = "saying"
+    answers: tuple[Outgoing, ...] = ()
+
+    def receive(self, envelope: Envelope) -> None:
+        if envelope.type == "never":
+            raise Poison("never")
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        return self.answers

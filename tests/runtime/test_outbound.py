@@ -1,0 +1,35 @@
+"""What an agent sends: ids that are the same however often it is made, and the thread of its cause."""
+
+import json
+
+from router.runtime.adapter import Outgoing
+from router.runtime.envelope import read_envelope
+from router.runtime.outbound import Outlet, effect_of, emitted
+from router.runtime.places import Places
+from router.runtime.rows import Emitted
+from tests.support.agents import a_message
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def sent(number: int = 0, agent: str = "a", key: str = "k", **fields: object) -> Emitted:
+    cause = read_envelope(a_message(key=key, headers={"traceparent": f"00-{TRACE}-{SPAN}-01"}))
+    outgoing = Outgoing("evt.x", "said", {"n": 1}, **fields)  # type: ignore[arg-type]
+    return emitted(agent, cause, outgoing, place=1, number=number, outlet=Outlet(Places().is_bound))
+
+
+def test_the_id_is_the_same_for_the_same_cause_and_place_and_no_other() -> None:
+    """MF-7: its `Nats-Msg-Id`, so the broker stores it once."""
+    ids = [sent().id, sent(number=1).id, sent(agent="b").id, sent(key="j").id]
+    assert len(set(ids)) == 4
+    assert ids[0] == sent().id == effect_of(sent()).id == json.loads(sent().data)["idempotency_key"]
+
+
+def test_trace_span_cause_and_logical_time_go_along() -> None:
+    """MF-9, MF-10: the trace of the cause, a span of its own, in the body and as traceparent."""
+    body, effect = json.loads(sent().data), effect_of(sent())
+    assert (body["trace_id"], body["causation_id"]) == (TRACE, "k")
+    assert body["span_id"] not in ("", SPAN)
+    assert effect.headers["traceparent"] == f"00-{TRACE}-{body['span_id']}-01"
+    assert body["ts"] == read_envelope(a_message(key="k")).ts
+    assert json.loads(sent(ts=5).data)["ts"] == 5

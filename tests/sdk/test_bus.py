@@ -1,0 +1,108 @@
+"""`router.Bus`: what the README shows, what it says when it is not open, and a life beside a broker that is away."""
+
+import asyncio
+import re
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from router import Bus
+from router.bus import SqliteProcessed, StoreUnavailable
+from router.bus.processed import Write
+from router.contracts.envelope import MessageEnvelope
+from router.errors import BrokerUnavailable, Misconfigured, RouterError
+from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in
+from tests.support.cli import surroundings
+from tests.support.waiting import until
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+class _Locked(SqliteProcessed):
+    """A file that another process holds."""
+
+    is_locked = True
+    refused = 0
+
+    async def mark(self, key: str, write: Write | None = None) -> bool:
+        if self.is_locked:
+            self.refused += 1
+            raise StoreUnavailable("locked")
+        self.marked = key
+        return await super().mark(key, write)
+
+    async def was_marked(self) -> bool:
+        with closing(sqlite3.connect(self._path)) as connection:
+            return connection.execute("SELECT key FROM processed").fetchall() == [(self.marked,)]
+
+
+async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
+    """Run twice, as a person would: the event is the same message, and the row is there once."""
+    (text,) = re.findall(r"```python\n(# loops.py\n.*?)```", README.read_text(), re.DOTALL)
+    file = tmp_path / "loops.py"
+    file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
+    environ = surroundings({"PYTHONPATH": str(README.parent)})
+    process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ)
+    try:
+        await until(lambda: _loops(tmp_path / "loops.db") == ["loop_1"])
+    finally:
+        process.terminate()
+        await process.wait()
+    async with a_bus(nats_url, "sr", consumer_prefix="sr-consumer") as bus:
+        await bus.publish("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
+        assert len(await stored_in(bus, "events")) == 1
+
+
+def _loops(file: Path) -> list[str]:
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(file)) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'loops'").fetchall():
+            return []
+        return [row[0] for row in connection.execute("SELECT id FROM loops")]
+
+
+async def test_a_bus_that_is_not_open_says_how_to_open_it() -> None:
+    bus = Bus("nats://127.0.0.1:1")
+    for attempt in (lambda: bus.publisher, lambda: bus.jetstream):
+        with pytest.raises(RouterError, match="async with Bus"):
+            attempt()
+
+
+async def test_a_server_that_is_not_there_is_told_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SR-30."""
+    monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
+    monkeypatch.setenv("ROUTER_NATS__CONNECT_TIMEOUT_MS", "50")
+    with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1:1"):
+        async with Bus():
+            raise AssertionError("it opened")
+
+
+async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CONTRACTS §7, `topology = check`: what is missing is told with its name."""
+    variables = {"NATS_STREAM_PREFIX": prefix, "ROUTER_TOPOLOGY": "check"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    async with Bus(nats_url) as bus:
+        assert await bus.jetstream.stream(f"{prefix}-events") is None
+        with pytest.raises(Misconfigured, match="is missing"):
+            await bus.consume("projector", lambda _: None)
+
+
+async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats_url: str, prefix: str, tmp_path: Path) -> None:
+    """DURABILITY §1: nothing is acknowledged that is not marked; nothing is spent while it cannot be."""
+
+    def handle(_: MessageEnvelope) -> None: ...
+
+    async with a_bus(nats_url, prefix) as bus:
+        keys = _Locked(tmp_path / "keys.db", "d")
+        async with consuming(bus, handle, store=keys, pace=QUICK):
+            await bus.publisher.event(an_envelope())
+            await until(lambda: keys.refused >= 2)
+            assert await stored_in(bus, "dlq") == []
+            keys.is_locked = False
+            await settled(bus)
+        assert await keys.was_marked()

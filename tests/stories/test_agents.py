@@ -1,0 +1,361 @@
+"""Agents on a real server: duplicates, failures, poison, strangers' durables, a broker and a store that go away."""
+
+import asyncio
+import json
+import random
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.delivery.advisories import advisory_subject
+from router.delivery.api import JetStream
+from router.errors import Misconfigured, Poison
+from router.runtime.adapter import Context, Outgoing
+from router.runtime.database import reading
+from router.runtime.envelope import Envelope
+from router.runtime.hashes import hashes_of
+from router.runtime.places import Places
+from router.runtime.store import Store
+from router.supervision import SupervisionFailed
+from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored, unsent_in
+from tests.support.broker import Broker
+from tests.support.cli import invoked
+from tests.support.delivery import connected
+from tests.support.kills import KILLED
+from tests.support.waiting import until
+from tests.support.witness import COUNTED, SUBJECT, Witness
+
+DURABLE = "witness_consumer"
+
+
+async def letters(jetstream: JetStream) -> list[dict[str, Any]]:
+    return await said(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
+
+
+async def stamps_on(nc: Client) -> list[bytes]:
+    """What the agent says of its messages, as the server hears it; it grows."""
+    stamps: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        stamps.append(message.data)
+
+    await nc.subscribe(f"$JS.ACK.MESHFORGE_COMMANDS.{DURABLE}.>", cb=hear)
+    await nc.flush()
+    return stamps
+
+
+async def settled(jetstream: JetStream) -> None:
+    await until(lambda: is_empty(jetstream))
+
+
+async def send(nc: Client, *bodies: bytes, subject: str = SUBJECT) -> None:
+    js = nc.jetstream()
+    await asyncio.gather(*(stored(js, body, subject) for body in bodies))
+
+
+async def test_each_id_has_one_effect_however_often_it_is_published(broker: Broker, tmp_path: Path) -> None:
+    """MF-7, T5: each one to five times, some after the broker was killed and started again."""
+    times = {f"k-{number}": random.Random(number).randint(1, 5) for number in range(60)}
+    copies = [a_command(key) for key, count in times.items() for _ in range(count)]
+    random.Random(7).shuffle(copies)
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            nc = await nats.connect(broker.url, reconnect_time_wait=0.05)
+            await send(nc, *copies[: len(copies) // 2])
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            await send(nc, *copies[len(copies) // 2 :])
+            await settled(jetstream)
+            await nc.close()
+        assert applied_in(tmp_path / "w.db") == dict.fromkeys(times, 1)
+        told = [one["payload"]["key"] for one in await said(jetstream)]
+        assert sorted(told) == sorted(times)
+
+
+@pytest.mark.parametrize("pending", [1, 50, 1000])
+async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker, nc: Client, tmp_path: Path, pending: int) -> None:
+    """MF-11, T6: one of ten is sent back once; the state hash is that of an agent that never failed."""
+    bodies = [a_command(f"k-{number}", fail=int(number % 10 == 3)) for number in range(30)]
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db", max_ack_pending=pending):
+            for body in bodies:
+                await send(nc, body)
+            await settled(jetstream)
+    with reading(tmp_path / "w.db") as db:
+        found = hashes_of(db)
+        ordered = [row[0] for row in db.execute("SELECT idempotency_key FROM events ORDER BY stream_seq")]
+    assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
+    assert ordered == [f"k-{number}" for number in range(30)]
+    assert found.events == 30
+
+
+async def test_a_poisonous_message_is_one_letter_and_is_terminated(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8: on `meshforge.failed.{original_subject}`, with its body; the queue is empty afterwards."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            stamps = await stamps_on(nc)
+            await send(nc, a_command("good"), a_command("bad", poison=True), b"unreadable", a_command("other"))
+            await settled(jetstream)
+        assert sorted(stamps) == [b"+ACK", b"+ACK", b"+TERM", b"+TERM"]
+        found = sorted(await letters(jetstream), key=lambda letter: letter["reason"])
+        assert [letter["reason"] for letter in found] == ["processing_error", "validation_failed"]
+        assert found[0]["original_subject"] == SUBJECT
+        assert await jetstream.last_on("MESHFORGE_FAILED", f"meshforge.failed.{SUBJECT}") is not None
+        assert found[0]["message"]["payload"].encode() == a_command("bad", poison=True)
+        assert applied_in(tmp_path / "w.db") == {"good": 1, "other": 1}
+
+
+class Broken(Witness):
+    def receive(self, envelope: Envelope) -> None:
+        raise Poison("broken")
+
+
+async def test_a_letter_that_an_operator_replays_is_applied_once_the_agent_is_mended(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db", Broken()):
+            await send(nc, a_command("k-1"))
+            await settled(jetstream)
+        listed = await invoked("dlq", "list", "--of", "agents", "--json", "--nats-url", broker.url)
+        assert [line["original_subject"] for line in listed.lines] == [SUBJECT]
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            replayed = await invoked("dlq", "replay", "--of", "agents", "--all", "--nats-url", broker.url)
+            assert replayed.status == 0, replayed.err
+            await settled(jetstream)
+        assert applied_in(tmp_path / "w.db") == {"k-1": 1}
+        assert await letters(jetstream) == []
+
+
+@pytest.mark.slow  # a process dies five times
+async def test_a_message_that_kills_the_process_is_given_up_after_five_starts_and_harms_no_other(broker: Broker, nc: Client) -> None:
+    """MF-8, T14."""
+    agent = AgentProcess(broker.url)
+    deaths = 0
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        try:
+            await asyncio.to_thread(agent.start)
+            await send(nc, *(a_command(f"k-{number}", **({"kill": True} if number == 15 else {})) for number in range(30)))
+            while not await is_empty(jetstream):
+                if not agent.is_alive():
+                    assert agent.wait() == KILLED
+                    deaths += 1
+                    agent.spawn()
+                await asyncio.sleep(0.02)
+        finally:
+            agent.remove()
+        (letter,) = await letters(jetstream)
+        assert (letter["reason"], letter["message"]["payload"].encode()) == ("maxdeliver_exhausted", a_command("k-15", kill=True))
+        assert deaths == 5
+        assert applied_in(agent.store) == {f"k-{number}": 1 for number in range(30) if number != 15}
+
+
+async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_operators(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8, T14: once in the dead letters, with its body."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db", max_deliver=2) as agent:
+            await send(nc, a_command("bad", fail=99), a_command("good"))
+            await settled(jetstream)
+        (letter,) = await letters(jetstream)
+        assert (letter["reason"], letter["source"]["deliveries"]) == ("maxdeliver_exhausted", 2)
+        assert agent.causes == {f"delivery_limit:{DURABLE}"}
+        assert (agent.tally.retried, agent.tally.dead, applied_in(tmp_path / "w.db")) == (1, 1, {"good": 1})
+
+
+async def strand(jetstream: JetStream, nc: Client) -> None:
+    """Deliver everything as often as the server allows, to somebody who never says anything."""
+    pull = f"$JS.API.CONSUMER.MSG.NEXT.MESHFORGE_COMMANDS.{DURABLE}"
+    sub = await nc.subscribe("strand.>")
+    for number in range(200):
+        await nc.publish(pull, json.dumps({"batch": 10, "no_wait": True}).encode(), reply=f"strand.{number}")
+        info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}
+        if info["num_ack_pending"] == 0 and info["num_pending"] == 0 and info["delivered"]["consumer_seq"] >= 10:
+            break
+        await asyncio.sleep(0.02)
+    await sub.unsubscribe()
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["advisory", "sweep"])
+async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, nc: Client, tmp_path: Path, is_told: bool) -> None:
+    """MF-8: five deliveries to a process that died each time are no attempt; also when the advisory was lost."""
+    store = tmp_path / "w.db"
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, store, ack_wait=0.1):
+            pass  # streams and durables are there
+        await send(nc, a_command("k-1"), a_command("k-2", poison=True))
+        await strand(jetstream, nc)
+        told = await jetstream.last_on("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE))
+        assert told is not None
+        if not is_told:
+            await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
+        assert not await is_empty(jetstream)
+        async with an_agent(broker.url, store, ack_wait=0.1, sweep=0.2) as agent:
+            await settled(jetstream)
+        assert agent.causes == {f"safety_net:{DURABLE}"}
+        assert applied_in(store) == {"k-1": 1}
+        assert [letter["original_subject"] for letter in await letters(jetstream)] == [SUBJECT]
+        assert len(await said(jetstream)) == 1
+
+
+async def test_a_durable_belongs_to_one_store(broker: Broker, tmp_path: Path) -> None:
+    """MF-12, T16: another store would find every redelivery new."""
+    async with an_agent(broker.url, tmp_path / "one.db"):
+        with pytest.raises(Misconfigured, match="belongs to another store"):
+            async with an_agent(broker.url, tmp_path / "two.db"):
+                pass
+        with pytest.raises(Misconfigured, match="one process per store"):
+            async with an_agent(broker.url, tmp_path / "one.db"):
+                pass
+
+
+class Nosy(Witness):
+    name = "nosy"
+    filters = ("cmd.default.demo.*.count",)
+
+
+async def test_filters_that_overlap_on_a_work_queue_are_refused_with_both_names(broker: Broker, tmp_path: Path) -> None:
+    """MF-12."""
+    async with an_agent(broker.url, tmp_path / "one.db"):
+        with pytest.raises(
+            Misconfigured, match=r"cmd\.default\.demo\.\*\.count overlaps with cmd\.default\.demo\.witness\.> of witness_consumer"
+        ):
+            async with an_agent(broker.url, tmp_path / "two.db", Nosy()):
+                pass
+
+
+class Both(Witness):
+    filters = ("cmd.default.demo.witness.>", "evt.default.demo.heard", "evt.other.>")
+
+
+async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-1, MF-3."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db", Both()) as agent:
+            await send(nc, a_command("a"))
+            await send(nc, a_command("b"), subject="evt.default.demo.heard")
+            await send(nc, a_command("c"), subject="evt.other.x.y")
+            await send(nc, a_command("d"), subject="evt.default.demo.unheard")
+            await until(lambda: agent.tally.applied >= 3)
+        assert set(applied_in(tmp_path / "w.db")) == {"a", "b", "c"}
+        info = await jetstream.stream("MESHFORGE_EVENTS") or {}
+        assert info["state"]["messages"] == 6, "events are kept by limits: three sent, three told"
+
+
+async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-4: the stream of events is gone; the lane waits, and goes on where it was."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db") as agent:
+            await jetstream.ask("STREAM.DELETE.MESHFORGE_EVENTS")
+            await send(nc, a_command("k-1"))
+            await until(lambda: applied_in(tmp_path / "w.db") == {"k-1": 1})
+            assert (agent.tally.applied, await is_empty(jetstream)) == (0, False)
+            await jetstream.ask("STREAM.CREATE.MESHFORGE_EVENTS", Places().streams()[0].to_json())
+            await settled(jetstream)
+        assert [one["payload"] for one in await said(jetstream)] == [{"key": "k-1", "times": 1}]
+
+
+async def test_what_was_applied_and_not_sent_is_sent_before_anything_is_fetched(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-6: start-up."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            await jetstream.ask("STREAM.DELETE.MESHFORGE_EVENTS")
+            await send(nc, a_command("k-1"))
+            await until(lambda: applied_in(tmp_path / "w.db") == {"k-1": 1})
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            assert [one["payload"]["key"] for one in await said(jetstream, COUNTED)] == ["k-1"]
+            await settled(jetstream)
+        assert len(await said(jetstream)) == 1
+
+
+async def test_a_store_that_fails_ends_the_agent_and_its_messages_stay(
+    broker: Broker, nc: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MF-4: nothing is acknowledged that is not stored."""
+    stores = opened_stores(monkeypatch)
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+
+        async def work_on_a_full_disk() -> None:
+            async with an_agent(broker.url, tmp_path / "w.db") as agent:
+                db = stores[0].database.connection
+                db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+                await send(nc, *(a_command(f"k-{number}", note="x" * 500) for number in range(200)))
+                await until(agent.work.done)
+
+        with pytest.raises(SupervisionFailed) as caught:
+            await work_on_a_full_disk()
+        assert "the disk is full" in str(caught.value.__cause__)
+        info = await jetstream.stream("MESHFORGE_COMMANDS") or {}
+        stored_and_applied = len(applied_in(tmp_path / "w.db"))
+        assert info["state"]["messages"] >= 200 - stored_and_applied
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            await settled(jetstream)
+        assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(200)}
+
+
+def opened_stores(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
+    """Every store that is opened from now on."""
+    stores: list[Store] = []
+    open_store = Store.__init__
+    monkeypatch.setattr(Store, "__init__", lambda self, *given: (open_store(self, *given), stores.append(self))[0])
+    return stores
+
+
+@pytest.mark.parametrize("after", [0, 20, 80])
+async def test_an_agent_that_is_told_to_stop_leaves_nothing_half_done(broker: Broker, nc: Client, tmp_path: Path, after: int) -> None:
+    """MF-7: under load; what it applied is sent and acknowledged, what it did not begin is another life's."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db") as agent:
+            sending = asyncio.create_task(send(nc, *(a_command(f"k-{number}") for number in range(200))))
+            await until(lambda: agent.tally.applied >= after)
+        done = applied_in(tmp_path / "w.db")
+        assert unsent_in(tmp_path / "w.db") == 0
+        assert len(await said(jetstream)) == len(done)
+        await sending
+        async with an_agent(broker.url, tmp_path / "w.db"):
+            await settled(jetstream)
+        assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(200)}
+        assert len(await said(jetstream)) == 200
+
+
+class Blocked(Witness):
+    """Its `apply` waits until the test says so."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        assert self.go.wait(20)
+        return super().apply(ctx, envelope)
+
+
+async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-7: the store has a thread of its own, so in-progress signals go out while it is busy."""
+    blocked = Blocked()
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, tmp_path / "w.db", blocked, ack_wait=0.6):
+            stamps = await stamps_on(nc)
+            await send(nc, a_command("k-1"))
+            await until(lambda: stamps.count(b"+WPI") >= 5)  # one each third of the ack wait
+            blocked.go.set()
+            await settled(jetstream)
+            info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}
+        assert info["delivered"]["consumer_seq"] == 1
+        assert applied_in(tmp_path / "w.db") == {"k-1": 1}

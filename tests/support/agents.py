@@ -1,0 +1,247 @@
+"""Agents for tests: at work on a bare store, in this process, or in one that is killed; and the ledger of what they did."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+
+from router.contracts.alert import Alert
+from router.delivery.api import JetStream
+from router.message import Message
+from router.runtime.agent import AgentRuntime
+from router.runtime.batch import Batch
+from router.runtime.database import Database
+from router.runtime.outbound import Outlet
+from router.runtime.places import Places
+from router.runtime.receipts import Receipts
+from router.runtime.store import Store
+from tests.support.delivery import connected
+from tests.support.kills import KILLED, Plan, Victim
+from tests.support.witness import COUNTED, SUBJECT, Witness
+
+STORED_NS = 1_700_000_000_000_000_000
+BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
+
+
+def a_command(key: str = "k-1", **payload: object) -> bytes:
+    """One message's body for the witness."""
+    return json.dumps({"idempotency_key": key, "type": "count", "payload": payload}).encode()
+
+
+def a_message(sequence: int = 1, key: str | None = None, *, deliveries: int = 1, body: bytes | None = None, **facts: Any) -> Message:
+    """A delivery of it."""
+    headers: Mapping[str, str] = facts.pop("headers", {})
+    data = body if body is not None else a_command(key or f"k-{sequence}", **facts)
+    return Message(
+        SUBJECT, data, headers, "MESHFORGE_COMMANDS", "witness_consumer", sequence, STORED_NS + sequence, deliveries, f"t{sequence}"
+    )
+
+
+class Bench:
+    """A batch on a real store, with no broker around it; `reopen` is a restart."""
+
+    def __init__(self, path: Path, adapter: Any = None, *, limit: int = 5) -> None:
+        self.path = path
+        self.adapter = adapter or Witness()
+        self.limit = limit
+        self.buried: list[int] = []
+        self.open()
+
+    def open(self) -> None:
+        self.database = Database(self.path)
+        self.store = Store(self.database, self.adapter.name)
+        self.receipts = Receipts()
+        self.batch = Batch(
+            self.adapter,
+            self.store,
+            self.receipts,
+            limit=self.limit,
+            outlet=Outlet(Places().is_bound),
+            bury=lambda place: _bury(self, place),
+        )
+
+    def close(self) -> None:
+        self.database.close()
+
+    def reopen(self) -> "Bench":
+        self.close()
+        self.open()
+        return self
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        return self.database.connection.execute(query).fetchall()
+
+    def statuses(self) -> dict[str, str]:
+        return dict(self.rows("SELECT idempotency_key, status FROM events"))
+
+    def times(self, key: str) -> int:
+        """How often a message's effect is in the state."""
+        return int((self.store.remembered(key) or b"0").decode())
+
+
+def _bury(bench: Bench, place: int) -> Any:
+    async def commit(_: object) -> None:
+        bench.buried.append(place)
+        with bench.store.transaction():
+            bench.store.bury([place])
+
+    return commit
+
+
+@contextlib.contextmanager
+def a_bench(path: Path, adapter: Any = None, *, limit: int = 5) -> Any:
+    bench = Bench(path, adapter, limit=limit)
+    try:
+        yield bench
+    finally:
+        bench.close()
+
+
+class Running:
+    """An agent at work in this process."""
+
+    def __init__(self, runtime: AgentRuntime, work: "asyncio.Task[None]", alerts: list[Alert]) -> None:
+        self.tally = runtime.tally
+        self.work = work
+        self._alerts = alerts
+
+    @property
+    def causes(self) -> set[str]:
+        """Of the alerts that were raised."""
+        return {alert.cause for alert in self._alerts}
+
+
+@contextlib.asynccontextmanager
+async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) -> AsyncIterator[Running]:
+    """Ready when this is entered; drained when it is left. What ended it early is raised."""
+    alerts: list[Alert] = []
+    where = Places(**{"ack_wait": 0.5, "sweep": 0.5, **places})
+    runtime = AgentRuntime(adapter or Witness(), store, where, drain_s=2, alert=alerts.append)
+    async with connected(url) as connection:
+        ready = asyncio.Event()
+        work = asyncio.create_task(runtime.run(JetStream(connection), ready.set))
+        waiting = asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait({work, waiting}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                await work
+            yield Running(runtime, work, alerts)
+        finally:
+            waiting.cancel()
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+
+
+class AgentProcess(Victim):
+    """The witness as a child process that is told where to die."""
+
+    command = ("-m", "tests.support.witness")
+
+    def __init__(self, url: str) -> None:
+        super().__init__({"nats.url": url})
+        self.home = Path(tempfile.mkdtemp(prefix="router-agent-"))
+        self.store = self.home / "witness.db"
+
+    def spawn(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, *self.command, "--store", str(self.store)],
+            env={**os.environ, **self._environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def start(self) -> "AgentProcess":
+        self.spawn()
+        assert isinstance(self._process, subprocess.Popen)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert json.loads(line or "{}").get("event") == "agent.ready", f"the agent did not start: {line!r} {self.complaints()}"
+        return self
+
+    def complaints(self) -> str:
+        assert isinstance(self._process, subprocess.Popen)
+        return self._process.communicate(timeout=10)[1]
+
+    def is_alive(self) -> bool:
+        return isinstance(self._process, subprocess.Popen) and self._process.poll() is None
+
+
+async def killed_agent(agent: AgentProcess, plan: Plan, nc: Client) -> None:
+    """Each life is given a share of messages and dies; the last one has begun when this returns."""
+    ends = [*[plan.point] * plan.at_point, *[None] * plan.at_random]
+    random.shuffle(ends)
+    for life, point in enumerate(ends):
+        share = range(life * plan.share, (life + 1) * plan.share)
+        if point is None:
+            await _dies_at_random(agent, nc, share)
+        else:
+            agent.to_die_at(point, random.randint(1, 2) if point in BATCH_POINTS else random.randint(len(share) // 4, len(share)))
+            agent.spawn()  # what the last life left may kill it before it is ready
+            await feed(nc, share)
+            assert await asyncio.to_thread(agent.wait) == KILLED, f"it passed {point}"
+    agent.to_live()
+    await asyncio.to_thread(agent.start)
+
+
+async def _dies_at_random(agent: AgentProcess, nc: Client, share: range) -> None:
+    agent.to_live()
+    await asyncio.to_thread(agent.start)
+    feeding = asyncio.create_task(feed(nc, share))
+    await asyncio.sleep(random.uniform(0, 0.04))  # as long as a share takes to be stored and worked on
+    agent.kill()
+    await feeding
+
+
+async def feed(nc: Client, numbers: Iterable[int]) -> None:
+    js = nc.jetstream()
+    await asyncio.gather(*(stored(js, a_command(f"k-{number}")) for number in numbers))
+
+
+async def stored(js: Any, body: bytes, subject: str = SUBJECT, headers: dict[str, str] | None = None) -> None:
+    """Publish until a stream takes it: the agent that makes the stream may not have begun."""
+    while True:
+        try:
+            await js.publish(subject, body, headers=headers, timeout=2)
+        except Exception:
+            await asyncio.sleep(0.02)
+        else:
+            return
+
+
+async def is_empty(jetstream: JetStream, stream: str = "MESHFORGE_COMMANDS") -> bool:
+    """Whether a work queue's every message is settled."""
+    info = await jetstream.stream(stream)
+    return info is not None and info["state"]["messages"] == 0
+
+
+async def said(jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS") -> list[dict[str, Any]]:
+    """Every envelope that stands on a subject."""
+    found, sequence = [], 0
+    while (message := await jetstream.next_on(stream, subject, sequence + 1)) is not None:
+        sequence = message.sequence
+        found.append(json.loads(message.data))
+    return found
+
+
+def applied_in(store: Path) -> Counter[str]:
+    """How often each message's effect stands in the witness' state."""
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        return Counter({name: int(value) for name, value in db.execute("SELECT name, CAST(value AS TEXT) FROM memory")})
+
+
+def unsent_in(store: Path) -> int:
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        return int(db.execute("SELECT count(*) FROM outgoing WHERE stored_seq IS NULL").fetchone()[0])

@@ -1,0 +1,41 @@
+"""A relay that marks a row before it is published: `python -m tests.support.hasty_relay`. It loses what it dies on.
+
+The control of the kill table: the ledger must see it.
+"""
+
+import asyncio
+
+from router.config import load
+from router.crashpoints import crashpoint
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.mailbox.entities import json_text
+from router.mailbox.outbox_repository import PostgresOutboxAdapter
+from router.mailbox.postgres import Database, DatabaseConfig
+
+
+async def relay(jetstream: JetStream, database: Database) -> None:
+    while True:
+        async with database.transaction() as session:
+            outbox = PostgresOutboxAdapter(session, limit=1)
+            events = await outbox.find_unpublished()
+            for event in events:
+                await outbox.mark_published(event.id)
+        for event in events:
+            crashpoint("outbox_marked")
+            await jetstream.publish("sea.event.order_paid.v1", json_text(event.payload), {"Nats-Msg-Id": str(event.id)})
+        if not events:
+            await asyncio.sleep(0.01)
+
+
+async def main() -> None:
+    settings = load().settings
+    assert settings.mailbox.dsn is not None
+    connection = await connect({"servers": list(settings.nats.url)})
+    async with Database(DatabaseConfig(settings.mailbox.dsn.get_secret_value())) as database:
+        print('{"event": "outbox.ready"}', flush=True)
+        await relay(JetStream(connection), database)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,242 @@
+"""An inbox for tests: its stream of events, its rows, its handler, on a real nats-server and a real PostgreSQL."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+import nats
+import orjson
+import uvicorn
+from msgspec.structs import replace
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.js.errors import NotFoundError
+from starlette.applications import Starlette
+
+from router.delivery import topology
+from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.delivery.consumer import Deadlines
+from router.delivery.topology import Topology, bucket
+from router.mailbox.handling import Breaker, HandlerResult
+from router.mailbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.in_process import Handler
+from router.mailbox.inbox import Inbox
+from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox_rules import InboxRules, inbox_streams
+from router.mailbox.inbox_sweep import Sweep, SweepRules
+from router.mailbox.inbox_watch import InboxFigures
+from router.mailbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.postgres import Database, DatabaseConfig, Driver
+from router.mailbox.streams import events_stream
+from router.message import Message
+from router.supervision import supervise
+from tests.support.postgres import rows
+
+STORED_NS = 1_700_000_000_123_456_789
+SUBJECT = "vibespro.event.vibe_created.v1"
+STARTS = "T_STARTS"
+EVENTS = events_stream("vibespro")
+EFFECTS = "CREATE TABLE IF NOT EXISTS effects (message_id UUID NOT NULL, at TIMESTAMPTZ DEFAULT clock_timestamp())"
+
+
+def an_id(number: int) -> str:
+    """The same UUID for the same number."""
+    return str(uuid.UUID(int=number + 1))
+
+
+def a_message(data: bytes = b"{}", *, subject: str = SUBJECT, headers: Mapping[str, str] | None = None, deliveries: int = 1) -> Message:
+    """A delivery as delivery hands it over."""
+    return Message(subject, data, headers or {}, EVENTS.name, "sea__from_vibespro", 7, STORED_NS, deliveries, "")
+
+
+class Fast(InboxRules, frozen=True, kw_only=True):
+    """The specification's inbox, with waits that a test can afford."""
+
+    ack_wait: float = 1.0
+    store_retry: float = 0.05
+    handler_timeout: float = 2.0
+
+
+class Running:
+    """An inbox at work in this process."""
+
+    def __init__(self, inbox: Inbox, task: "asyncio.Task[None]") -> None:
+        self.inbox = inbox
+        self._task = task
+
+    @property
+    def figures(self) -> InboxFigures:
+        return self.inbox.watch.figures
+
+    def sweep(self, rules: SweepRules) -> Sweep:
+        """A look at any moment."""
+        inbox = self.inbox
+        return Sweep(inbox._jetstream, inbox._database, inbox._sweep._net, rules)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+
+@asynccontextmanager
+async def an_inbox(
+    url: str,
+    dsn: str,
+    handler: Handler | str,
+    *,
+    timeout_s: float = 2.0,
+    sweep: SweepRules = SweepRules(every_s=3600),  # noqa: B008 - frozen
+    duplicate_window: float = 3600.0,
+    breaker: Breaker | None = None,
+    **config: object,
+) -> AsyncIterator[Running]:
+    """`handler`: a function of the test's, or the URL of a service."""
+    connection = await connect({"servers": [url], "reconnect_time_wait": 0.05})
+    jetstream = JetStream(connection)
+    how = replace(Fast(), **config)
+    await topology.create(jetstream, Topology((replace(EVENTS, duplicate_window=duplicate_window),)))
+    await topology.create(jetstream, inbox_streams(how, bucket(STARTS, ttl=3600)))
+    asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
+    await rows(dsn, EFFECTS)
+    async with Database(DatabaseConfig(dsn, timeout=1.0)) as database:
+        inbox = Inbox(how, jetstream, database, asked, node_id="test", starts_bucket=STARTS, sweep=sweep, deadlines=Deadlines(5.0, 6.0))
+        await inbox.open()
+        running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))
+        try:
+            yield running
+        finally:
+            await running.stop()
+            if isinstance(asked, HttpEventHandler):
+                await asked.close()
+            await connection.close()
+
+
+async def record(connection: Driver, event: InboxEvent) -> HandlerResult | None:
+    """A handler of ours: one effect an event."""
+    await connection.execute("INSERT INTO effects (message_id) VALUES (%s)", (event.message_id,))
+    return None
+
+
+async def publish(nc: Client, numbers: Sequence[int] | range, payload: object = None, subject: str = SUBJECT) -> None:
+    """Events with the ids of these numbers, stored when this returns."""
+    js = nc.jetstream()
+    data = orjson.dumps(payload if payload is not None else {"hello": "world"})
+    await asyncio.gather(*(js.publish(subject, data, headers={"Nats-Msg-Id": an_id(number)}) for number in numbers))
+
+
+async def effects(dsn: str) -> list[str]:
+    """The message ids of all effects that stand."""
+    return [str(row[0]) for row in await rows(dsn, "SELECT message_id FROM effects")]
+
+
+async def unprocessed(dsn: str) -> int:
+    return int(str((await rows(dsn, "SELECT count(*) FROM inbox_messages WHERE processed_at IS NULL"))[0][0]))
+
+
+async def row_of(dsn: str, number: int) -> tuple[object, ...]:
+    """processed?, attempts, last_error."""
+    query = "SELECT processed_at IS NOT NULL, attempts, last_error FROM inbox_messages WHERE message_id = %s"
+    found = await rows(dsn, query, an_id(number))
+    return found[0] if found else ()
+
+
+async def letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[str, object]]:
+    """Every dead letter, oldest first."""
+    js = nc.jetstream()
+    count = (await js.stream_info(stream)).state.messages
+    return [json.loads((await js.get_msg(stream, seq=number)).data or b"{}") for number in range(1, count + 1)]
+
+
+async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea__from_vibespro") -> bool:
+    """The durable is there, nothing waits, nothing is in hand."""
+    try:
+        info = await nc.jetstream().consumer_info(stream, durable)
+    except NotFoundError:
+        return False
+    return bool(info.num_pending == 0 and info.num_ack_pending == 0)
+
+
+class Stamps:
+    """What is said on the ack subjects, as seen on the wire by somebody else: (stream sequence, delivery, words)."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int, str]] = []
+
+    async def hear(self, msg: Msg) -> None:
+        part = msg.subject.split(".")
+        self.seen.append((int(part[5]), int(part[4]), msg.data.decode()))
+
+    def of(self, sequence: int, delivery: int | None = None) -> list[str]:
+        return [words for number, which, words in self.seen if number == sequence and delivery in (None, which)]
+
+
+@asynccontextmanager
+async def stamps(url: str, stream: str = EVENTS.name) -> AsyncIterator[Stamps]:
+    client = await nats.connect(url)
+    heard = Stamps()
+    await client.subscribe(f"$JS.ACK.{stream}.>", cb=heard.hear)
+    await client.flush()
+    yield heard
+    await client.close()
+
+
+@asynccontextmanager
+async def a_service(app: Starlette) -> AsyncIterator[str]:
+    """The URL of an application's `/handle`, served by this loop."""
+    config = uvicorn.Config(app, lifespan="off", ws="none", log_config=None, access_log=False)
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        await server.startup([listener])
+        serving = asyncio.create_task(server.main_loop())
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/handle"
+        finally:
+            server.should_exit = server.force_exit = True
+            await serving
+            await server.shutdown([listener])
+
+
+@asynccontextmanager
+async def says(answer: bytes | None) -> AsyncIterator[str]:
+    """The URL of something that answers every request with these bytes; None: it says nothing and hangs up."""
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if answer is not None:
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(speak, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/handle"
+    server.close()
+
+
+def nowhere() -> str:
+    """The URL of nobody."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    return f"http://127.0.0.1:{port}/handle"
+
+
+async def give_up_on(url: str, count: int, times: int) -> None:
+    """Take so many messages so many times, and settle none: what a process that dies of each of them does.
+
+    The server says that it gave them up when somebody asks for more.
+    """
+    connection = await connect({"servers": [url]})
+    jetstream = JetStream(connection)
+    consumer = NatsJetStreamConsumer(jetstream, EVENTS.name, "sea__from_vibespro", wait_s=0.2)
+    taken = 0
+    while taken < count * times or (await jetstream.stream(ADVISORIES) or {})["state"]["messages"] < count:
+        taken += len(await consumer.fetch(count))
+    await connection.close()

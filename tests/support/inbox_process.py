@@ -1,0 +1,90 @@
+"""`router inbox consume` as a process that is told where to die; and its handler, which writes its effect beside the row.
+
+An event whose payload says so is poison. `python -m tests.support.inbox_process` is the control instead: the specification's
+step order taken literally (insert the row, call the handler; a row that is there means skip), which loses what it began.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+
+from router.config import load
+from router.crashpoints import crashpoint
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.mailbox.handling import HandlerResult
+from router.mailbox.inbox_event import InboxEvent, read_event
+from router.mailbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.postgres import Database, DatabaseConfig, Driver
+from tests.support.kills import Victim
+
+HANDLER = "tests.support.inbox_process:handle"
+INSERT = "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 1) ON CONFLICT DO NOTHING"
+EFFECT = "INSERT INTO effects (message_id) VALUES (%s)"
+
+
+async def handle(connection: Driver, event: InboxEvent) -> HandlerResult:
+    if event.payload.get("poison"):
+        return HandlerResult.POISON
+    await connection.execute(EFFECT, (event.message_id,))
+    return HandlerResult.PROCESSED
+
+
+class InboxProcess(Victim):
+    """`handler`: the options that name one."""
+
+    def __init__(self, nats_url: str, dsn: str, *handler: str, ack_wait_ms: int = 1000) -> None:
+        super().__init__({"nats.url": nats_url, "mailbox.dsn": dsn, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", "http.port": 0})
+        self._command = ("-m", "router", "inbox", "consume", *(handler or (HANDLER,)))
+
+    def spawn(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, *self._command],
+            env={**os.environ, **self._environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def start(self) -> "InboxProcess":
+        self.spawn()
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the inbox did not start"
+        self.ready = json.loads(line)
+        return self
+
+
+class LiteralInbox(InboxProcess):
+    """The control."""
+
+    def __init__(self, nats_url: str, dsn: str) -> None:
+        super().__init__(nats_url, dsn)
+        self._command = ("-m", "tests.support.inbox_process")
+
+
+async def literally() -> None:
+    settings = load().settings
+    assert settings.mailbox.dsn is not None
+    connection = await connect({"servers": list(settings.nats.url)})
+    consumer = NatsJetStreamConsumer(JetStream(connection), "VIBESPRO_EVENTS", "sea__from_vibespro")
+    print("{}", flush=True)
+    async with Database(DatabaseConfig(settings.mailbox.dsn.get_secret_value())) as database:
+        while True:
+            for message in await consumer.fetch(10):
+                event = read_event(message)
+                assert isinstance(event, InboxEvent)
+                async with database.transaction() as session:
+                    is_new = await session.execute(INSERT, (event.message_id, event.subject))
+                crashpoint("inbox_received")
+                if is_new:
+                    async with database.transaction() as session:
+                        await session.execute(EFFECT, (event.message_id,))
+                await consumer.ack(message)
+
+
+if __name__ == "__main__":
+    asyncio.run(literally())

@@ -1,0 +1,161 @@
+"""An ingest that dies, and the ledger of its tables: what was sent, what counts, what of it is lost, double or not the truth.
+
+The driver is a process group of its own, so that a SIGKILL takes the JVM and its Python workers, too. In how many lives the
+stream was read makes no difference to the ledger: it knows the generator's truth and the files that the log names.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from router.delivery.api import JetStream
+from router.lake.generate import Load, Plan, Truth, fill
+from router.lake.jobs.ingest import Ingest, start
+from router.lake.reconcile import reconcile
+from router.lake.report import DIMENSIONS, Query, read_report
+from router.lake.warehouse import Warehouse
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+STREAM = "ROUTER_USAGE"
+POINTS = ("lake_after_read", "lake_after_write", "lake_after_commit", "lake_before_checkpoint")
+EXACT = (*DIMENSIONS, "count", "cost", "latency_sum_ms", "latency_min_ms", "latency_max_ms")
+WITHIN_1_PERCENT = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
+
+
+def filled(broker: Broker, events: int) -> Truth:
+    """The usage stream, with some of everything in it: late, double, conflicting and malformed events."""
+    load = Load(Plan(events=events, tenants=3, duplicates=0.05, malformed=0.01))
+    asyncio.run(_fill(broker, load))
+    return load.truth
+
+
+async def _fill(broker: Broker, load: Load) -> None:
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        subjects = ["beamline.usage.v1.metered"]
+        await jetstream.ask(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "subjects": subjects, "allow_direct": True})
+        await fill(jetstream, load, STREAM)
+
+
+class Driver:
+    """`router usage ingest`, a life after the other. A context: nothing of it stays behind."""
+
+    def __init__(self, broker: Broker, home: Path, rows: int) -> None:
+        self._arguments = ["--warehouse", str(home), "--nats-url", broker.url, "--max-rows", str(rows), "--master", "local[2]"]
+        self._home = home
+        self._log = home.parent / "ingest.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Driver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self, crash: str = "") -> "Driver":
+        self.kill()
+        command = [sys.executable, "-m", "router.cli", "usage", "ingest", *self._arguments]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, env={**os.environ, "CRASHPOINT": crash}, stdout=log, stderr=log, start_new_session=True
+            )
+        return self
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # also what a driver that is dead left of its group
+            self._process.wait()
+            self._process = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._process is None or self._process.poll() is not None
+
+    def wait(self, most_s: float | None = None) -> int | None:
+        """Its exit status; None when it works on."""
+        assert self._process is not None
+        with suppress(subprocess.TimeoutExpired):
+            return self._process.wait(most_s)
+        return None
+
+    def writes(self) -> None:
+        """Return as a micro-batch begins to write what it reads, or it is over."""
+        before = set(self._home.glob("bronze/*"))
+        asyncio.run(until(lambda: self.is_over or set(self._home.glob("bronze/*")) - before, within_s=300, what="a micro-batch"))
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()[-3000:]
+
+
+def ingested(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:
+    """What the stream holds now, in this process. Raises what the ingest raises."""
+    running = start(spark, Ingest(warehouse=str(home), source={"url": broker.url, "stream": STREAM}, max_rows=rows))
+    while not running.wait(1):
+        pass
+
+
+class Row(NamedTuple):
+    """One line of the table. `wrong`: lines of the report, and checks of the reconciliation, that are not the truth."""
+
+    killed: str
+    kills: int
+    messages: int
+    events: int
+    lost: int
+    double: int
+    wrong: int
+
+    @property
+    def is_exact(self) -> bool:
+        return not (self.lost or self.double or self.wrong)
+
+
+def counted(killed: str, kills: int, home: Path, truth: Truth, messages: int) -> Row:
+    """The ledger of a stream that is in: messages by sequence, events by identity, sums and percentiles by the report."""
+    warehouse = Warehouse(str(home))
+    bronze, silver = Counter(_column(warehouse, "bronze", "seq")), Counter(_column(warehouse, "silver", "event_id"))
+    lost = len(set(range(1, messages + 1)) - set(bronze)) + max(0, truth.accepted - len(silver))
+    double = sum(bronze.values()) - len(bronze) + sum(silver.values()) - len(silver)
+    wrong = _unlike(warehouse, truth) + sum(check.is_right is False for check in reconcile(warehouse).checks)
+    return Row(killed, kills, messages, len(silver), lost, double, wrong)
+
+
+def _column(warehouse: Warehouse, table: str, name: str) -> Iterator[object]:
+    for path in warehouse.paths(table):
+        yield from pq.ParquetFile(path).read([name])[name].to_pylist()
+
+
+def _unlike(warehouse: Warehouse, truth: Truth) -> int:
+    """Lines that the truth has not, and the other way round; and percentiles that are off by more than 1 %."""
+    found, wanted = ({tuple(str(row[name]) for name in EXACT): row for row in rows} for rows in (_reported(warehouse), truth.rows()))
+    off = [key for key in found.keys() & wanted.keys() for name in WITHIN_1_PERCENT if _is_off(found[key][name], wanted[key][name])]
+    return len(found.keys() ^ wanted.keys()) + len(off)
+
+
+def _reported(warehouse: Warehouse) -> list[dict[str, object]]:
+    return [line.to_json() for line in read_report(warehouse, Query()).lines]
+
+
+def _is_off(found: object, wanted: object) -> bool:
+    return abs(float(str(found)) - float(str(wanted))) > 0.010001 * float(str(wanted))
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as Markdown."""
+    heads = ("killed", "kills", "messages", "events in silver", "lost", "double", "wrong")
+    lines = [heads, ("---", *["---:"] * (len(heads) - 1)), *(tuple(str(cell) for cell in row) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"

@@ -1,0 +1,60 @@
+"""The agent that tells on itself: `python -m tests.support.witness --store FILE`, the server's URL in ROUTER_NATS__URL.
+
+It imports little, for kill tables start it hundreds of times.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from router.errors import Poison
+from router.runtime.adapter import Context, Outgoing
+from router.runtime.envelope import Envelope
+
+SUBJECT = "cmd.default.demo.witness.count"
+COUNTED = "evt.default.demo.witness.counted"
+KILLED = 137
+SHORT_S = 0.5  # acknowledgements are waited for, and stranded messages looked for, no longer than this
+
+
+class Witness:
+    """Counts in its state how often each message was applied, and says so in a message. A payload may ask for trouble:
+
+    `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process.
+    """
+
+    name = "witness"
+
+    def receive(self, envelope: Envelope) -> None:
+        if envelope.payload.get("poison"):
+            raise Poison("refused by the witness")
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        times = ctx.state.get(ctx.idempotency_key, 0) + 1
+        ctx.state.put(ctx.idempotency_key, times)
+        if envelope.payload.get("kill"):
+            os._exit(KILLED)
+        if envelope.payload.get("fail", 0) >= ctx.attempt:
+            raise RuntimeError("the witness fails")
+        return [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key, "times": times})]
+
+
+async def serve(url: str, store: str) -> None:
+    from router.delivery.api import JetStream
+    from router.delivery.connection import connect
+    from router.runtime.agent import AgentRuntime
+    from router.runtime.places import Places
+
+    connection = await connect({"servers": [url]})
+    runtime = AgentRuntime(Witness(), Path(store), Places(ack_wait=SHORT_S, sweep=SHORT_S))
+    await runtime.run(JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True))
+
+
+if __name__ == "__main__":
+    from router.observability import configure
+
+    configure("error")
+    asyncio.run(serve(os.environ["ROUTER_NATS__URL"], sys.argv[2]))
