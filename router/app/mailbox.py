@@ -35,7 +35,7 @@ from router.observability import Check, HttpServer, Metrics
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 GAUGES_EVERY_S = 5.0
-PAGE = 500  # events in one batch
+PAGE = 1000  # events in one batch, at most
 
 
 def database_of(settings: Settings, application: str = "router") -> Database:

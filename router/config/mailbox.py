@@ -31,7 +31,7 @@ class EventsConfig(Group):
 class RelayConfig(Group):
     """The relay of the outbox. Several may run."""
 
-    round: int = Field(default=4_000, ge=1, le=20_000, description="rows that one transaction claims")
+    round: int = Field(default=8_000, ge=1, le=20_000, description="rows that one transaction claims")
     lanes: int = Field(default=8, ge=1, le=8, description="of eight lanes, so many for one relay: 8 = others stand by, 4 = two share")
     attempts: Count = Field(default=10, description="a row that the stream refuses so often is parked")
     backoff_ms: Schedule = Field(

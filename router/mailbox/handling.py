@@ -59,6 +59,10 @@ class Treatment(Protocol):
     def away(self) -> Away | None:
         """Why nobody is to be asked at present."""
 
+    @property
+    def linger_s(self) -> float:
+        """How long receipts are gathered before they are written."""
+
     def begin(self, arrivals: Sequence[Arrival]) -> None:
         """Each of them is concluded, once, in its own time."""
 

@@ -32,11 +32,10 @@ MOST_OF_AN_ANSWER = 64 * 1024  # bytes that are read so that the connection can 
 
 
 class HttpRules(Struct, frozen=True, kw_only=True):
-    """Where the service is. `timeout_s` is for the whole answer; `connections`: at most at once."""
+    """Where the service is. `timeout_s` is for the whole answer. There are as many connections as calls at once."""
 
     url: str
     timeout_s: float = 30.0
-    connections: int = 50
 
 
 class HttpEventHandler:
@@ -46,11 +45,13 @@ class HttpEventHandler:
         self._rules = rules
         self._breaker: Breaker = breaker if breaker is not None else NoBreaker()
         self._url = _checked(rules.url)
-        limits = httpx2.Limits(max_connections=rules.connections, max_keepalive_connections=rules.connections)
-        self._transport = httpx2.AsyncHTTPTransport(limits=limits)
+        self._tls = httpx2.create_ssl_context()
+        self._transports: list[httpx2.AsyncHTTPTransport] = []
+        self._free: list[httpx2.AsyncHTTPTransport] = []  # the last one used is the first to be used again
 
     async def close(self) -> None:
-        await self._transport.aclose()
+        for transport in self._transports:
+            await transport.aclose()
 
     @property
     def away(self) -> Away | None:
@@ -84,13 +85,23 @@ class HttpEventHandler:
 
     async def _asked(self, event: InboxEvent) -> int:
         request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event))
-        async with asyncio.timeout(self._rules.timeout_s):
-            response = await self._transport.handle_async_request(request)
-            try:
-                await _read_a_little(response)
-            finally:
-                await response.aclose()
+        transport = self._free.pop() if self._free else self._one_more()
+        try:
+            async with asyncio.timeout(self._rules.timeout_s):
+                response = await transport.handle_async_request(request)
+                try:
+                    await _read_a_little(response)
+                finally:
+                    await response.aclose()
+        finally:
+            self._free.append(transport)
         return response.status_code
+
+    def _one_more(self) -> httpx2.AsyncHTTPTransport:
+        """For one call at a time: a pool of many looks at each of its idle connections, for each call twice."""
+        transport = httpx2.AsyncHTTPTransport(verify=self._tls, limits=httpx2.Limits(max_connections=1))
+        self._transports.append(transport)
+        return transport
 
 
 def result_of(status: int) -> HandlerResult:

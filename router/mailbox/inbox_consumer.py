@@ -57,7 +57,7 @@ class InboxConsumer:
     async def run(self) -> None:
         """Until cancelled. Raises nothing on purpose: a database that is away pauses the lane."""
         while True:
-            arrivals = await self._pile.take(AT_ONCE)
+            arrivals = await self._pile.take(AT_ONCE, self._treatment.linger_s)
             await self._receive([arrival for arrival in arrivals if not arrival.later.is_here])
 
     def _take(self, arrival: Arrival) -> None:

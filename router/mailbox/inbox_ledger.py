@@ -19,6 +19,7 @@ from router.mailbox.pile import Pile
 from router.mailbox.postgres import Database
 
 AT_ONCE = 1000
+LINGER_S = 0.005  # answers come one by one: a commit for each would cost more than its call
 
 
 class _Writing(Struct, eq=False):
@@ -43,7 +44,7 @@ class InboxLedger:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            writings = await self._pile.take(AT_ONCE)
+            writings = await self._pile.take(AT_ONCE, LINGER_S)
             await self._insist([writing.mark for writing in writings])
             for writing in writings:
                 writing.written.come(None)

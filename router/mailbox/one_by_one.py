@@ -33,6 +33,8 @@ class Asked(Protocol):
 class OneByOne:
     """A `Treatment`; `run` holds its calls."""
 
+    linger_s = 0.005  # room comes free call by call: messages do, too
+
     def __init__(self, handler: Asked, conclude: Conclude, alarmed: Alarm) -> None:
         self._handler = handler
         self._conclude = conclude

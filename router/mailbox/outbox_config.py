@@ -12,8 +12,8 @@ class RelayConfig(Struct, frozen=True, kw_only=True):
 
     context: str
     stream: str
-    round: int = 4000  # rows that one transaction claims, more or less
-    page: int = 500  # of them in one batch: a batch has a fixed cost of some milliseconds, and the server takes 1000
+    round: int = 8000  # rows that one transaction claims, more or less
+    page: int = 1000  # of them in one batch: it has a fixed cost of some milliseconds, and the server takes no more
     lanes: int = LANES
     patience: Patience = Patience()
     poll_least: float = 0.005

@@ -28,7 +28,7 @@ CLEAN: Final = """
 
 
 class RetentionConfig(Struct, frozen=True):
-    """Times are seconds. `receipts`: deleted in one transaction, each with the rows of one marking (at most 500)."""
+    """Times are seconds. `receipts`: deleted in one transaction, each with the rows of one marking (at most 1000)."""
 
     keep: float = 7 * 86_400.0
     every: float = 60.0

@@ -23,9 +23,11 @@ class Pile(Generic[T]):
         self._things.append(thing)
         self._is_there.set()
 
-    async def take(self, most: int) -> list[T]:
-        """At least one, at most so many, oldest first."""
+    async def take(self, most: int, linger_s: float = 0.0) -> list[T]:
+        """At least one, at most so many, oldest first; `linger_s`: how long more may come after the first."""
         await self._is_there.wait()
+        if linger_s:
+            await asyncio.sleep(linger_s)
         taken = [self._things.popleft() for _ in range(min(most, len(self._things)))]
         if not self._things:
             self._is_there.clear()

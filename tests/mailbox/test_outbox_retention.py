@@ -5,7 +5,7 @@ import pytest
 from router.mailbox.outbox_retention import Retention, RetentionConfig
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import Place, a_place, filled, rounds
+from tests.support.mailbox import Place, a_place, config, filled, rounds
 from tests.support.postgres import rows
 
 AT_ONCE = RetentionConfig(keep=0.0, receipts=1, pause=0.0)
@@ -24,7 +24,7 @@ async def left(dsn: str) -> tuple[object, ...]:
 
 async def test_published_rows_leave_with_their_receipts_a_handful_at_a_time(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 1200)
-    await rounds(database, place)
+    await rounds(database, place, of=config(page=500))
     assert await left(dsn) == (1200, 3)
     retention = Retention(database, AT_ONCE)
     assert await retention.sweep() == 1200

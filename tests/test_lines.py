@@ -7,10 +7,11 @@ import pytest
 from tests.coverage_of_lines import lines, main, missing, named
 
 
-def test_every_line_of_the_specification_is_named_by_a_test() -> None:
-    """`python -m tests.coverage_of_lines SR --list` prints which."""
-    assert len(lines()["SR"]) == 36
-    assert missing("SR") == []
+@pytest.mark.parametrize(("specification", "count"), [("SR", 36), ("MF", 12), ("SD", 36)])
+def test_every_line_of_the_specifications_is_named_by_a_test(specification: str, count: int) -> None:
+    """`python -m tests.coverage_of_lines SR MF SD --list` prints which."""
+    assert len(lines()[specification]) == count
+    assert missing(specification) == []
 
 
 def test_a_line_counts_only_where_a_tests_own_docstring_names_it(tmp_path: Path) -> None:
