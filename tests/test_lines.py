@@ -1,4 +1,4 @@
-"""Every numbered line of SOLVER-Ralph's contracts is named by a test."""
+"""Every numbered line of SOLVER-Ralph, MeshForge and SDS-047 is named by a test."""
 
 from pathlib import Path
 
