@@ -7,13 +7,13 @@
         await outbox.add(connection, outbox.OutboxEvent(outbox.new_id(), "order", order, "order_paid", {"amount": 5}))
 
 `router outbox relay` publishes it. How events of one aggregate are ordered, and how to add one without psycopg, is said
-in `router.mailbox.outbox_add`; nothing here imports a database driver.
+in `router.mailbox.outbox.add`; nothing here imports a database driver.
 """
 
 from __future__ import annotations
 
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox_add import add, new_id
+from router.mailbox.outbox.add import add, new_id
 from router.mailbox.policies import PolicyViolated
 
 __all__ = ["OutboxEvent", "PolicyViolated", "add", "new_id"]

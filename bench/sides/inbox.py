@@ -18,7 +18,7 @@ from router.app.inbox import InboxService
 from router.config import load
 from router.delivery.connection import head_of
 from router.ids import derived_uuid
-from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
 from router.samples.service import Service
 

@@ -15,8 +15,8 @@ from bench.broker import jetstream_on
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.mailbox.outbox_config import RelayConfig
-from router.mailbox.outbox_publisher import OutboxPublisher
+from router.mailbox.outbox.config import RelayConfig
+from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database, DatabaseConfig
 
 NEXT = """

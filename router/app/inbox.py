@@ -26,12 +26,12 @@ from router.delivery.topology import Topology, bucket
 from router.errors import Misconfigured
 from router.mailbox.backlog import get_inbox_backlog
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.http_handler import HttpEventHandler
-from router.mailbox.in_process import Handler
-from router.mailbox.inbox import Inbox
-from router.mailbox.inbox_rules import InboxRules, durable_of, inbox_streams
-from router.mailbox.inbox_sweep import SweepRules
-from router.mailbox.inbox_watch import InboxFigures
+from router.mailbox.inbox.http_handler import HttpEventHandler
+from router.mailbox.inbox.in_process import Handler
+from router.mailbox.inbox.joined import Inbox
+from router.mailbox.inbox.rules import InboxRules, durable_of, inbox_streams
+from router.mailbox.inbox.sweep import SweepRules
+from router.mailbox.inbox.watch import InboxFigures
 from router.mailbox.schema import require
 from router.observability import Check, HttpServer, Metrics, events, logs
 from router.supervision import Child, Intensity, Supervisor, supervise

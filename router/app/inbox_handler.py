@@ -6,8 +6,8 @@ from router.breakers import BreakerRules, Gate, Lease
 from router.clock import steady
 from router.config import Settings
 from router.errors import Misconfigured
-from router.mailbox.handling import Permit
-from router.mailbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.inbox.handling import Permit
+from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 
 
 def service_of(settings: Settings) -> HttpEventHandler:

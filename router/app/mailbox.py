@@ -22,12 +22,12 @@ from router.delivery.topology import Topology
 from router.errors import BrokerRefused, Misconfigured
 from router.mailbox.backlog import get_outbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
-from router.mailbox.outbox_config import RelayConfig
-from router.mailbox.outbox_parked import parked_count
-from router.mailbox.outbox_publisher import OutboxPublisher
-from router.mailbox.outbox_repository import Patience
-from router.mailbox.outbox_retention import Retention, RetentionConfig
-from router.mailbox.outbox_round import Report
+from router.mailbox.outbox.config import RelayConfig
+from router.mailbox.outbox.parked import parked_count
+from router.mailbox.outbox.publisher import OutboxPublisher
+from router.mailbox.outbox.repository import Patience
+from router.mailbox.outbox.retention import Retention, RetentionConfig
+from router.mailbox.outbox.round import Report
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream

@@ -19,7 +19,7 @@ from typing import Protocol
 from uuid import UUID
 
 from router.mailbox.entities import InboxMessage, Json, OutboxEvent
-from router.mailbox.handling import HandlerResult
+from router.mailbox.inbox.handling import HandlerResult
 from router.message import Message
 from router.outcome import Receipt
 

@@ -12,8 +12,8 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import Topology
-from router.mailbox.handling import HandlerResult
-from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.cli import invoked, router

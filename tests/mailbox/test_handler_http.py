@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from router.errors import Misconfigured
-from router.mailbox.handling import Answer, Away, HandlerResult, Permit
-from router.mailbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.inbox_event import InboxEvent, read_event
+from router.mailbox.inbox.event import InboxEvent, read_event
+from router.mailbox.inbox.handling import Answer, Away, HandlerResult, Permit
+from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.samples.service import Service
 from tests.support.inbox import STORED_NS, a_message, a_service, an_id, nowhere, says

@@ -4,9 +4,9 @@ import pytest
 from nats.aio.client import Client
 
 from router.errors import Misconfigured, Poison
-from router.mailbox.handling import HandlerResult
-from router.mailbox.in_process import Handler
-from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.handling import HandlerResult
+from router.mailbox.inbox.in_process import Handler
 from router.mailbox.postgres import Driver
 from router.samples.service import Service
 from tests.support.broker import Broker

@@ -4,7 +4,7 @@ import asyncio
 from uuid import UUID
 
 from router.mailbox.entities import InboxMessage
-from router.mailbox.inbox_adapter import Mark, PostgresInboxAdapter
+from router.mailbox.inbox.adapter import Mark, PostgresInboxAdapter
 from router.mailbox.ports import InboxRepository
 from router.mailbox.postgres import Database
 from tests.support.inbox import an_id, row_of

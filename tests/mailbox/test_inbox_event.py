@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from router.mailbox.inbox_event import InboxEvent, message_id_of, read_event
+from router.mailbox.inbox.event import InboxEvent, message_id_of, read_event
 from router.outcome import Fault
 from tests.support.inbox import a_message, an_id
 

@@ -5,8 +5,8 @@ import asyncio
 from nats.aio.client import Client
 
 from router.delivery.advisories import STREAM as ADVISORIES
-from router.mailbox.inbox_event import InboxEvent
-from router.mailbox.inbox_sweep import SweepRules
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.sweep import SweepRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.inbox import an_id, an_inbox, effects, give_up_on, letters, publish, record, row_of, unprocessed

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from router.app.inbox_handler import HandlerBreaker
 from router.breakers import BreakerRules, Gate
-from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
 from router.samples.service import Service
 from tests.support.broker import Broker

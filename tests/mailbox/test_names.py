@@ -65,9 +65,9 @@ PORTS = {  # SD-21 … SD-25
 }
 
 WIRING = {  # SD-35, §13 and the glossary: where each is found
-    "PostgresOutboxAdapter": "router.mailbox.outbox_repository",
-    "NatsJetStreamPublisher": "router.mailbox.nats_publisher",
-    "OutboxPublisher": "router.mailbox.outbox_publisher",
+    "PostgresOutboxAdapter": "router.mailbox.outbox.repository",
+    "NatsJetStreamPublisher": "router.mailbox.outbox.nats_publisher",
+    "OutboxPublisher": "router.mailbox.outbox.publisher",
 }
 
 

@@ -9,8 +9,8 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import Topology
-from router.mailbox.inbox_rules import InboxRules, durable_of
-from router.mailbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.rules import InboxRules, durable_of
 from router.mailbox.ports import JetStreamConsumer
 from tests.support.broker import Broker
 from tests.support.inbox import EVENTS, an_id, is_settled, publish

@@ -10,7 +10,7 @@ from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.delivery.atomic import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicBatches
 from router.delivery.evidence import Evidence, NotStored, Receipts
-from router.mailbox.nats_publisher import TOO_LARGE, Away, Fate, Letter, NatsJetStreamPublisher, Refused, Unsent
+from router.mailbox.outbox.nats_publisher import TOO_LARGE, Away, Fate, Letter, NatsJetStreamPublisher, Refused, Unsent
 from router.message import Effect
 from router.outcome import Receipt
 from tests.support.broker import Broker

@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from router import outbox
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox_add import CHANNEL, add, new_id
+from router.mailbox.outbox.add import CHANNEL, add, new_id
 from router.mailbox.policies import PolicyViolated
 from tests.support.mailbox import added, an_event
 from tests.support.postgres import rows

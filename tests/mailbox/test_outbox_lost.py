@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.mailbox.outbox_lost import take_back_lost
+from router.mailbox.outbox.lost import take_back_lost
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
 from tests.support.mailbox import STREAM, Place, a_place, a_relay, all_published, filled, rounds, unpublished

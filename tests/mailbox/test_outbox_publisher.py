@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
-from router.mailbox.outbox_parked import failing, parked_count, requeue
-from router.mailbox.outbox_publisher import OutboxPublisher
-from router.mailbox.outbox_repository import Patience, PostgresOutboxAdapter
+from router.mailbox.outbox.parked import failing, parked_count, requeue
+from router.mailbox.outbox.publisher import OutboxPublisher
+from router.mailbox.outbox.repository import Patience, PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.mailbox import (

@@ -1,4 +1,4 @@
-from router.mailbox.outbox_repository import FIND, FIRST, LANES, MARK, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import FIND, FIRST, LANES, MARK, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from tests.support.mailbox import added, an_event, filled, row
 from tests.support.postgres import rows

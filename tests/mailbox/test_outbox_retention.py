@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.mailbox.outbox_retention import Retention, RetentionConfig
+from router.mailbox.outbox.retention import Retention, RetentionConfig
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
 from tests.support.mailbox import Place, a_place, config, filled, rounds

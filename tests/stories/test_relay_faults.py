@@ -9,7 +9,7 @@ from statistics import quantiles
 import pytest
 from msgspec import Struct
 
-from router.mailbox.outbox_repository import LANES, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.kills import publish
 from tests.support.mailbox import Place, a_relay, all_published, filled, order_violations, unpublished

@@ -23,15 +23,15 @@ from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.consumer import Deadlines
 from router.delivery.topology import Topology, bucket
-from router.mailbox.handling import Breaker, HandlerResult
-from router.mailbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.in_process import Handler
-from router.mailbox.inbox import Inbox
-from router.mailbox.inbox_event import InboxEvent
-from router.mailbox.inbox_rules import InboxRules, inbox_streams
-from router.mailbox.inbox_sweep import Sweep, SweepRules
-from router.mailbox.inbox_watch import InboxFigures
-from router.mailbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.handling import Breaker, HandlerResult
+from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.inbox.in_process import Handler
+from router.mailbox.inbox.joined import Inbox
+from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.rules import InboxRules, inbox_streams
+from router.mailbox.inbox.sweep import Sweep, SweepRules
+from router.mailbox.inbox.watch import InboxFigures
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
 from router.message import Message

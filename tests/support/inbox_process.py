@@ -14,9 +14,9 @@ from router.config import load
 from router.crashpoints import crashpoint
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.mailbox.handling import HandlerResult
-from router.mailbox.inbox_event import InboxEvent, read_event
-from router.mailbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.event import InboxEvent, read_event
+from router.mailbox.inbox.handling import HandlerResult
+from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from tests.support.kills import Victim
 

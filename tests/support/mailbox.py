@@ -17,12 +17,12 @@ from router.delivery.reading import reading
 from router.delivery.topology import Topology
 from router.errors import BrokerUnavailable
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.nats_publisher import publisher_on
-from router.mailbox.outbox_add import add, new_id
-from router.mailbox.outbox_config import RelayConfig
-from router.mailbox.outbox_publisher import OutboxPublisher
-from router.mailbox.outbox_repository import Patience
-from router.mailbox.outbox_round import Report
+from router.mailbox.outbox.add import add, new_id
+from router.mailbox.outbox.config import RelayConfig
+from router.mailbox.outbox.nats_publisher import publisher_on
+from router.mailbox.outbox.publisher import OutboxPublisher
+from router.mailbox.outbox.repository import Patience
+from router.mailbox.outbox.round import Report
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker

@@ -15,7 +15,7 @@ from router.cli.session import mailbox_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.mailbox.outbox_parked import Failing
+    from router.mailbox.outbox.parked import Failing
 
 COLUMNS = ("id", "aggregate", "event", "occurred", "failures", "behind", "state", "error")
 
@@ -86,7 +86,7 @@ async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) 
     from msgspec import to_builtins
 
     from router.app.mailbox import database_of
-    from router.mailbox.outbox_parked import failing
+    from router.mailbox.outbox.parked import failing
 
     async with database_of(settings) as database, database.transaction() as session:
         found = await failing(session, limit=limit, is_also_waiting=waiting)
@@ -101,7 +101,7 @@ async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) 
 
 async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool) -> int:
     from router.app.mailbox import database_of
-    from router.mailbox.outbox_parked import requeue as put_back
+    from router.mailbox.outbox.parked import requeue as put_back
 
     async with database_of(settings) as database, database.transaction() as session:
         count = await put_back(session, events)

@@ -12,7 +12,7 @@ from router.delivery.advisories import STREAM, advisories_stream, advisory_subje
 from router.delivery.lane import Pace
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.errors import Misconfigured
-from router.mailbox.inbox_letters import letters_stream
+from router.mailbox.inbox.letters import letters_stream
 
 SHORTEST_SIGNAL_S = 1.0
 

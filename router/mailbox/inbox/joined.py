@@ -21,19 +21,19 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import SILENT, Lane, Pace
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
-from router.mailbox.http_handler import HttpEventHandler
-from router.mailbox.in_process import Handler, InTransaction
-from router.mailbox.inbox_adapter import PostgresInboxAdapter
-from router.mailbox.inbox_consumer import InboxConsumer
-from router.mailbox.inbox_ledger import InboxLedger
-from router.mailbox.inbox_letters import InboxLetters
-from router.mailbox.inbox_net import SafetyNet
-from router.mailbox.inbox_rules import InboxRules, durable_of, net_of, pace_of
-from router.mailbox.inbox_sweep import Sweep, SweepRules
-from router.mailbox.inbox_watch import InboxWatch
-from router.mailbox.one_by_one import OneByOne
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.consumer import InboxConsumer
+from router.mailbox.inbox.http_handler import HttpEventHandler
+from router.mailbox.inbox.in_process import Handler, InTransaction
+from router.mailbox.inbox.ledger import InboxLedger
+from router.mailbox.inbox.letters import InboxLetters
+from router.mailbox.inbox.net import SafetyNet
+from router.mailbox.inbox.one_by_one import OneByOne
+from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
+from router.mailbox.inbox.rules import InboxRules, durable_of, net_of, pace_of
+from router.mailbox.inbox.sweep import Sweep, SweepRules
+from router.mailbox.inbox.watch import InboxWatch
 from router.mailbox.postgres import Database
-from router.mailbox.process_inbox import FailureRules, ProcessInboxMessage
 from router.outcome import Handler as Handle
 from router.supervision import Child, Intensity, Strategy, Supervisor
 

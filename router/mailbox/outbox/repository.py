@@ -105,7 +105,7 @@ class PostgresOutboxAdapter:
         await self._session.execute(MARK_ONE, (id,))
 
     async def mark_all_published(self, receipts: Sequence[Receipt], stream_created: str) -> None:
-        """Mark the rows of these receipts by one statement, and write down where each stands (`outbox_lost` reads it)."""
+        """Mark the rows of these receipts by one statement, and write down where each stands (`lost` reads it)."""
         ids, sequences = [receipt.id for receipt in receipts], [receipt.sequence for receipt in receipts]
         where = (receipts[0].stream, stream_created, max(sequences))
         await self._session.execute(MARK, (_array(ids), *where, _array(sequences)))

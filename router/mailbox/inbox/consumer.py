@@ -17,10 +17,10 @@ from typing import Protocol
 from router.crashpoints import crashpoint
 from router.later import Later
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.handling import Arrival, Away, Treatment
-from router.mailbox.inbox_adapter import PostgresInboxAdapter
-from router.mailbox.inbox_event import read_event
-from router.mailbox.pile import Pile
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.event import read_event
+from router.mailbox.inbox.handling import Arrival, Away, Treatment
+from router.mailbox.inbox.pile import Pile
 from router.mailbox.postgres import Database
 from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome

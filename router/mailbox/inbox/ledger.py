@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from router.later import Later
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.inbox_adapter import Mark, PostgresInboxAdapter
-from router.mailbox.pile import Pile
+from router.mailbox.inbox.adapter import Mark, PostgresInboxAdapter
+from router.mailbox.inbox.pile import Pile
 from router.mailbox.postgres import Database
 
 AT_ONCE = 1000

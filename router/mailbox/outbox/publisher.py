@@ -19,13 +19,13 @@ from router.crashpoints import crashpoint
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused, RouterError, Transient
 from router.mailbox.errors import DatabaseRefused
-from router.mailbox.nats_publisher import NatsJetStreamPublisher, publisher_on
-from router.mailbox.outbox_add import CHANNEL
-from router.mailbox.outbox_config import RelayConfig, Totals
-from router.mailbox.outbox_message import Publishing
-from router.mailbox.outbox_repository import LANES, PostgresOutboxAdapter
-from router.mailbox.outbox_round import Report, Round
-from router.mailbox.outbox_watch import Restore, Watch
+from router.mailbox.outbox.add import CHANNEL
+from router.mailbox.outbox.config import RelayConfig, Totals
+from router.mailbox.outbox.message import Publishing
+from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, publisher_on
+from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
+from router.mailbox.outbox.round import Report, Round
+from router.mailbox.outbox.watch import Restore, Watch
 from router.mailbox.postgres import Database
 from router.observability import events, logs
 

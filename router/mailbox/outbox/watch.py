@@ -1,4 +1,4 @@
-"""When to ask whether the broker still has what it acknowledged; `outbox_lost` is what asks.
+"""When to ask whether the broker still has what it acknowledged; `lost` is what asks.
 
 it reconnected                     a server that was away may come back with less
 it could not store something       it may be another one soon
@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
-from router.mailbox.outbox_lost import take_back_lost
-from router.mailbox.outbox_round import Report
+from router.mailbox.outbox.lost import take_back_lost
+from router.mailbox.outbox.round import Report
 from router.mailbox.postgres import Database
 
 Restore = Callable[[], Awaitable[object]]  # makes the stream if it is gone, where that is ours to do

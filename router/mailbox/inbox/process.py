@@ -5,7 +5,7 @@
     TRANSIENT                       error written down                       nothing     POL-047-007 (SD-13)
     TRANSIENT, the last delivery    letter stored, row marked with why       +ACK        we give up ourselves (X18)
 
-The stamp is delivery's, after all that stands before it (SD-33). Letters are written by `inbox_letters`.
+The stamp is delivery's, after all that stands before it (SD-33). Letters are written by `letters`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.crashpoints import crashpoint
-from router.mailbox.handling import Answer, Arrival, HandlerResult
-from router.mailbox.inbox_adapter import Mark
-from router.mailbox.inbox_ledger import InboxLedger
+from router.mailbox.inbox.adapter import Mark
+from router.mailbox.inbox.handling import Answer, Arrival, HandlerResult
+from router.mailbox.inbox.ledger import InboxLedger
 from router.message import Message
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 

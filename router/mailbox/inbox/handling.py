@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.errors import BrokerUnavailable
 from router.later import Later
-from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox.event import InboxEvent
 from router.message import Message
 from router.outcome import Outcome
 

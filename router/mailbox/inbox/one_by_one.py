@@ -12,8 +12,8 @@ from typing import Protocol
 
 from router.crashpoints import crashpoint
 from router.errors import BrokerUnavailable, Poison
-from router.mailbox.handling import Answer, Arrival, Away, HandlerResult
-from router.mailbox.inbox_event import InboxEvent
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
 from router.mailbox.ports import current_message
 from router.message import Message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.mailbox.outbox_repository import LANES, Patience
+from router.mailbox.outbox.repository import LANES, Patience
 
 
 class RelayConfig(Struct, frozen=True, kw_only=True):

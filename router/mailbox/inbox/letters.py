@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from router.clock import now_ms
 from router.contracts.letter import build_letter
 from router.delivery.topology import StreamSpec
-from router.mailbox.inbox_event import message_id_of
+from router.mailbox.inbox.event import message_id_of
 from router.message import Effect, Message
 from router.outcome import Fault
 

@@ -20,9 +20,9 @@ from msgspec import Struct, field
 from router.crashpoints import crashpoint
 from router.errors import Poison
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.nats_publisher import Away, Fate, Letter, NatsJetStreamPublisher, Refused
-from router.mailbox.outbox_message import Publishing
-from router.mailbox.outbox_repository import PostgresOutboxAdapter
+from router.mailbox.outbox.message import Publishing
+from router.mailbox.outbox.nats_publisher import Away, Fate, Letter, NatsJetStreamPublisher, Refused
+from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.outcome import Receipt
 
 Ready = tuple[OutboxEvent, Letter]

@@ -21,11 +21,11 @@ from router.clock import steady
 from router.crashpoints import crashpoint
 from router.errors import Poison
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.handling import Answer, Arrival, Away, HandlerResult
-from router.mailbox.inbox_adapter import PostgresInboxAdapter
-from router.mailbox.inbox_event import InboxEvent
-from router.mailbox.one_by_one import Alarm, Conclude
-from router.mailbox.pile import Pile
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
+from router.mailbox.inbox.one_by_one import Alarm, Conclude
+from router.mailbox.inbox.pile import Pile
 from router.mailbox.ports import current_message
 from router.mailbox.postgres import Database, Driver, Session
 from router.outcome import Done

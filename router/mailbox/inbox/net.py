@@ -16,14 +16,14 @@ from router.delivery.advisories import stranded_sequence
 from router.delivery.api import JetStream, Stored, nanos
 from router.mailbox.entities import InboxMessage
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.handling import Away
-from router.mailbox.inbox_adapter import PostgresInboxAdapter
-from router.mailbox.inbox_event import message_id_of
-from router.mailbox.inbox_ledger import InboxLedger
-from router.mailbox.inbox_letters import InboxLetters
-from router.mailbox.inbox_rules import InboxRules
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.event import message_id_of
+from router.mailbox.inbox.handling import Away
+from router.mailbox.inbox.ledger import InboxLedger
+from router.mailbox.inbox.letters import InboxLetters
+from router.mailbox.inbox.process import given_up
+from router.mailbox.inbox.rules import InboxRules
 from router.mailbox.postgres import Database
-from router.mailbox.process_inbox import given_up
 from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
 

@@ -22,8 +22,8 @@ from msgspec import Struct
 from router.clock import steady
 from router.errors import Misconfigured
 from router.mailbox.entities import Json
-from router.mailbox.handling import Answer, Away, Breaker, HandlerResult, NoBreaker
-from router.mailbox.inbox_event import InboxEvent, read_event
+from router.mailbox.inbox.event import InboxEvent, read_event
+from router.mailbox.inbox.handling import Answer, Away, Breaker, HandlerResult, NoBreaker
 from router.mailbox.ports import current_message
 from router.outcome import Fault
 

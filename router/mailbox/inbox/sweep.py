@@ -21,9 +21,9 @@ from router.delivery.reading import reading
 from router.delivery.storing import evidence_on
 from router.errors import BrokerUnavailable, RouterError
 from router.mailbox.entities import InboxMessage
-from router.mailbox.inbox_adapter import PostgresInboxAdapter
-from router.mailbox.inbox_event import message_id_of
-from router.mailbox.inbox_net import SafetyNet
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.event import message_id_of
+from router.mailbox.inbox.net import SafetyNet
 from router.mailbox.postgres import Database
 from router.observability import events, logs
 from router.outcome import Done

@@ -8,9 +8,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from router.delivery.lane import Silent
-from router.mailbox.inbox_event import message_id_of
-from router.mailbox.inbox_ledger import InboxLedger
-from router.mailbox.process_inbox import given_up
+from router.mailbox.inbox.event import message_id_of
+from router.mailbox.inbox.ledger import InboxLedger
+from router.mailbox.inbox.process import given_up
 from router.message import Message
 from router.observability import Once, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Retry
