@@ -16,8 +16,9 @@ from time import monotonic
 from msgspec import Struct
 
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.wire import parse_head
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
+from router.message import NO_HEADERS
 
 TICK_S = 0.005
 NO_RESPONDERS = "503"
@@ -34,7 +35,7 @@ class Answered(Struct, frozen=True, gc=False):
     error: str | None = None
 
 
-_Waiting = tuple[asyncio.Future[Answered], dict[str, int]]  # and the tick that it is due in
+_Waiting = tuple[asyncio.Future[Answered], dict[bytes, int]]  # and the tick that it is due in
 
 
 class TooLarge(Poison):
@@ -50,8 +51,8 @@ class Calls:
         self._opening: asyncio.Task[int] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # once there is an inbox
         self._tokens = itertools.count()
-        self._waiting: dict[str, _Waiting] = {}
-        self._due: dict[int, dict[str, int]] = {}  # by tick: who waits, and the connection's life when it was called
+        self._waiting: dict[bytes, _Waiting] = {}
+        self._due: dict[int, dict[bytes, int]] = {}  # by tick: who waits, and the connection's life when it was called
 
     def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Awaitable[Answered]:
         """The answer. Raises CallTimeout, NoResponders, BrokerUnavailable, TooLarge. The subject is trusted.
@@ -64,7 +65,8 @@ class Calls:
         connection, head = self._connection, head_of(headers)
         if not connection.is_connected or len(head) + len(data) > connection.max_payload:
             raise self._refusal(len(head) + len(data))
-        token = str(next(self._tokens))
+        number = next(self._tokens)
+        token = b"%d" % number
         tick = int((monotonic() + timeout_s) / TICK_S) + 1
         due = self._due.get(tick)
         if due is None:
@@ -72,7 +74,7 @@ class Calls:
         due[token] = connection.lives
         future: asyncio.Future[Answered] = loop.create_future()
         self._waiting[token] = (future, due)
-        connection.post(subject, data, self._inbox + token, head)
+        connection.post(subject, data, f"{self._inbox}{number}", head)
         return future
 
     async def _open_and_call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
@@ -93,11 +95,12 @@ class Calls:
         """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._inbox = f"{self._connection.new_inbox()}."
-            self._opening = asyncio.create_task(self._connection.attend(f"{self._inbox}*", self._hear))
+            self._opening = asyncio.create_task(self._connection.attend_raw(f"{self._inbox}*", self._hear))
         await asyncio.shield(self._opening)
         self._loop = asyncio.get_running_loop()
 
-    def _hear(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+    def _hear(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+        """Raw, for there are as many of these as calls; nothing here raises."""
         token = subject[len(self._inbox) :]
         found = self._waiting.pop(token, None)
         if found is None:
@@ -106,16 +109,18 @@ class Calls:
         del due[token]
         if waiting.done():  # cancelled
             return
-        if headers is None:
+        if head is None:
             waiting.set_result(Answered(data))
-        elif not data and headers.get("Status") == NO_RESPONDERS:
+            return
+        headers = parse_head(head) or NO_HEADERS
+        if not data and headers.get("Status") == NO_RESPONDERS:
             waiting.set_exception(NoResponders("nobody listens there"))
         elif ERROR_CODE in headers or ERROR in headers:
             waiting.set_result(Answered(data, _number(headers.get(ERROR_CODE, "")), headers.get(ERROR, "")))
         else:
             waiting.set_result(Answered(data))
 
-    def _due_at(self, tick: int, loop: asyncio.AbstractEventLoop) -> dict[str, int]:
+    def _due_at(self, tick: int, loop: asyncio.AbstractEventLoop) -> dict[bytes, int]:
         """Who is due in this tick, with a timer for all of them."""
         loop.call_at(loop.time() + tick * TICK_S - monotonic(), self._expire, tick)
         due = self._due[tick] = {}
