@@ -15,7 +15,7 @@ from tests.support.kills import KILLED, publish
 from tests.support.lake_kills import POINTS, Driver, Row, counted, filled, ingested, table
 
 EVENTS, BATCH = 3_000, 1_000
-MANY, SMALL = 40_000, 500  # so that every life has something to do
+MANY, SMALL = 150_000, 500  # so that every life has something to do: on a quiet machine ten of them take 40 000
 KILLS, MOST_S = 20, 8.0  # at random; up to so many seconds after a life began to write
 BROKER_KILLS = 5
 TITLE = "Tables are the truth, whatever dies when"
