@@ -29,6 +29,7 @@ async def test_one_that_was_processed_before_is_acknowledged_and_nothing_else(br
     await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), now(), 1)", an_id(1))
     async with an_inbox(broker.url, dsn, record) as running:
         await publish(nc, [1, 2])
+        await until(lambda: effects(dsn))  # the server may say "nothing waits" before it has looked
         await until(lambda: is_settled(nc))
     assert await effects(dsn) == [an_id(2)]
     assert running.figures.duplicates == 1
