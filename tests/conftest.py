@@ -4,8 +4,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.broker import Broker
+
+# How long an example takes says how busy the machine is; whoever means a time measures it.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="module")

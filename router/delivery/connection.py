@@ -25,11 +25,11 @@ from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
+from router.masking import without_login
 
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 
 LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
-_LOGIN = re.compile(r"//[^/@]*@")
 T = TypeVar("T")
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -84,12 +84,16 @@ class Connection(Client):
         While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
         The subject is trusted: whoever got it from outside has checked it with `ids.is_literal_subject`.
         """
+        size = len(data)
         if head:
-            line = f"HPUB {subject} {reply} {len(head)} {len(head) + len(data)}\r\n".encode()
+            head_size = len(head)
+            size += head_size
+            line = f"HPUB {subject} {reply} {head_size} {size}\r\n".encode()
+            self._pending += (line, head, data, b"\r\n")
         else:
-            line = f"PUB {subject} {reply} {len(data)}\r\n".encode()
-        self._pending += (line, head, data, b"\r\n")
-        self._pending_data_size += len(line) + len(head) + len(data) + 2
+            line = f"PUB {subject} {reply} {size}\r\n".encode()
+            self._pending += (line, data, b"\r\n")
+        self._pending_data_size += len(line) + size + 2
         if self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(self._already_flushed())
 
@@ -154,12 +158,15 @@ class Connection(Client):
 
 def head_of(headers: Mapping[str, str]) -> bytes:
     """A header block for `post`; line breaks inside a value become a space, so nothing can be injected."""
-    if not headers:
-        return b""
+    return open_head_of(headers) + b"\r\n" if headers else b""
+
+
+def open_head_of(headers: Mapping[str, str]) -> bytes:
+    """The same without its end: whoever sends it adds lines, and an empty one."""
     block = "NATS/1.0\r\n"
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
-    return (block + "\r\n").encode("utf-8", "replace")
+    return block.encode("utf-8", "replace")
 
 
 async def _cancellable(work: Coroutine[Any, Any, T]) -> T:
@@ -208,4 +215,4 @@ async def connect(
 def _shown(options: Mapping[str, Any]) -> str:
     """The servers' addresses without a login that may stand in them."""
     servers = options.get("servers", ())
-    return ", ".join(_LOGIN.sub("//", server) for server in ([servers] if isinstance(servers, str) else servers))
+    return ", ".join(map(without_login, [servers] if isinstance(servers, str) else servers))

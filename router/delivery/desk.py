@@ -5,7 +5,7 @@
          \\-> the lane is paused, or every slot is taken: it waits
 
 A handler that returns a value costs no task, future or lock; one that returns a Later, whose maker sees to its end, costs
-two calls; one that returns any other awaitable takes a slot and a task. One that raises BrokerUnavailable pauses the lane
+two calls; one that returns any other awaitable takes a slot (`slots`). One that raises BrokerUnavailable pauses the lane
 until it can be begun with success (`stalled`).
 """
 
@@ -20,11 +20,12 @@ from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.evidence import Evidence
 from router.delivery.gate import Gate
-from router.delivery.hands import Hands, Held
+from router.delivery.hands import Hands
 from router.delivery.judge import Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.redeliveries import Redeliveries
 from router.delivery.settle import Answer, Case, Settler
+from router.delivery.slots import Came, Slots
 from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
 from router.delivery.wire import Headers
@@ -52,6 +53,7 @@ class Desk:
         answer: Answer,
     ) -> None:
         self.lane = lane
+        self._subject = lane.subject
         self.hands = Hands(connection, lane.pace.ack_wait)
         self.settler = Settler(
             lane,
@@ -78,12 +80,11 @@ class Desk:
         )
         self._connection = connection
         self._gate = gate
-        self._tasks = tasks
+        pace, meaning_of = lane.pace, self._meaning_of
+        self._slots = Slots(pace.slots, pace.handler_timeout, tasks, came=self._came_of_slot, meaning_of=meaning_of)
         start_chore = self._chores.start
-        self._stalled = Stalled(gate, lane.pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
+        self._stalled = Stalled(gate, pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
         self._waiting: deque[Message] = deque()  # held, not begun
-        self._running: dict[asyncio.Task[None], float] = {}  # handlers that wait, since when; oldest first
-        self._overdue: set[asyncio.Task[None]] = set()  # cancelled because they took too long
         self._is_draining = False
         self._is_catching_up = False
         self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
@@ -96,7 +97,7 @@ class Desk:
         part = token.split(".")
         at = 2 if len(part) == 9 else 4  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
         message = Message(
-            subject,
+            self._subject or subject,
             data,
             headers or NO_HEADERS,
             part[at],
@@ -116,7 +117,7 @@ class Desk:
 
     @property
     def _is_busy(self) -> bool:
-        return bool(self._waiting) or len(self._running) >= self.lane.pace.slots or self._is_draining or not self._gate.is_open
+        return bool(self._waiting) or self._slots.are_full or self._is_draining or not self._gate.is_open
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
@@ -128,6 +129,9 @@ class Desk:
     def _take_again(self, message: Message) -> bool:
         if (held := self.hands.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
             held.token = message.token
+            return True
+        if (stamp := self._again.said_last(message)) is not None:
+            self._connection.post(message.token, stamp)
             return True
         if self._is_draining:
             self._connection.post(message.token, nak(AT_ONCE))
@@ -153,9 +157,7 @@ class Desk:
         elif isinstance(outcome, Later):
             self._promised(message, outcome)
         elif isinstance(outcome, Awaitable):
-            held = self.hands.hold(message)
-            task = held.task = self._tasks.create_task(self._await_outcome(message, held, outcome))
-            self._running[task] = self._now()
+            self.hands.hold(message).task = self._slots.put(message, outcome)
         else:
             self._conclude(message, outcome)
 
@@ -186,44 +188,13 @@ class Desk:
         else:
             self._conclude(message, self._meaning_of(message, came))
 
-    async def _await_outcome(self, message: Message, held: Held, awaited: Awaitable[Outcome]) -> None:
-        """An answer that takes its time. One coroutine, that asks for no task: this is once a message."""
-        try:
-            try:
-                outcome = await awaited
-            finally:
-                self._running.pop(held.task, None)  # type: ignore[arg-type]
-        except BrokerUnavailable as exc:
-            self._stall(message, exc)
-            return
-        except (Exception, asyncio.CancelledError) as exc:
-            instead = self._instead(message, exc)
-            if instead is None:
-                self._send_back(message)
-                raise
-            outcome = instead
-        self._conclude(message, outcome)
-
-    def _instead(self, message: Message, exc: BaseException) -> Outcome | None:
-        """What an awaited handler raised, as an outcome; None when it was this task that was cancelled."""
-        if not isinstance(exc, asyncio.CancelledError):
-            return self._meaning_of(message, exc)
-        task = asyncio.current_task()
-        if task in self._overdue:
-            self._overdue.discard(task)
-            task.uncancel()
-            return self._meaning_of(message, TimeoutError(f"no outcome within {self.lane.pace.handler_timeout:g} s"))
-        if task is not None and task.cancelling():
-            return None
-        return self._meaning_of(message, exc)  # the handler awaited what somebody else had cancelled
-
-    def _end_overdue(self) -> None:
-        """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""
-        until = self._now() - self.lane.pace.handler_timeout
-        while self._running and (oldest := next(iter(self._running.items())))[1] < until:
-            del self._running[oldest[0]]
-            self._overdue.add(oldest[0])
-            oldest[0].cancel()
+    def _came_of_slot(self, message: Message, came: Came) -> None:
+        if came is None:
+            self._send_back(message)
+        elif isinstance(came, BrokerUnavailable):
+            self._stall(message, came)
+        else:
+            self._conclude(message, came)
 
     # -- the broker is away for a handler ------------------------------------------------------------------------
 
@@ -241,7 +212,7 @@ class Desk:
         except BrokerUnavailable:
             raise
         except (Exception, asyncio.CancelledError) as exc:
-            instead = self._instead(message, exc)
+            instead = self._slots.instead(message, exc)
             if instead is None:
                 raise
             return instead
@@ -275,7 +246,7 @@ class Desk:
 
     def _finished(self, case: Case) -> None:
         if case.verdict.is_final:
-            self._again.settled(case.message)
+            self._again.settled(case.message, case.verdict.stamp)
         elif isinstance(case.outcome, Retry):
             self._again.sent_away(case.message, case.outcome)
         self.begin_waiting()
@@ -287,7 +258,7 @@ class Desk:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
         self._is_catching_up = True
         try:
-            while self._waiting and self._gate.is_open and len(self._running) < self.lane.pace.slots:
+            while self._waiting and self._gate.is_open and not self._slots.are_full:
                 self._begin(self._waiting.popleft())
         finally:
             self._is_catching_up = False
@@ -298,7 +269,7 @@ class Desk:
         """Called by the lane's timer."""
         self.hands.signal()
         self._again.tick()
-        self._end_overdue()
+        self._slots.end_overdue()
 
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""

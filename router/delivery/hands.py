@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from router.delivery.connection import Connection
 from router.delivery.lane import IN_PROGRESS
+from router.delivery.turn import Turn
 from router.later import Later
 from router.message import Message
-
-Task = asyncio.Task[None] | Later[Any]
 
 
 class Held(Struct):
@@ -22,7 +21,7 @@ class Held(Struct):
     message: Message
     token: str
     signal_at: float  # steady seconds of the next in-progress signal
-    task: Task | None = None  # its handler, when that waits
+    task: Turn | Later[Any] | None = None  # its handler, when that waits
 
 
 class Hands:

@@ -72,7 +72,10 @@ SILENT: Observer = Silent()
 
 
 class Lane(Struct, frozen=True, kw_only=True):
-    """One durable and what its messages mean. `last_word` is said after a letter: +ACK (BeamLine) or +TERM (SR, MeshForge)."""
+    """One durable and what its messages mean. `last_word` is said after a letter: +ACK (BeamLine) or +TERM (SR, MeshForge).
+
+    `subject`: what its messages are said to have come on, where the stream holds them under another (a partition's).
+    """
 
     stream: str
     durable: str
@@ -80,6 +83,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     handle: Handler
     letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
     apology: Callable[[Message, Fault], Reply | None]  # what a requester hears when we give up
+    subject: str | None = None
     last_word: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT

@@ -1,5 +1,6 @@
 """Messages that come again: their start is written down before they are begun (CONTRACTS §1, "Deliveries are not attempts").
 
+    settled a moment ago      --> it was on its way when its last stamp was said: the stamp is said again, nothing is begun
     we sent it away ourselves --> its start is known: written down, begun; it stands in no queue
     nobody here knows why     --> a suspect: its marks are read, one more is written, and it is begun, one at a time
 
@@ -12,16 +13,18 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.gate import Gate
-from router.delivery.hands import Hands, Task
+from router.delivery.hands import Hands
 from router.delivery.lane import Lane
 from router.delivery.starts import Starts
+from router.delivery.turn import Turn
 from router.errors import RouterError
 from router.later import Later
 from router.message import Message
@@ -29,8 +32,17 @@ from router.outcome import Fault, Outcome, Retry
 
 KILLED = Fault("internal", "started as often as allowed, and never settled: the process died on it")
 STARTS = "starts"
+MOST_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
 
 T = TypeVar("T")
+
+
+class Ended(Struct, frozen=True):
+    """What was said last of a message, and of which delivery. `until`: steady seconds."""
+
+    stamp: bytes
+    deliveries: int
+    until: float
 
 
 class Redeliveries:
@@ -61,6 +73,7 @@ class Redeliveries:
         self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
         self._examiner: asyncio.Task[None] | None = None
         self._sent_away: OrderedDict[tuple[int, int], tuple[int, float]] = OrderedDict()  # NAKed by us: starts spent, when to forget it
+        self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()  # oldest first; its marks are gone, so nothing else tells
         # A redelivery may never have been begun, and its mark is the only way to know: so even one attempt means two starts.
         self._most_starts = max(2, lane.pace.max_attempts)
         self._is_ending = False
@@ -78,6 +91,17 @@ class Redeliveries:
             self._examiner = self._chores.start(self._examine())
         return False
 
+    def said_last(self, message: Message) -> bytes | None:
+        """The last stamp of a message that is settled, if this delivery left the server before it heard it.
+
+        A durable that was made anew counts deliveries from one: what it delivers is meant.
+        """
+        ended = self._settled.get((message.sequence, message.stored_ns))
+        if ended is None or message.deliveries <= ended.deliveries:
+            return None
+        self._lane.observer.timed_out(message)
+        return ended.stamp
+
     @property
     def delayed(self) -> int:
         """How many we sent away, and expect again."""
@@ -91,10 +115,16 @@ class Redeliveries:
             self.spend_nothing(message)
         self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self._lane.pace.ack_wait)
 
-    def settled(self, message: Message) -> None:
+    def settled(self, message: Message, stamp: bytes | None) -> None:
         """Its last stamp was said: its marks mean nothing any more."""
-        if message.deliveries > 1:
-            self._starts.forget(self._connection, message)
+        if message.deliveries == 1:
+            return
+        self._starts.forget(self._connection, message)
+        if stamp is not None:
+            until = self._now() + 2 * self._lane.pace.ack_wait
+            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, until)
+            if len(self._settled) > MOST_SETTLED:
+                self._settled.popitem(last=False)
 
     def spend_nothing(self, message: Message) -> None:
         if message.deliveries > 1:
@@ -105,6 +135,8 @@ class Redeliveries:
         now = self._now()
         while self._sent_away and next(iter(self._sent_away.values()))[1] < now:
             self._sent_away.popitem(last=False)  # another instance has it
+        while self._settled and next(iter(self._settled.values())).until < now:
+            self._settled.popitem(last=False)
 
     def stop(self) -> list[Message]:
         """From now on none is begun; returns those that never were."""
@@ -164,11 +196,11 @@ class Redeliveries:
                 return result
 
 
-async def _over(task: Task) -> None:
+async def _over(work: Turn | Later[Any]) -> None:
     """A handler has ended, whatever came of it."""
-    if isinstance(task, Later):
-        over = asyncio.get_running_loop().create_future()
-        task.tell(lambda _: None if over.done() else over.set_result(None))
-        await over
-    else:
-        await asyncio.wait([task])
+    if isinstance(work, Turn):
+        await work.over()
+        return
+    over = asyncio.get_running_loop().create_future()
+    work.tell(lambda _: None if over.done() else over.set_result(None))
+    await over

@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from router.breakers import Book, Gate, Lease
 from router.clock import Clock, steady
-from router.contracts.extension import DEADLINE
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
 from router.extensions.failure import BROKEN, LATE, TIMED_OUT, UNAVAILABLE, Failure
 from router.extensions.health import Health
@@ -37,7 +36,7 @@ class Call(Struct, frozen=True, gc=False):
 
     route: Route
     data: bytes
-    headers: Mapping[str, str]
+    head: bytes  # `Invoker.head`
     timeout_s: float
     retry: int
     deadline: float
@@ -67,6 +66,10 @@ class Invoker:
         """The same calls; no breaker, health or metric hears of them."""
         return Invoker(self._caller, now=self._now, sleep=self._sleep)
 
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        """The headers of calls, made once for all that bear them."""
+        return self._caller.head(headers)
+
     def invoke(self, call: Call, read: Callable[[bytes], T]) -> Awaitable[T]:
         """What `read` makes of the answer. Raises Failure; BrokerUnavailable when the broker is to blame."""
         return self._insist(call, read) if call.retry else self._attempt(call, read)
@@ -88,9 +91,8 @@ class Invoker:
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
         gate, lease = self._admitted(route, timeout_s)
-        headers = {**call.headers, DEADLINE: str(int(timeout_s * 1000))}
         try:
-            answer = _read(await self._caller.call(route.subject, call.data, headers, timeout_s), read)
+            answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
         except Exception as exc:
             failure = _failure_of(exc, call, timeout_s)
             self._failed(route, gate, lease, failure, self._now() - began)

@@ -60,7 +60,7 @@ class Extensions:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good."""
         if policy.refusal is not None:
             return Piped(policy.refusal, (), request)
-        run = Run(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline, [])
+        run = _begun(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline)
         if self._slots is None:
             return _told(run, await _answer(run, decide))
         if self._slots.is_full:
@@ -78,8 +78,12 @@ class Extensions:
             return Piped(policy.refusal, (), request)
         if not invoke:
             return Piped(decide(request), _skipped(policy), request)
-        run = Run(self._dry_means, policy, Matter(request, policy.policy_id, None), deadline, [])
+        run = _begun(self._dry_means, policy, Matter(request, policy.policy_id, None), deadline)
         return _told(run, await _answer(run, decide))
+
+
+def _begun(means: Means, policy: Policy, matter: Matter, deadline: float) -> Run:
+    return Run(means, policy, matter, means.invoker.head(matter.headers), deadline, [])
 
 
 def _told(run: Run, answer: Decision | Refusal) -> Piped:

@@ -22,9 +22,16 @@ class Answered(Protocol):
 
 
 class Caller(Protocol):
-    """Request-reply. Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take."""
+    """Request-reply."""
 
-    def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Awaitable[Answered]: ...
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        """Headers as they are sent: made once for all calls that bear them."""
+
+    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[Answered]:
+        """Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take.
+
+        The call's own deadline joins its headers.
+        """
 
 
 class Meter(Protocol):
@@ -40,7 +47,10 @@ class Meter(Protocol):
 class Nobody:
     """A caller that reaches nobody."""
 
-    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Answered:
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        return b""
+
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:
         raise NoResponders(f"{subject}: nobody is called here")
 
 

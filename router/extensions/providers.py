@@ -79,7 +79,7 @@ class Providers:
             return failed_response(request, not_found(request), 0.0)
         try:
             async with asyncio.timeout(left_s):
-                call = _call(route, request, begun + left_s + SLACK_S)
+                call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + SLACK_S)
                 answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
         except TimeoutError:
             return failed_response(request, impatient(left_s), self._ms_since(begun))
@@ -153,5 +153,5 @@ class Providers:
         return (self._now() - begun) * 1000
 
 
-def _call(route: Route, request: ProviderRequest, deadline: float) -> Call:
-    return Call(route, call_bytes(request, route.config), call_headers(request), route.timeout_ms / 1000, route.retry, deadline)
+def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> Call:
+    return Call(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline)

@@ -47,6 +47,7 @@ class Run(Struct, frozen=True, gc=False):
     means: Means
     policy: Policy
     matter: Matter
+    head: bytes  # of every call
     deadline: float
     executed: list[Executed]
 
@@ -97,7 +98,7 @@ class Run(Struct, frozen=True, gc=False):
             raise Failure(NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
-        return Call(route, matter.asked(_config(route, use)), matter.headers, timeout_ms / 1000, retry, self.deadline)
+        return Call(route, matter.asked(_config(route, use)), self.head, timeout_ms / 1000, retry, self.deadline)
 
     def _reader(self, kind: str) -> Callable[[bytes], Changed | dict[str, str] | Judged]:
         if kind == PRE:

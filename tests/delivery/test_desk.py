@@ -219,6 +219,29 @@ async def test_a_message_settled_for_good_leaves_no_marks() -> None:
         assert bench.starts.counts == {}
 
 
+async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_begun_no_more() -> None:
+    """Its marks are gone: it would be begun once more than is allowed. The last word may have been lost, so it is said again."""
+    begun = Begun(Retry(FAULT))
+    async with a_desk(begun, max_attempts=2, last_word=b"+TERM") as bench:
+        bench.take(1)
+        bench.take(1, deliveries=2)
+        await until(lambda: bench.evidence.asked)
+        bench.evidence.accept()
+        assert bench.take(1, deliveries=3) is True
+        assert (begun.starts, bench.stamps(1, 2), bench.stamps(1, 3)) == ([1, 2], [b"+TERM"], [b"+TERM"])
+        assert (bench.watcher.timeouts, len(bench.desk.hands)) == ([1], 0)
+
+
+async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_in_the_old_one() -> None:
+    begun = Begun()
+    async with a_desk(begun) as bench:
+        bench.take(1, deliveries=4)
+        await until(lambda: bench.stamps(1, 4))
+        bench.take(1, deliveries=2)
+        await until(lambda: bench.stamps(1, 2))
+        assert begun.sequences == [1, 1]
+
+
 async def test_while_starts_cannot_be_written_down_nothing_begins_and_the_lane_says_why() -> None:
     begun = Begun()
     async with a_desk(begun, store_retry=0.01) as bench:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from router.breakers import Book
 from router.contracts.decision import Decision, Refusal
+from router.contracts.extension import DEADLINE
 from router.contracts.request import RouteRequest
 from router.errors import CallTimeout
 from router.extensions import Extensions, Health, Invoker, Piped, Registry, parse_entry
@@ -69,8 +70,11 @@ class World:
 
     # -- the ports
 
-    async def call(self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Said:
-        body = orjson.loads(data)
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        return orjson.dumps(headers)
+
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Said:
+        body, headers = orjson.loads(data), {**orjson.loads(head), DEADLINE: str(int(timeout_s * 1000))}
         self.asked.append(Asked(subject, body, headers, timeout_s, self.now))
         answer = self._answers[subject.split(".")[3]](body)
         if isinstance(answer, Awaitable):

@@ -1,0 +1,39 @@
+"""What a partition changes for the router that takes it, and what it does not."""
+
+import pytest
+
+from router.app import declared
+from router.app.partition import taken_stream, taken_subject
+from router.config import Settings
+from router.config.consumers import DecideConfig
+from tests.support.config import loaded, refusal
+
+PART = Settings(decide=DecideConfig(partition="1"))
+
+
+def test_without_a_partition_all_is_as_ever() -> None:
+    assert (taken_subject(Settings()), taken_stream(Settings())) == ("beamline.router.v1.decide", Settings().streams.decide)
+
+
+def test_a_partition_has_a_subject_and_a_stream_of_its_own() -> None:
+    assert (taken_subject(PART), taken_stream(PART).name) == ("beamline.router.v1.decide.p.1", "ROUTER_DECIDE_P1")
+
+
+def test_everything_else_is_shared() -> None:
+    """Two routers of two partitions must agree on every other stream, or each would call the other's a drift."""
+    whole, part = declared(Settings()), declared(PART)
+    assert whole.streams[1:] == part.streams[1:]
+    assert whole.consumers[1:] == part.consumers[1:]
+    assert part.streams[0].subjects == ("beamline.router.v1.decide.p.1",)
+    assert (part.consumers[0].stream, part.consumers[0].filter_subject) == ("ROUTER_DECIDE_P1", "beamline.router.v1.decide.p.1")
+    assert part.consumers[0].durable == whole.consumers[0].durable
+
+
+def test_a_partition_is_one_token() -> None:
+    assert loaded(ROUTER_DECIDE__PARTITION="").settings.decide.partition is None
+    assert "decide.partition" in refusal(ROUTER_DECIDE__PARTITION="a.b")
+
+
+@pytest.mark.parametrize("prefix", ["_INBOX_*", "a b", "", "_INBOX."])
+def test_an_inbox_prefix_is_literal_tokens(prefix: str) -> None:
+    assert "nats.inbox_prefix" in refusal(ROUTER_NATS__INBOX_PREFIX=prefix)
