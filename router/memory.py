@@ -38,6 +38,9 @@ class Memory(Generic[K, V]):
         if len(self._kept) > self._limit:
             self._kept.popitem(last=False)
 
+    def forget(self, key: K) -> None:
+        self._kept.pop(key, None)
+
     def keys(self) -> list[K]:
         """Of all that is kept, the one kept first in front. A look that takes milliseconds: not for every message."""
         return list(dict.keys(self._kept))  # an OrderedDict's own walk takes ten times as long

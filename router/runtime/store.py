@@ -11,12 +11,15 @@ from contextlib import AbstractContextManager
 
 import orjson
 
+from router.memory import Memory as Recent
 from router.runtime.bulk import write_rows
 from router.runtime.database import Database, StoreFailed
 from router.runtime.rows import Emitted, Known, Mark, Memory, New, Resumable
 from router.runtime.schema import DEAD, RECEIVED
 
 PAGE = 500
+HOT, HOT_BYTES = 4096, 4096  # values of the state that are kept at hand, and how large one may be
+ALWAYS = float("inf")
 
 
 class Store:
@@ -26,6 +29,7 @@ class Store:
         self.database = database
         self._agent = agent
         self._db = database.connection
+        self._hot: Recent[str, bytes] = Recent(HOT)  # as committed: this process alone writes the file
         with database.errors_told():
             self._last_place = self._greatest("SELECT max(place) FROM events")
             self._last_turn = self._greatest("SELECT max(turn) FROM events WHERE turn IS NOT NULL")
@@ -76,6 +80,8 @@ class Store:
             (self._last_turn + 1, orjson.dumps(places).decode()),
         )
         self._last_turn += len(places)
+        for name, _ in memory:
+            self._hot.forget(name)  # what a commit that fails has left is read from the file again
         write_rows(
             self._db,
             "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
@@ -90,7 +96,24 @@ class Store:
             "DELETE FROM memory WHERE agent = ? AND name = ?", [(self._agent, name) for name, value in memory if value is None]
         )
 
+    def committed(self, memory: Sequence[Memory]) -> None:
+        """What `apply` wrote stands."""
+        for name, value in memory:
+            self._keep_hot(name, value)
+
     def remembered(self, name: str) -> bytes | None:
+        hot = self._hot.recall(name, 0.0)
+        if hot is not None:
+            return hot
+        value = self._read(name)
+        self._keep_hot(name, value)
+        return value
+
+    def _keep_hot(self, name: str, value: bytes | None) -> None:
+        if value is not None and len(value) <= HOT_BYTES:
+            self._hot.keep(name, value, ALWAYS)
+
+    def _read(self, name: str) -> bytes | None:
         try:  # once a message, from inside an author's code: what fails here is no message's fault
             row = self._db.execute("SELECT value FROM memory WHERE agent = ? AND name = ?", (self._agent, name)).fetchone()
         except sqlite3.Error as exc:

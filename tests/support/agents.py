@@ -86,8 +86,9 @@ class Bench:
         return dict(self.rows("SELECT idempotency_key, status FROM events"))
 
     def times(self, key: str) -> int:
-        """How often a message's effect is in the state."""
-        return int((self.store.remembered(key) or b"0").decode())
+        """How often a message's effect is in the file's state."""
+        found = self.database.connection.execute("SELECT value FROM memory WHERE name = ?", (key,)).fetchone()
+        return int(found[0]) if found else 0
 
 
 def _bury(bench: Bench, place: int) -> Any:
