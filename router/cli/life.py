@@ -2,6 +2,7 @@
 
 first SIGTERM or SIGINT    cancel the work: it drains, then the status is 0
 the second                 cancel it again: nobody waits any more, the status is 130
+SIGHUP                     where there is something to reload: reload it
 """
 
 from __future__ import annotations
@@ -10,25 +11,25 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from router.app import Ready, RouterService
 from router.cli.ends import INTERRUPTED, OK
-from router.config import Settings
 from router.embedded import EmbeddedServer
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 LAST_CHANCE_S = 1.0
 
 
-async def until_told(work: Coroutine[Any, Any, None]) -> int:
+async def until_told(work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None) -> int:
     """Run `work` until it ends or a signal ends it; the status to exit with."""
     task = asyncio.ensure_future(work)
     told = _Told(task)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.once_more)
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, reload)
     with contextlib.suppress(asyncio.CancelledError):
         await task
     return INTERRUPTED if told.times > 1 else OK
@@ -49,19 +50,17 @@ class _Told:
             asyncio.get_running_loop().call_later(LAST_CHANCE_S, os._exit, INTERRUPTED)
 
 
-async def on_embedded_broker(server: EmbeddedServer, settings: Settings, on_ready: Callable[[Ready], None]) -> None:
-    """Serve on a broker of our own: started first, kept alive, stopped last."""
-    url = await server.start()
-    nats = settings.nats.model_copy(update={"url": (url,)})
+async def on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> None:
+    """Serve on a broker of our own: started first, kept alive, stopped last. `stop_s`: what serving may take to end."""
+    await server.start()
     try:
-        await supervise(_tree(server, RouterService(settings.model_copy(update={"nats": nats})), on_ready))
+        await supervise(_tree(server, serve, stop_s))
     finally:
         await server.stop()
 
 
-def _tree(server: EmbeddedServer, service: RouterService, on_ready: Callable[[Ready], None]) -> Supervisor:
+def _tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> Supervisor:
     """The broker comes back by itself; a router that ends, ends the process, as it does without a broker of its own."""
-    stop_s = service.settings.drain.hard_deadline_ms / 1000 + 5
     broker = Supervisor("broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30))
-    router = Child("service", lambda: service.run(on_ready), shutdown_s=stop_s)
+    router = Child("service", serve, shutdown_s=stop_s)
     return Supervisor("serve", (broker, router), intensity=Intensity(restarts=0))

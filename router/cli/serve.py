@@ -1,23 +1,30 @@
-"""`router serve`: one router until it is told to stop, on an embedded broker if asked for."""
+"""`router serve`: one router until it is told to stop, as one process or several, on an embedded broker if asked for."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from router.cli import ends
-from router.cli.options import ConfigFile, NatsUrl, PoliciesDir
+from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Workers
 
 if TYPE_CHECKING:
-    from router.app import Ready
     from router.config import Settings
+    from router.embedded import EmbeddedServer
 
 STORE = Path(".router/nats")
 PORT = 4222
+
+STOP_S = 10.0  # beyond the hard deadline: what is closed after the drain
+
+Read = Callable[[], "Settings"]  # every source anew: at the start, and again at each reload
+Serve = Callable[[], Coroutine[Any, Any, None]]
+Announce = Callable[[str, str], None]  # the server's URL, the pages'
 
 
 def serve(
@@ -26,6 +33,7 @@ def serve(
     policies: PoliciesDir = None,
     config: ConfigFile = None,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001.")] = None,
+    workers: Workers = None,
     embedded: Annotated[bool, typer.Option("--embedded", help="Start a NATS server of our own as well.")] = False,
     store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server keeps its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
@@ -34,43 +42,71 @@ def serve(
 
     Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to standard error.
 
+    With --workers 2 and more a parent supervises so many processes: one that dies is started again, and SIGHUP reads the
+    settings anew and replaces one after the other, so that requests are answered all the time.
+
     Example:  router serve --embedded --policies ./policies
     """
     if embedded and nats_url is not None:
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
-    with ends.errors_told():
-        settings = _settings(config, nats_url, http_port, policies, embedded)
-    ends.run(_serve(settings, store if embedded else None, nats_port))
+    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
+    server = _embedded_server(store, nats_port) if embedded else None
+    ends.run(_serve(lambda: _settings(config, given, server), server))
 
 
-def _settings(config: Path | None, nats_url: str | None, http_port: int | None, policies: Path | None, embedded: bool) -> Settings:
+def _embedded_server(store: Path, port: int) -> EmbeddedServer:
+    from router.embedded import EmbeddedServer
+
+    return EmbeddedServer(store, port=port)
+
+
+def _settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
     from router.config import load
     from router.errors import Misconfigured
 
-    settings = load(config, {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies}).settings
+    settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
-    if directory is None and embedded:
+    if directory is None and server is not None:
         return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": samples()})})
     if directory is not None and not directory.is_dir():
         raise Misconfigured("policies.dir", f"{directory} is not a directory")
     return settings
 
 
-async def _serve(settings: Settings, store: Path | None, nats_port: int) -> int:
-    from router.app import RouterService
+async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     from router.cli.life import on_embedded_broker, until_told
-    from router.embedded import EmbeddedServer
     from router.observability import configure
 
+    settings = read()
     configure(settings.log.level, settings.log.format)
 
-    def announce(ready: Ready) -> None:
-        _announce(ready, settings)
+    def announce(nats_url: str, http: str) -> None:
+        _announce(nats_url, http, settings)
 
-    if store is None:
-        return await until_told(RouterService(settings).run(announce))
-    server = EmbeddedServer(store, port=nats_port)
-    return await until_told(on_embedded_broker(server, settings, announce))
+    serve, reload = (_one(read, announce), None) if settings.workers == 1 else _several(read, announce)
+    if server is None:
+        return await until_told(serve(), reload=reload)
+    stop_s = settings.drain.hard_deadline_ms / 1000 + STOP_S
+    return await until_told(on_embedded_broker(server, serve, stop_s), reload=reload)
+
+
+def _one(read: Read, announce: Announce) -> Serve:
+    """This process is the router."""
+    from router.app import RouterService
+
+    async def serve() -> None:
+        # Read here: by now an embedded server has its address.
+        await RouterService(read()).run(lambda ready: announce(ready.nats_url, ready.http))
+
+    return serve
+
+
+def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
+    """This process is the parent of routers; what serves, and what reloads."""
+    from router.fleet import Fleet
+
+    fleet = Fleet(read, announce)
+    return fleet.run, fleet.reload
 
 
 def samples() -> Path:
@@ -80,21 +116,24 @@ def samples() -> Path:
     return policies()
 
 
-def _announce(ready: Ready, settings: Settings) -> None:
+def _announce(nats_url: str, http: str, settings: Settings) -> None:
     directory = settings.policies.dir
     is_sample = directory == samples()
-    line = {"event": "router.ready", "nats_url": ready.nats_url, "http": ready.http, "policies": "samples" if is_sample else directory}
+    policies = "samples" if is_sample else directory
+    line: dict[str, object] = {"event": "router.ready", "nats_url": nats_url, "http": http, "policies": policies}
+    if settings.workers > 1:
+        line["workers"] = settings.workers
     print(orjson.dumps(line, default=str).decode(), flush=True)
     if is_sample:
         print("router: no --policies given: the samples that come with the package are in force", file=sys.stderr)
     if sys.stderr.isatty():
-        print(_invitation(ready), file=sys.stderr, flush=True)
+        print(_invitation(nats_url, http), file=sys.stderr, flush=True)
 
 
-def _invitation(ready: Ready) -> str:
-    where = "" if ready.nats_url.endswith(f":{PORT}") else f" --nats-url {ready.nats_url}"
+def _invitation(nats_url: str, http: str) -> str:
+    where = "" if nats_url.endswith(f":{PORT}") else f" --nats-url {nats_url}"
     return f"""
-  ready    {ready.nats_url}    {ready.http}/readyz
+  ready    {nats_url}    {http}/readyz
   ask      router decide{where} --tenant acme --type chat --payload hello
   look     router doctor{where}
   stop     Ctrl-C

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from router.cli import ends
-from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.options import AsJson, ConfigFile, NatsUrl, Workers
 from router.cli.output import print_json
 
 
-def tree(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+def tree(nats_url: NatsUrl = None, config: ConfigFile = None, workers: Workers = None, as_json: AsJson = False) -> None:
     """Draw who supervises whom: names, restart rules, deadlines. No server is asked.
+
+    With --workers 2 and more: the parent's tree, and then the tree inside each worker.
 
     Example:  router tree
     """
     with ends.errors_told():
-        from router.app import RouterService
-        from router.cli.session import settings_of
-        from router.supervision import draw
-
-        drawing = draw(RouterService(settings_of(nats_url, config)).tree())
+        drawings = _drawings(nats_url, config, workers)
     if as_json:
-        print_json({"tree": drawing.splitlines()})
+        print_json({name: drawing.splitlines() for name, drawing in drawings.items()})
     else:
-        print(drawing)
+        print("\n\n".join(drawings.values()))
+
+
+def _drawings(nats_url: str | None, config: Path | None, workers: int | None) -> dict[str, str]:
+    from router.app import RouterService
+    from router.config import load
+    from router.supervision import draw
+
+    settings = load(config, {"nats.url": nats_url, "workers": workers}).settings
+    if settings.workers == 1:
+        return {"tree": draw(RouterService(settings).tree())}
+    from router.fleet import Fleet
+
+    parent = Fleet(lambda: settings).tree(settings)
+    return {"tree": draw(parent), "worker": draw(RouterService(settings, http=False).tree())}

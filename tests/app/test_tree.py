@@ -5,6 +5,7 @@ from pathlib import Path
 from router.app import RouterService
 from router.config import Settings
 from router.config.consumers import AcksConfig
+from router.fleet import Fleet
 from router.supervision import draw
 
 ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
@@ -13,6 +14,16 @@ ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 def test_the_tree_in_the_architecture_is_the_tree_that_runs(tmp_path: Path) -> None:
     drawing = draw(RouterService(Settings(acks=AcksConfig(enabled=True)), policies_dir=tmp_path).tree())
     assert drawing in ARCHITECTURE.read_text()
+
+
+def test_the_parent_of_two_workers_is_drawn_as_it_is(tmp_path: Path) -> None:
+    drawing = draw(Fleet(Settings).tree(Settings(workers=2)))
+    assert drawing in ARCHITECTURE.read_text()
+
+
+def test_a_worker_has_no_port_of_its_own(tmp_path: Path) -> None:
+    names = [child.name for child in RouterService(Settings(), policies_dir=tmp_path, http=False).tree().children]
+    assert names == [child.name for child in RouterService(Settings(), policies_dir=tmp_path).tree().children if child.name != "http"]
 
 
 def test_without_acks_the_tree_has_no_branch_for_them(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.broker import Broker
 from tests.support.cli import router, serving
+from tests.support.fleet import is_there
 
 ANY_PORTS = ("--http-port", "0", "--nats-port", "0")
 
@@ -32,6 +33,18 @@ def test_ctrl_c_ends_with_0_and_leaves_no_broker_behind(tmp_path: Path) -> None:
         assert served.told(signal.SIGINT) == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port))
+
+
+@pytest.mark.slow  # four interpreters start in it
+def test_two_workers_on_an_embedded_broker_are_ready_once_and_end_with_0(tmp_path: Path) -> None:
+    with serving("--embedded", "--workers", "2", *ANY_PORTS, "--store", str(tmp_path / "s")) as served:
+        assert (served.ready["event"], served.ready["workers"], served.ready["policies"]) == ("router.ready", 2, "samples")
+        decided = router("decide", "--nats-url", served.ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hi")
+        assert (decided.status, decided.json["ok"]) == (0, True)
+        children = _children(served.process.pid)
+        assert len(children) == 3  # the broker, two workers
+        assert served.told(signal.SIGINT) == 0
+    assert not any(map(is_there, children))
 
 
 def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
@@ -65,8 +78,12 @@ def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
 
 
 def _only_child(pid: int) -> int:
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
+    (child,) = _children(pid)
+    return child
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
 
 
 def test_it_serves_on_somebody_else_s_broker(nats_url: str, tmp_path: Path) -> None:
@@ -84,6 +101,7 @@ def test_it_serves_on_somebody_else_s_broker(nats_url: str, tmp_path: Path) -> N
         (("--policies", "/nowhere", "--nats-url", "nats://127.0.0.1:1"), 2, "policies.dir: /nowhere is not a directory"),
         (("--config", "/nowhere.toml"), 2, "config_file: /nowhere.toml cannot be read"),
         (("--http-port", "99999"), 2, "http.port"),
+        (("--workers", "0"), 2, "workers: '0' is not legal"),
         (("--embedded", "--nats-url", "nats://x"), 2, "--embedded or --nats-url"),
     ],
 )

@@ -1,0 +1,178 @@
+"""A parent and its processes, which are fakes that start in no time: restarts, refusals, ends, and what the pages show of it all."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.config import Settings, load
+from router.errors import Misconfigured, in_full
+from router.fleet import Fleet, process, seat
+from router.supervision import Intensity, SupervisionFailed
+from tests.support.fleet import is_there
+from tests.support.observability import captured
+from tests.support.waiting import until
+
+FAKE = str(Path(__file__).parents[1] / "support" / "fake_worker.py")
+
+
+def two_workers() -> Settings:
+    return load(None, {"workers": 2, "http.port": 0, "node_id": "here"}, {}).settings
+
+
+class Ways:
+    """What processes started from now on are like."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self.are("well")
+
+    def are(self, way: str) -> None:
+        self._monkeypatch.setattr(process, "PROGRAM", (FAKE, way))
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    monkeypatch.setattr(seat, "PULSE_S", 0.02)
+    monkeypatch.setattr(process, "QUESTIONS", 2)
+    return Ways(monkeypatch)
+
+
+@asynccontextmanager
+async def a_fleet() -> AsyncIterator[tuple[Fleet, "asyncio.Task[None]"]]:
+    """Ready."""
+    ready = asyncio.Event()
+    fleet = Fleet(two_workers, lambda nats_url, http: ready.set())
+    task = asyncio.create_task(fleet.run())
+    try:
+        async with asyncio.timeout(20):
+            await ready.wait()
+        yield fleet, task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def pids(fleet: Fleet) -> list[int]:
+    return [int(check.detail.split()[-1]) if check.ok else 0 for check in fleet.readiness().values()]
+
+
+async def scraped(fleet: Fleet) -> dict[str, float]:
+    """Every sample's sum over its labels."""
+    text = (await fleet.exposition()).decode()
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            found[sample.name] = found.get(sample.name, 0) + sample.value
+    return found
+
+
+async def test_a_worker_that_is_killed_is_started_again_and_no_counter_falls(ways: Ways) -> None:
+    with captured() as lines:
+        async with a_fleet() as (fleet, _):
+            first, second = pids(fleet)
+            before = await scraped(fleet)
+            assert before["asked_total"] >= 2
+            assert before["there"] == 2
+            os.kill(first, signal.SIGKILL)
+            seen = [before["asked_total"]]
+            while pids(fleet)[0] in (0, first):
+                seen.append((await scraped(fleet))["asked_total"])
+            seen.append((await scraped(fleet))["asked_total"])
+            assert seen == sorted(seen)
+            assert pids(fleet)[1] == second
+            after = await scraped(fleet)
+            assert after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]
+            assert after["router_process_restarts_total"] == 1
+        (crash,) = [line for line in lines.all() if line["event"] == "child.crashed"]
+        assert f"worker-1, process {first}, was killed by SIGKILL" in str(crash["error"])
+
+
+async def test_a_reload_replaces_every_process_and_counts_on(ways: Ways) -> None:
+    async with a_fleet() as (fleet, _):
+        old, before = pids(fleet), await scraped(fleet)
+        fleet.reload()
+        await until(lambda: not set(pids(fleet)) & {0, *old})
+        await until(lambda: not any(map(is_there, old)))
+        after = await scraped(fleet)
+        assert after["asked_total"] > before["asked_total"]
+        assert after["there"] == 2
+
+
+async def test_how_a_seat_stands_is_told_by_its_holder_alone_while_the_old_one_drains(ways: Ways) -> None:
+    ways.are("deaf")
+    async with a_fleet() as (fleet, _):
+        old = pids(fleet)
+        ways.are("well")
+        fleet.reload()
+        await until(lambda: pids(fleet)[0] not in (0, old[0]))
+        assert ((await scraped(fleet))["there"], is_there(old[0])) == (2, True)
+        for pid in old:
+            os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_seat(ways: Ways) -> None:
+    with captured() as lines:
+        async with a_fleet() as (fleet, task):
+            old = pids(fleet)
+            ways.are("misconfigured")
+            fleet.reload()
+            await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
+            assert (pids(fleet), task.done()) == (old, False)
+        (refusal,) = [line for line in lines.all() if line["event"] == "reload.refused"]
+        assert (refusal["worker"], refusal["error"]) == ("worker-1", "topology: the server refused it")
+
+
+async def test_a_worker_that_finds_a_setting_wrong_ends_everything_with_its_words(ways: Ways) -> None:
+    ways.are("misconfigured")
+    with pytest.raises(Misconfigured, match=r"^topology: the server refused it$"):
+        await Fleet(two_workers).run()
+
+
+async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.fleet.fleet.OFTEN", Intensity(2, 30))
+    ways.are("crashes")
+    with captured(), pytest.raises(SupervisionFailed) as failed:
+        await Fleet(two_workers).run()
+    assert "fleet gave up" in in_full(failed.value)
+    assert "ended with status 3" in in_full(failed.value)
+
+
+async def test_a_silent_worker_holds_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.fleet.fleet.ANSWER_S", 0.1)
+    monkeypatch.setattr(process, "SILENT_S", 0.3)
+    async with a_fleet() as (fleet, _):
+        stopped = pids(fleet)[1]
+        before = await scraped(fleet)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            began = time.perf_counter()
+            during = await scraped(fleet)
+            assert 0.1 <= time.perf_counter() - began < 1
+            assert during["asked_total"] >= before["asked_total"]
+            await until(lambda: not fleet.readiness()["worker-2"].ok)
+            assert f"process {stopped} has said nothing for" in fleet.readiness()["worker-2"].detail
+            assert fleet.readiness()["worker-1"].ok
+            assert ((await scraped(fleet))["there"], (await scraped(fleet))["router_process_up"]) == (1, 1)
+        finally:
+            os.kill(stopped, signal.SIGCONT)
+        await until(lambda: fleet.readiness()["worker-2"].ok)
+
+
+async def test_told_twice_nobody_waits_for_a_worker_any_more(ways: Ways) -> None:
+    ways.are("deaf")
+    async with a_fleet() as (fleet, task):
+        await until(lambda: all(pids(fleet)))
+        left = pids(fleet)
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.2)
+        assert (task.done(), [is_there(pid) for pid in left]) == (False, [True, True])
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        await until(lambda: not any(map(is_there, left)))

@@ -1,0 +1,105 @@
+"""`router serve --workers 2` as it is, under live traffic: a reload, a worker that is killed, a parent that is killed."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.fleet import FleetProcess, is_there, live_traffic
+from tests.support.service import settings_for
+from tests.support.stories import SILENCE_S, Inboxes, is_settled, letters, metric
+from tests.support.waiting import until
+
+PREFIX = "fleet"
+ACKED = "router_jetstream_ack_total"
+PATIENCE_S = 30  # two interpreters start in that time, whatever else the machine does
+
+pytestmark = pytest.mark.xdist_group("fleet")
+
+
+@pytest.fixture(scope="module")
+def fleet(nats_url: str) -> Iterator[FleetProcess]:
+    """One for all of them: the last test ends it."""
+    process = FleetProcess.on(nats_url, PREFIX, **{"decide.ack_wait_ms": 1_000, "decide.heartbeat_ms": 300}).start()
+    yield process
+    process.remove()
+
+
+@pytest.fixture
+def settings(nats_url: str) -> Settings:
+    return settings_for(nats_url, PREFIX)
+
+
+@pytest.fixture
+async def nc(nats_url: str) -> AsyncIterator[Client]:
+    client = await nats.connect(nats_url)
+    yield client
+    await client.close()
+
+
+@pytest.mark.slow  # two interpreters start in it, one after the other, beside the traffic
+async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    """Story: SIGHUP replaces both processes, plain inboxes, one answer each, and no counter is lost with those that left."""
+    assert fleet.ready["workers"] == 2
+    http, before, counted = fleet.ready["http"], await fleet.pids(), await metric(fleet.ready["http"], ACKED)
+    inboxes = await Inboxes.under(nc, "reload")
+    async with live_traffic(nc, settings, inboxes) as asked:
+        await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
+        fleet.tell(signal.SIGHUP)
+        await until(lambda: replaced(http, 2), within_s=PATIENCE_S, what="two processes replaced")
+    await until(lambda: is_settled(nc, settings))
+    await asyncio.sleep(SILENCE_S)
+
+    assert inboxes.counts == dict.fromkeys(asked, 1)
+    await until(lambda: counts(http, counted + len(asked)), what="what both generations counted")
+    after = await fleet.pids()
+    assert set(before) == set(after) == {"worker-1", "worker-2"}
+    assert not set(before.values()) & set(after.values())
+    await until(lambda: not any(map(is_there, before.values())), within_s=PATIENCE_S, what="the old processes to end")
+
+
+@pytest.mark.slow  # an interpreter starts in it, beside the traffic
+async def test_a_killed_worker_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    """Story: what it had in hand is delivered again, to whoever is there: an answer may come twice, never none, never a different one."""
+    http, before = fleet.ready["http"], await fleet.pids()
+    inboxes = await Inboxes.under(nc, "killed")
+    async with live_traffic(nc, settings, inboxes) as asked:
+        await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
+        seen = [await metric(http, ACKED)]
+        os.kill(before["worker-1"], signal.SIGKILL)
+        while (await fleet.pids()).get("worker-1", before["worker-1"]) == before["worker-1"]:
+            seen.append(await metric(http, ACKED))
+    await until(lambda: len(inboxes.heard) >= len(asked), what="every request to be answered")
+    await until(lambda: is_settled(nc, settings))
+    seen.append(await metric(http, ACKED))
+
+    assert set(inboxes.heard) == set(asked)
+    assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
+    assert await letters(nc, settings) == []
+    assert seen == sorted(seen)
+    assert (await fleet.pids())["worker-2"] == before["worker-2"]
+
+
+async def test_workers_whose_parent_is_killed_drain_and_end(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    left = (await fleet.pids()).values()
+    assert all(map(is_there, left))
+    fleet.kill()
+    try:
+        await until(lambda: not any(map(is_there, left)), within_s=PATIENCE_S, what="both workers to end by themselves")
+    finally:
+        for pid in filter(is_there, left):
+            os.kill(pid, signal.SIGKILL)
+    assert await is_settled(nc, settings)
+
+
+async def replaced(http: str, times: int) -> bool:
+    return await metric(http, "router_process_restarts_total") >= times
+
+
+async def counts(http: str, expected: float) -> bool:
+    return await metric(http, ACKED) == expected

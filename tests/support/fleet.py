@@ -1,0 +1,62 @@
+"""`router serve --workers 2` for a story, and requests that go on meanwhile."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.service import RouterProcess, names_for
+from tests.support.stories import Inboxes, page
+
+RATE_S = 0.002  # between two requests
+
+
+class FleetProcess(RouterProcess):
+    """A parent and its workers."""
+
+    @classmethod
+    def on(cls, url: str, prefix: str, workers: int = 2, **settings: object) -> "FleetProcess":
+        return cls({**names_for(url, prefix), "workers": workers, **settings})
+
+    async def pids(self) -> dict[str, int]:
+        """Of the processes that hold the seats, as /readyz tells; a seat whose process is not ready is left out."""
+        _, text = await page(self.ready["http"], "/readyz")
+        checks = json.loads(text)["checks"]
+        return {name: int(check["detail"].split()[-1]) for name, check in checks.items() if check["ok"]}
+
+    def tell(self, number: signal.Signals) -> None:
+        os.kill(self.pid, number)
+
+
+@contextlib.asynccontextmanager
+async def live_traffic(nc: Client, settings: Settings, inboxes: Inboxes) -> AsyncIterator[list[str]]:
+    """A request every few milliseconds, as any NATS client asks, as long as the block lasts; the list grows by their inboxes."""
+    asked: list[str] = []
+
+    async def ask() -> None:
+        while True:
+            name = len(asked)
+            await inboxes.publish(nc, settings, name)
+            asked.append(inboxes.of(name))
+            await asyncio.sleep(RATE_S)
+
+    asking = asyncio.create_task(ask())
+    try:
+        yield asked
+    finally:
+        asking.cancel()
+        await asyncio.wait({asking})
+        await nc.flush()
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
