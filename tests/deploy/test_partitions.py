@@ -1,0 +1,137 @@
+"""deploy/nats/partitions.conf: two routers, each with its own part of the decide subject, and nobody outside sees a difference."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+import nats
+import pytest
+from nats.aio.client import Client as Nats
+
+from router import Client
+from router.config import Settings, load
+from tests.support.broker import Broker
+from tests.support.circle import standing
+from tests.support.deployed import DEPLOY, Deployed
+from tests.support.service import a_router
+from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, letters
+from tests.support.waiting import until
+
+SUBJECT = "beamline.router.v1.decide"
+STREAMS = ("ROUTER_DECIDE_P0", "ROUTER_DECIDE_P1")
+REQUESTS = 600
+TENANTS = 24
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker((DEPLOY / "nats" / "partitions.conf").read_text()).start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
+def nats_url(broker: Broker) -> str:
+    return broker.url
+
+
+@pytest.fixture
+async def nc(nats_url: str) -> AsyncIterator[Nats]:
+    client = await nats.connect(nats_url)
+    yield client
+    await client.close()
+
+
+def a_part(url: str, partition: str, **more: object) -> Settings:
+    given = {"nats.url": url, "http.port": 0, "decide.partition": partition, **more}
+    return load(None, given, {}).settings
+
+
+@contextlib.asynccontextmanager
+async def both_parts(url: str) -> AsyncIterator[None]:
+    async with a_router(a_part(url, "0")), a_router(a_part(url, "1")):
+        yield
+
+
+async def test_every_request_is_answered_once_by_the_router_of_its_part(nc: Nats, nats_url: str) -> None:
+    async with both_parts(nats_url):
+        settings = a_part(nats_url, "0")
+        inboxes, strays = await Inboxes.under(nc, "parts"), await Ears.on(nc, f"{SUBJECT}.>")
+        for n in range(REQUESTS):
+            await inboxes.publish(nc, settings, n)
+        await until(lambda: len(inboxes) >= REQUESTS, what=f"{REQUESTS} answers")
+        await asyncio.sleep(SILENCE_S)
+    stored = [len(await standing(nc, stream)) for stream in STREAMS]
+    assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
+    assert all(b'"ok":true' in answer for (answer,) in inboxes.heard.values())
+    assert strays.subjects == {f"{SUBJECT}.p.0", f"{SUBJECT}.p.1"}  # the requests themselves, and no answer without an inbox
+    assert (sum(stored), min(stored) > REQUESTS / 3) == (REQUESTS, True)
+
+
+async def test_a_tenant_named_in_the_subject_always_meets_the_same_part(nc: Nats, nats_url: str) -> None:
+    async with both_parts(nats_url):
+        inboxes = await Inboxes.under(nc, "tenants")
+        for n in range(TENANTS * 4):
+            tenant = f"t{n % TENANTS}"
+            await nc.publish(
+                f"{SUBJECT}.by.{tenant}", a_request(n), reply=inboxes.of(n), headers={"Nats-Msg-Id": f"m-{n}", "asker": tenant}
+            )
+        await until(lambda: len(inboxes) >= TENANTS * 4)
+        await asyncio.sleep(SILENCE_S)
+    met = [{headers["asker"] for _, _, headers in await standing(nc, stream)} for stream in STREAMS]
+    assert inboxes.counts == {inboxes.of(n): 1 for n in range(TENANTS * 4)}
+    assert met[0] & met[1] == set()
+    assert (len(met[0] | met[1]), all(met)) == (TENANTS, True)
+
+
+async def test_letters_and_answers_go_by_the_subject_that_was_asked(nc: Nats, nats_url: str) -> None:
+    """The partition is nobody's business: not the letters', not the allow list's, not the reply subject's."""
+    settings = a_part(nats_url, "0", **{"subject_allowlist": SUBJECT})
+    async with a_router(settings), a_router(a_part(nats_url, "1", **{"subject_allowlist": SUBJECT})):
+        ears = await Ears.on(nc, f"{SUBJECT}.reply")
+        for n in range(8):
+            await nc.publish(SUBJECT, b"{}", headers={"Nats-Msg-Id": f"broken-{n}"})
+            await nc.publish(SUBJECT, a_request(n), headers={"Nats-Msg-Id": f"good-{n}"})
+        await until(lambda: len(ears) >= 16)
+        found = await letters(nc, settings)
+    assert ears.subjects == {f"{SUBJECT}.reply"}
+    assert [letter["original_subject"] for letter in found] == [SUBJECT] * 8
+    assert {letter["source"]["stream"] for letter in found} == set(STREAMS)
+    assert {subject for subject, _, _ in await standing(nc, "ROUTER_DLQ")} == {f"{SUBJECT}.dlq"}
+
+
+async def test_the_server_s_mapping_gives_the_stored_and_the_heard_copy_one_partition(nc: Nats, nats_url: str) -> None:
+    """What all of it stands on; without it a router would wait for inboxes that another one hears."""
+    heard = await Ears.on(nc, f"{SUBJECT}.p.*")
+    for partition in range(2):
+        await nc.jetstream().add_stream(name=f"COPY_{partition}", subjects=[f"{SUBJECT}.p.{partition}"])
+    for n in range(200):
+        await nc.publish(SUBJECT, b"%d" % n)
+    await until(lambda: len(heard) == 200)
+    for partition in range(2):
+        copies = [data for _, data, _ in await standing(nc, f"COPY_{partition}")]
+        assert copies == heard.heard[f"{SUBJECT}.p.{partition}"]
+
+
+async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
+    """With accounts.conf and its permissions: both parts made by the operator, a router on each, asked by a gateway."""
+    deployed = Deployed(is_partitioned=True).start()
+    try:
+        for partition in ("0", "1"):
+            await deployed.make_topology(ROUTER_DECIDE__PARTITION=partition)
+        parts = [deployed.settings("router", http__port=0, acks__enabled=True, decide__partition=partition) for partition in ("0", "1")]
+        gateway = deployed.settings("gateway").nats
+        async with (
+            a_router(parts[0]),
+            a_router(parts[1]),
+            Client(gateway) as client,
+            Client(gateway, subject=f"{SUBJECT}.by.acme") as named,
+        ):
+            asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
+            answers = [await client.decide(**asked, request_id=f"r-{n}") for n in range(20)]
+            answers += [await named.decide(**asked, request_id=f"n-{n}") for n in range(5)]
+        violations = deployed.violations()
+    finally:
+        deployed.remove()
+    assert all(answer.decision is not None for answer in answers)
+    assert violations == []

@@ -1,0 +1,49 @@
+"""Least privilege, tried: every deed by every role, allowed or refused by a real server."""
+
+import asyncio
+import re
+
+import pytest
+
+from router.app import declared
+from tests.support.deeds import DEEDS, Deed
+from tests.support.deployed import DEPLOY, ROLES, Deployed
+from tests.support.permissions import Came, expected, measured, page
+
+pytestmark = pytest.mark.xdist_group("permissions")  # one worker: they are measured once
+
+
+@pytest.fixture(scope="module")
+def came(deployed: Deployed) -> Came:
+    """Measured once: three hundred tries take a second and a half."""
+    return asyncio.run(measured(deployed))
+
+
+@pytest.mark.parametrize("deed", DEEDS, ids=lambda deed: deed.says.replace(" ", "-"))
+def test_a_role_may_do_its_work_and_is_refused_the_rest(deed: Deed, came: Came) -> None:
+    assert {role: came[deed.says, role] for role in ROLES} == {role: expected()[deed.says, role] for role in ROLES}
+
+
+def test_every_role_may_do_something_and_is_refused_something() -> None:
+    for role in ROLES:
+        assert {came for (_, who), came in expected().items() if who == role} == {"allowed", "refused"}
+
+
+def test_the_page_is_what_was_measured(came: Came) -> None:
+    assert (DEPLOY / "nats" / "PERMISSIONS.md").read_text() == page(came), "run `python -m tests.support.permissions`"
+
+
+def test_the_router_may_reach_every_stream_and_durable_that_it_declares(deployed: Deployed) -> None:
+    """A new stream of the router's comes with its permission."""
+    text = (DEPLOY / "nats" / "accounts.conf").read_text()
+    router = text[text.index("$ROUTER_KEY") : text.index("$WORKER_KEY")]
+    topology = declared(deployed.settings("router", acks__enabled=True))
+    wanted = {f"STREAM.INFO.{stream.name}" for stream in topology.streams}
+    wanted |= {f"CONSUMER.MSG.NEXT.{one.stream}.{one.durable}" for one in topology.consumers}
+    assert wanted <= set(re.findall(r'"\$JS\.API\.([^"]+)"', router))
+
+
+def test_no_key_lies_in_the_repository() -> None:
+    seed = re.compile(r"\bSU[A-Z2-7]{56}\b")
+    assert [file.name for file in DEPLOY.rglob("*") if file.is_file() and seed.search(file.read_text(errors="replace"))] == []
+    assert list(DEPLOY.rglob("*.nk")) == []

@@ -1,0 +1,133 @@
+"""Each role does its whole work with its own key: the programs as they are, on a server that allows each no more than that."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from nats.aio.client import Client as Nats
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from router import Client
+from router.cli.usage.source import reading
+from router.cli.worker import places_of
+from router.lake.source.broker import look
+from router.lake.source.fetch import record_batches
+from router.lake.source.offset import Range
+from router.lake.source.rows import SCHEMA
+from router.samples.extensions.pii_guard import pii_guard
+from router.sdk import StepResult, Worker
+from tests.support.cli import invoked
+from tests.support.deployed import WITNESS, Deployed
+from tests.support.extension_author import served
+from tests.support.sdk import at_work
+from tests.support.service import a_router
+from tests.support.stories import is_ready
+from tests.support.waiting import until
+from tests.support.workers import a_body as a_result_body
+
+pytestmark = pytest.mark.xdist_group("permissions")  # beside those who try each permission alone
+POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}], "validators": [{"id": "pii_guard"}]}
+SECRET = "my card is 4111 1111 1111 1111"
+
+
+async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_path: Path) -> None:
+    """Asked by a gateway, judged by an author's extension, decided by a router, done by a worker, read by the lake."""
+    worker = deployed.settings("worker")
+    done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", places=places_of(worker))
+    author = deployed.settings("author")
+    router = deployed.settings("router", http__port=0, acks__enabled=True)
+    async with a_router(router) as running, served(author.nats, pii_guard, reply_prefixes=author.reply.prefixes), at_work(done):
+        assert await is_ready(running.ready.http)
+        await _operate(deployed, tmp_path)
+        async with Client(deployed.settings("gateway").nats) as client:
+            asked = {"tenant_id": "acme", "message_type": "chat", "policy_id": "guarded"}
+            answer = await client.decide(**asked, payload="hello", push=True, request_id="r-1")
+            blocked = await client.decide(**asked, payload=SECRET)
+        rows = await until_usage(deployed)
+        letters = await invoked("dlq", "list", "--json", environ=deployed.environ("operator"))
+    assert answer.decision is not None
+    assert blocked.error is not None
+    assert (answer.decision.provider_id, blocked.error.code) == ("first", "validator_blocked")
+    assert [(row["tenant_id"], row["provider_id"], row["cost"]) for row in rows] == [("acme", "first", 0.5)]
+    assert letters.status == 0, letters.err
+    assert deployed.violations() == []
+
+
+async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_refused(deployed: Deployed) -> None:
+    """The paths of bad days: starts written down by router and worker, letters, an operator who looks, replays and discards."""
+    refusals = iter([None, "not today"])
+    worker = deployed.settings("worker")
+    done = Worker(
+        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-2", accepts=lambda _: next(refusals, None), places=places_of(worker)
+    )
+    quick = {"results__backoff_ms": "10", "results__max_attempts": 2, "tenants_allowed": "acme"}
+    router = deployed.settings("router", http__port=0, acks__enabled=True, **quick)
+    operator = deployed.environ("operator")
+    before, witness = deployed.violations(), await deployed.connect(WITNESS)
+    metered = await _stored(witness, "ROUTER_USAGE")
+    async with a_router(router), at_work(done):
+        async with Client(deployed.settings("gateway").nats) as client:
+            asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
+            answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
+        reporter = await deployed.connect("worker")
+        await reporter.jetstream().publish("caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil")).encode())
+        await reporter.close()
+        await _until_stored(witness, "ROUTER_DLQ", 1)
+        replayed = await invoked("dlq", "replay", "--all", environ=operator)
+        await _until_stored(witness, "ROUTER_DLQ", 1)
+        thrown = await invoked("dlq", "discard", "--all", "--yes", environ=operator)
+        await _until_stored(witness, "ROUTER_USAGE", metered + 3)
+    left = await _stored(witness, "ROUTER_DLQ")
+    await witness.close()
+    assert all(answer.decision is not None for answer in answers)
+    assert (replayed.status, thrown.status, left) == (0, 0, 0), replayed.err + thrown.err
+    assert deployed.violations() == before
+
+
+async def _stored(witness: Nats, stream: str) -> int:
+    return (await witness.jsm().stream_info(stream)).state.messages
+
+
+async def _until_stored(witness: Nats, stream: str, count: int) -> None:
+    async def is_stored() -> bool:
+        return await _stored(witness, stream) == count
+
+    await until(is_stored, what=f"{count} messages in {stream}")
+
+
+async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
+    """What the lake's own reader finds, once there is something."""
+    rows: list[dict[str, Any]] = []
+
+    async def found() -> bool:
+        rows[:] = await asyncio.to_thread(_usage, deployed)
+        return bool(rows)
+
+    await until(found)
+    return rows
+
+
+def _usage(deployed: Deployed) -> list[dict[str, Any]]:
+    options = reading(deployed.settings("lake").nats, "ROUTER_USAGE")
+    facts = look(options)
+    batches = record_batches(options, Range(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
+    return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
+
+
+async def _operate(deployed: Deployed, tmp_path: Path) -> None:
+    """What an operator does from the command line."""
+    policy = tmp_path / "guarded.json"
+    policy.write_text(json.dumps(POLICY))
+    entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject}
+    registered = tmp_path / "pii_guard.json"
+    registered.write_text(json.dumps(entry))
+    operator = deployed.environ("operator")
+    for command in (
+        ("extension", "register", str(registered)),
+        ("policy", "put", "acme", "guarded", str(policy)),
+    ):
+        ended = await invoked(*command, environ=operator)
+        assert ended.status == 0, ended.err or ended.out

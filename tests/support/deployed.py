@@ -1,0 +1,84 @@
+"""A server as deploy/nats configures it, a key for each role, and settings as deploy/router.toml gives them."""
+
+import runpy
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+
+from router.config import Settings, load
+from router.delivery.connection import Connection
+from tests.support.broker import Broker
+from tests.support.cli import invoked
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+TOML = DEPLOY / "router.toml"
+ROLES = ("gateway", "router", "worker", "author", "operator", "lake")
+WITNESS = "witness"  # may do everything: it looks whether what a role did has happened
+
+
+def write_keys(directory: Path) -> None:
+    """By the script that is shipped."""
+    runpy.run_path(str(DEPLOY / "nats" / "keys.py"))["write_keys"](directory)
+
+
+class Deployed:
+    """`start` it, `remove` it. `is_partitioned`: with partitions.conf."""
+
+    def __init__(self, *, is_partitioned: bool = False) -> None:
+        self.keys = Path(tempfile.mkdtemp(prefix="router-test-keys-"))
+        write_keys(self.keys)
+        (self.keys / "witness.nk").write_bytes((self.keys / "system.nk").read_bytes())
+        self.broker = Broker(self._accounts(is_partitioned))
+
+    def _accounts(self, is_partitioned: bool) -> str:
+        """accounts.conf as it stands, but that the system account's user is a witness among the roles."""
+        text = (DEPLOY / "nats" / "accounts.conf").read_text()
+        text = text.replace("include 'keys.conf'", (self.keys / "keys.conf").read_text())
+        if is_partitioned:
+            text = text.replace("# include 'partitions.conf'", (DEPLOY / "nats" / "partitions.conf").read_text())
+        return text.replace("users: [ { nkey: $SYSTEM_KEY } ]", "").replace("    users: [\n", "    users: [ { nkey: $SYSTEM_KEY }\n")
+
+    def start(self) -> "Deployed":
+        self.broker.start()
+        return self
+
+    async def make_topology(self, **more: str) -> None:
+        """By the operator's own command, before anything else runs: nobody else may. `more`: variables."""
+        operator = {**self.environ("operator"), "ROUTER_ACKS__ENABLED": "true", **more}
+        ended = await invoked("topology", "apply", "--worker", "caf-worker", environ=operator)
+        assert ended.status == 0, ended.err
+
+    def remove(self) -> None:
+        self.broker.remove()
+        shutil.rmtree(self.keys, ignore_errors=True)
+
+    def names(self, role: str, **more: object) -> dict[str, object]:
+        """What this role's process is told beside the file."""
+        return {
+            "nats.url": self.broker.url,
+            "nats.nkey_file": str(self.keys / f"{role}.nk"),
+            "nats.inbox_prefix": f"_INBOX_{role}",
+            **{name.replace("__", "."): value for name, value in more.items()},
+        }
+
+    def settings(self, role: str, **more: object) -> Settings:
+        return load(TOML, self.names(role, **more), {}).settings
+
+    def environ(self, role: str) -> dict[str, str]:
+        """The same for a command."""
+        given = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in self.names(role).items()}
+        return {"ROUTER_CONFIG_FILE": str(TOML), **given}
+
+    async def connect(self, role: str, **options: Any) -> Client:
+        """A NATS client with this role's key; ours, for its flush says truly that a subscription is there."""
+        client = Connection()
+        given = {"nkeys_seed": str(self.keys / f"{role}.nk"), "inbox_prefix": f"_INBOX_{role}", "allow_reconnect": False}
+        await client.connect(self.broker.url, **{**given, **options})
+        return client
+
+    def violations(self) -> list[str]:
+        """What the server refused so far, as its log tells it."""
+        return [line for line in self.broker.log.splitlines() if "Violation" in line]
