@@ -12,7 +12,18 @@ from collections.abc import Iterable
 from router import __version__
 from router.observability.bounds import Allowed, Bounded
 from router.observability.exposition import Registry
-from router.observability.instruments import Census, Count, Gauge, Spread, Spreads, Tally
+from router.observability.instruments import Census, Count, Gauge, Spread, Spreads, Tally, Together
+
+
+class ParentMetrics:
+    """What the parent of several worker processes counts itself; all else on its page is theirs. `worker`: 1 to N."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.up = Gauge("router_process_up", "1 while the process in this seat is ready and answers its parent", "worker")
+        self.restarts = Tally("router_process_restarts_total", "Processes that took the place of another", "worker", "cause")
+        self.registry.add(self.up)
+        self.registry.add(self.restarts)
 
 
 class Metrics:
@@ -33,6 +44,7 @@ class Metrics:
         self._declare_breakers()
         self._declare_outbox()
         self._declare_inbox()
+        self._declare_agents()
         self._declare_process()
         for instrument in vars(self).values():
             if isinstance(instrument, Count | Tally | Spread | Spreads | Gauge | Census):
@@ -57,10 +69,16 @@ class Metrics:
         self.subjects_refused = Count("router_subject_refused_total", "Messages on a subject outside the allow list")
         self.replies_refused = Count("router_reply_refused_total", "Reply addresses outside the reply prefixes")
         self.pending = Gauge("router_delivery_pending", "Messages in the stream not yet delivered", "consumer")
-        self.in_flight = Gauge("router_delivery_in_flight", "Messages being handled or settled here", "consumer")
+        handled = "Messages being handled or settled here"
+        self.in_flight = Gauge("router_delivery_in_flight", handled, "consumer", together=Together.SUM)
         self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
         self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+        self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
+        self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
+        self.stream_limit = Gauge(
+            "router_stream_limit_bytes", "What a stream may hold; full, it discards the old or the new", "stream", "discard"
+        )
 
     def _declare_workers(self) -> None:
         self.assignments_published = Count("router_assignments_published_total", "Assignments stored for workers")
@@ -73,6 +91,7 @@ class Metrics:
         self.results_forged = Count("router_results_forged_total", "Results that contradict the assignment they name")
         self.usage_published = Count("router_usage_published_total", "Usage events stored")
         self.workers_alive = Gauge("router_workers_alive", "Workers that are heard")
+        self.workers_silent = Gauge("router_workers_silent", "Workers that fell silent without a word, within the last hour")
         self.heartbeats_refused = Count("router_worker_heartbeats_refused_total", "Heartbeats that could not be read or found no room")
 
     def _declare_extensions(self) -> None:
@@ -91,16 +110,34 @@ class Metrics:
         self.outbox_parked = Gauge("router_outbox_parked", "Events that the stream refused too often, and wait for an operator", "context")
         self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away", "context")
         self.outbox_published = Tally("router_outbox_published_total", "Events published by this relay (EVT-047-001)", "event_type")
-        self.outbox_taken_back = Gauge("router_outbox_taken_back", "Events published again, for the broker had lost them", "context")
+        again = "Events published again, for the broker had lost them"
+        self.outbox_taken_back = Gauge("router_outbox_taken_back", again, "context", together=Together.SUM)
 
     def _declare_inbox(self) -> None:
         self.inbox_backlog = Gauge("router_inbox_backlog", "Messages that were received and are not processed (QRY-051)", "context")
         self.inbox_oldest_seconds = Gauge("router_inbox_oldest_seconds", "Age of the oldest of these", "context")
-        self.inbox_messages = Census("router_inbox_messages", "Messages since the start, by what became of them", "consumer", "outcome")
+        handled = "Messages told to the handler, or known already, by what became of them"
+        self.inbox_handled = Census("router_inbox_handled_total", handled, "code", kind="counter")
         self.inbox_paused = Gauge("router_inbox_paused", "1 while the inbox waits for what it stands on", "consumer")
 
+    def _declare_agents(self) -> None:
+        """Of `router agent run --http-port`; its lanes stand in `router_lane_paused`."""
+
+        def counted(name: str, text: str) -> Census:
+            return Census(f"router_agent_{name}_total", text, "agent", kind="counter")
+
+        self.agent_applied = counted("applied", "Messages acknowledged, duplicates included")
+        self.agent_duplicates = counted("duplicates", "Messages that were applied before")
+        self.agent_dead = counted("dead", "Messages in the dead letters, for whatever reason")
+        self.agent_given_up = counted("given_up", "Of these, those begun as often as allowed")
+        self.agent_rescued = counted("rescued", "Messages that the server had given up, fetched and handled")
+
     def _declare_process(self) -> None:
-        self.connected = Gauge("router_nats_connected", "1 while the broker is connected")
+        self.ready = Census("router_ready", "1 while a check behind /readyz is well", "check", together=Together.LEAST)
+        self.connected = Gauge("router_nats_connected", "1 while the broker is connected", together=Together.LEAST)
         self.reconnects = Count("router_nats_reconnects_total", "Times the broker came back")
+        tasks = "Tasks of the event loop; they may not grow with what was handled"
+        self.tasks = Gauge("router_asyncio_tasks", tasks, together=Together.SUM)
+        self.collections = Census("router_gc_collections_total", "Runs of the cycle collector", "generation", kind="counter")
         self.build_info = Gauge("router_build_info", "Always 1; the labels are the build", "version", "python")
         self.build_info.set(1, __version__, platform.python_version())

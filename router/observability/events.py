@@ -19,6 +19,12 @@ CHILD_RESTARTING: Final = "child.restarting"
 CHILD_STUCK: Final = "child.stuck"
 SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 
+# The processes of `router serve --workers`
+RELOAD_BEGAN: Final = "reload.began"
+RELOAD_ENDED: Final = "reload.ended"
+RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them: the old ones stay
+PARENT_GONE: Final = "parent.gone"  # this process drains and ends
+
 # The broker
 BROKER_CONNECTED: Final = "broker.connected"
 BROKER_LOST: Final = "broker.lost"
@@ -76,6 +82,8 @@ WORKERS_LETTER: Final = "worker.letter"
 
 # The mailbox
 SWEEP_FAILED: Final = "inbox.sweep_failed"
+INBOX_CLEANED: Final = "inbox.cleaned"
+INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
 
 # Agents
 AGENT_RESUMED: Final = "agent.resumed"

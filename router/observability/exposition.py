@@ -9,6 +9,7 @@ pauses after a few dozen samples, and the loop never waits longer than those tak
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
@@ -45,22 +46,38 @@ class Registry:
         """The numbers of this moment. On the loop's thread only: the instruments have no locks."""
         return tuple(instrument.family() for instrument in self._instruments.values())
 
+    async def exposition(self) -> bytes:
+        """Prometheus' text of this moment, and of the process."""
+        return await asyncio.to_thread(render, self.snapshot())
 
-def render(snapshot: Sequence[Family]) -> bytes:
+
+def render(snapshot: Sequence[Family], *, process: bool = True) -> bytes:
     """Prometheus' text of a snapshot, and of the process (memory, CPU, open files). Meant for a thread."""
-    return generate_latest(_Scrape(snapshot))
+    return generate_latest(_Scrape(snapshot, _PROCESS if process else None))
+
+
+def process_families(pid: int, label: str, value: str) -> Snapshot:
+    """Memory, CPU and open files of any process of ours, under one label; nothing once it is gone, or where there is no /proc."""
+    collector = ProcessCollector(pid=lambda: pid, registry=CollectorRegistry(auto_describe=True))
+    return tuple(
+        Family(one.samples[0].name, one.documentation, one.type, (label,), {(value,): one.samples[0].value})
+        for one in collector.collect()
+        if one.samples
+    )
 
 
 class _Scrape(Collector):
-    def __init__(self, snapshot: Sequence[Family]) -> None:
+    def __init__(self, snapshot: Sequence[Family], process: Collector | None) -> None:
         self._snapshot = snapshot
+        self._process = process
 
     def collect(self) -> Iterable[Metric]:
         for family in self._snapshot:
             metric = Metric(family.name.removesuffix("_total"), family.help, family.kind)
             metric.samples = _breathing(_samples(family))  # type: ignore[assignment]  # it is only iterated, once
             yield metric
-        yield from _PROCESS.collect()
+        if self._process is not None:
+            yield from self._process.collect()
 
 
 def _breathing(samples: Iterable[Sample]) -> Iterator[Sample]:

@@ -2,14 +2,14 @@
 
 /healthz   200 as long as the process answers
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
-/metrics   Prometheus' text; rendered off the loop
+/metrics   Prometheus' text, of whoever exposes; rendered off the loop
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 import uvicorn
@@ -19,17 +19,23 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from router.errors import Misconfigured
-from router.observability.exposition import CONTENT_TYPE, Registry, render
+from router.observability.exposition import CONTENT_TYPE
 from router.observability.readiness import Readiness, is_ready
+
+
+class Exposing(Protocol):
+    """Whoever has metrics to show: a registry, or a parent that asks its processes."""
+
+    async def exposition(self) -> bytes: ...
 
 
 class HttpServer:
     """A child of the supervision tree: `run` serves until it is cancelled, and may be run again."""
 
-    def __init__(self, host: str, port: int, registry: Registry, readiness: Readiness) -> None:
+    def __init__(self, host: str, port: int, source: Exposing, readiness: Readiness) -> None:
         self._host = host
         self._port = port
-        self._app = application(registry, readiness)
+        self._app = application(source, readiness)
 
     async def run(self, started: Callable[[int], None] | None = None) -> None:
         """Serve; `started` hears the port that was bound. Misconfigured: the address cannot be bound."""
@@ -48,12 +54,11 @@ class HttpServer:
                 await server.shutdown([listener])
 
 
-def application(registry: Registry, readiness: Readiness) -> Starlette:
+def application(source: Exposing, readiness: Readiness) -> Starlette:
     """The three pages, without a server under them."""
 
     async def metrics(_: Request) -> Response:
-        text = await asyncio.to_thread(render, registry.snapshot())
-        return Response(text, media_type=CONTENT_TYPE)
+        return Response(await source.exposition(), media_type=CONTENT_TYPE)
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n")

@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -63,8 +64,16 @@ class Buckets(Struct, frozen=True):
     total: float
 
 
+class Together(StrEnum):
+    """What a gauge says of several processes: most of them look at one thing, and then the most is as good as any."""
+
+    MOST = "most"
+    LEAST = "least"  # all is well when all are
+    SUM = "sum"  # each has its own
+
+
 class Family(Struct, frozen=True):
-    """One metric at one moment. `kind`: counter | gauge | histogram."""
+    """One metric at one moment. `kind`: counter | gauge | histogram; `together`: for gauges."""
 
     name: str
     help: str
@@ -72,6 +81,7 @@ class Family(Struct, frozen=True):
     labels: Labels
     series: Mapping[Labels, Value]
     buckets: Mapping[Labels, Buckets] = {}
+    together: Together = Together.MOST
 
 
 class Instrument(Protocol):
@@ -160,12 +170,13 @@ class Spreads(dict[str, Spread]):
 class Gauge:
     """A value that somebody else keeps: asked on the loop at each scrape, so the callback must be quick and must not wait."""
 
-    __slots__ = ("_once", "_readers", "help", "labels", "name")
+    __slots__ = ("_once", "_readers", "help", "labels", "name", "together")
 
-    def __init__(self, name: str, text: str, *labels: str) -> None:
+    def __init__(self, name: str, text: str, *labels: str, together: Together = Together.MOST) -> None:
         self.name = name
         self.help = text
         self.labels = labels
+        self.together = together
         self._readers: dict[Labels, Callable[[], Value]] = {}
         self._once = Once(every_s=60.0)
 
@@ -178,7 +189,8 @@ class Gauge:
         self.watch(lambda: value, *values)
 
     def family(self) -> Family:
-        return Family(self.name, self.help, "gauge", self.labels, {values: self._read(values) for values in self._readers})
+        series = {values: self._read(values) for values in self._readers}
+        return Family(self.name, self.help, "gauge", self.labels, series, together=self.together)
 
     def _read(self, values: Labels) -> Value:
         try:
@@ -191,18 +203,20 @@ class Gauge:
 
 
 class Census:
-    """A gauge whose series come and go: somebody else knows them all, and is asked on the loop at each scrape."""
+    """A gauge (or a counter) whose series come and go: somebody else knows them all, and is asked on the loop at each scrape."""
 
-    __slots__ = ("_read", "help", "labels", "name")
+    __slots__ = ("_read", "help", "kind", "labels", "name", "together")
 
-    def __init__(self, name: str, text: str, *labels: str) -> None:
+    def __init__(self, name: str, text: str, *labels: str, kind: str = "gauge", together: Together = Together.MOST) -> None:
         self.name = name
         self.help = text
         self.labels = labels
+        self.kind = kind
+        self.together = together
         self._read: Callable[[], Mapping[Labels, Value]] = dict
 
     def watch(self, read: Callable[[], Mapping[Labels, Value]]) -> None:
         self._read = read
 
     def family(self) -> Family:
-        return Family(self.name, self.help, "gauge", self.labels, dict(self._read()))
+        return Family(self.name, self.help, self.kind, self.labels, dict(self._read()), together=self.together)

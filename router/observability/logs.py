@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error (or text for people), secrets masked, never an exception of its own.
+"""Logs: one JSON object a line on standard error (or text for people), secrets and logins masked, never an exception of its own.
 
     log = logs.logger(__name__)
     log.info(events.LETTER_STORED, subject=…, reason=…)
@@ -18,7 +18,7 @@ import orjson
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
-from router.masking import masked
+from router.masking import masked, without_logins
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -34,12 +34,15 @@ def logger(name: str) -> FilteringBoundLogger:
     return cast(FilteringBoundLogger, structlog.get_logger(module=name))
 
 
-def configure(level: str = "info", style: str = "json", stream: TextIO | None = None) -> None:
-    """Called once, before the first line. `level`: one of LEVELS; `style`: json | console; `stream`: standard error."""
+def configure(level: str = "info", style: str = "json", stream: TextIO | None = None, **facts: object) -> None:
+    """Called once, before the first line. `level`: one of LEVELS; `style`: json | console; `stream`: standard error.
+
+    `facts` stand in every line of ours: which process of several speaks.
+    """
     out = stream or sys.stderr
-    renderers: list[Processor] = [_json_exception, _render_json] if style == "json" else [_console(out)]
+    renderers: list[Processor] = [*([_json_exception, _render_json] if style == "json" else [_console(out)]), _hide_logins]
     structlog.configure(
-        processors=[*_facts(), _mask, *renderers],
+        processors=[_stating(facts), *_facts(), _mask, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=True,
@@ -67,8 +70,21 @@ def _adopt_foreign_lines(level: int, renderers: list[Processor], out: TextIO) ->
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
 
 
+def _stating(facts: Mapping[str, object]) -> Processor:
+    def state(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event.update(facts)
+        return event
+
+    return state
+
+
 def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], masked(event))
+
+
+def _hide_logins(_logger: object, _method: str, line: Any) -> str:
+    """The last: a library's exception may quote the address that it was given."""
+    return without_logins(line)
 
 
 _json_exception: Processor = structlog.processors.format_exc_info

@@ -17,5 +17,10 @@ class Check(Struct, frozen=True):
 Readiness = Callable[[], Mapping[str, Check]]  # asked on the loop at each probe: quick, and never waiting
 
 
+def series(checks: Mapping[str, Check]) -> dict[tuple[str, ...], int]:
+    """The same as the metric `router_ready{check}` tells it."""
+    return {(name,): int(check.ok) for name, check in checks.items()}
+
+
 def is_ready(checks: Mapping[str, Check]) -> bool:
     return all(check.ok for check in checks.values())

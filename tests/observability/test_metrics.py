@@ -35,6 +35,7 @@ REFERENCE = {
     "router_subject_refused_total": (),
     "router_reply_refused_total": (),
     "router_dlq_depth": ("subject", "reason"),
+    "router_dlq_replayed_total": (),
     "router_assignments_published_total": (),
     "router_acks_total": ("status",),
     "router_results_total": ("status", "provider"),
@@ -50,10 +51,16 @@ REFERENCE = {
 
 # What the reference does not name, and operators of the circle want.
 BESIDE = {
+    "router_asyncio_tasks": (),
+    "router_gc_collections_total": ("generation",),
     "router_acks_uncorrelated_total": (),
     "router_results_conflict_total": (),
     "router_results_forged_total": (),
     "router_worker_heartbeats_refused_total": (),
+    "router_workers_silent": (),
+    "router_ready": ("check",),
+    "router_stream_bytes": ("stream",),
+    "router_stream_limit_bytes": ("stream", "discard"),
 }
 
 # SDS-047: QRY-050 and QRY-051, EVT-047-001, and what an operator of either half must see.
@@ -65,10 +72,13 @@ MAILBOX = {
     "router_outbox_published_total": ("event_type",),
     "router_outbox_taken_back": ("context",),
     "router_inbox_backlog": ("context",),
-    "router_inbox_messages": ("consumer", "outcome"),
+    "router_inbox_handled_total": ("code",),
     "router_inbox_oldest_seconds": ("context",),
     "router_inbox_paused": ("consumer",),
 }
+
+# MeshForge: the reference's two, and what an operator of an agent must see.
+AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
 
 
 def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
@@ -78,7 +88,7 @@ def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
 
 
 def test_every_metric_of_the_reference_is_declared_with_its_labels() -> None:
-    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {**REFERENCE, **BESIDE, **MAILBOX}
+    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {**REFERENCE, **BESIDE, **MAILBOX, **AGENTS}
 
 
 def test_what_is_counted_is_what_is_scraped() -> None:

@@ -1,0 +1,1 @@
+"""What each dashboard shows: one file a board."""

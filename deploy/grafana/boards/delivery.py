@@ -1,0 +1,89 @@
+"""Two rows of the overview: how messages move, and what became of those that failed."""
+
+from parts import BAD_FROM_ONE, Row, now, panel, rate
+
+DELIVERY = Row(
+    "Delivery",
+    (
+        panel(
+            "Lag",
+            "How old the message handled last was, while others wait.",
+            "s",
+            (now("router_consumer_lag_seconds", "max", "consumer"), "{{consumer}}"),
+        ),
+        panel(
+            "Backlog",
+            "Stored and not yet delivered, as the server counts.",
+            "short",
+            (now("router_delivery_pending", "max", "consumer"), "{{consumer}}"),
+        ),
+        panel(
+            "In flight",
+            "Being handled or settled; at the prefetch it can take no more.",
+            "short",
+            (now("router_delivery_in_flight", "sum", "consumer"), "{{consumer}}"),
+        ),
+        panel(
+            "Acknowledged", "Messages whose last word is said.", "reqps", (rate("router_jetstream_ack_total", "consumer"), "{{consumer}}")
+        ),
+        panel(
+            "Sent back",
+            "Redeliveries by reason: nak is a failed handler, timeout a silence, tenant one that is not served, allowlist a subject.",
+            "reqps",
+            (rate("router_redelivery_total", "consumer, reason"), "{{consumer}} {{reason}}"),
+        ),
+        panel(
+            "Waiting for another try",
+            "Delivered more than once, and not acknowledged yet.",
+            "short",
+            (now("router_delivery_redelivered", "max", "consumer"), "{{consumer}}"),
+        ),
+        panel(
+            "Lanes paused",
+            "A line at 1 is a lane that stores nothing and pulls nothing.",
+            "short",
+            (now("router_lane_paused", "max", "consumer"), "{{consumer}}"),
+            kind="states",
+            steps=BAD_FROM_ONE,
+        ),
+    ),
+)
+
+FAILED = Row(
+    "What failed",
+    (
+        panel(
+            "Dead letters stored",
+            "validation_failed is a sender's mistake, maxdeliver_exhausted and processing_error are a handler's.",
+            "reqps",
+            (rate("router_dlq_total", "subject, reason"), "{{subject}} {{reason}}"),
+        ),
+        panel(
+            "Dead letters standing",
+            "They are kept for 30 days; `router dlq list` reads them.",
+            "short",
+            (now("router_dlq_depth", "max", "subject, reason"), "{{subject}} {{reason}}"),
+        ),
+        panel(
+            "Letters that failed, and replays",
+            "Letters that could not be stored, messages given up without one, and messages that came back by a replay.",
+            "reqps",
+            (rate("router_dlq_publish_failures_total"), "not stored"),
+            (rate("router_dlq_disabled_total"), "without a letter"),
+            (rate("router_dlq_replayed_total"), "replayed"),
+        ),
+        panel(
+            "Contract violations",
+            "Header rules that were broken, by rule; ten of one subject in a minute are an alert.",
+            "reqps",
+            (rate("router_nats_contract_violations_total", "header, rule"), "{{header}} {{rule}}"),
+        ),
+        panel(
+            "Refused addresses",
+            "Subjects outside the allow list, reply addresses outside the prefixes.",
+            "reqps",
+            (rate("router_subject_refused_total"), "subjects"),
+            (rate("router_reply_refused_total"), "reply addresses"),
+        ),
+    ),
+)

@@ -1,0 +1,68 @@
+"""Every code that the router says to somebody, explained: what it means, what usually causes it, what to do.
+
+    answers.toml     in answers to requests, calls and operators' services
+    letters.toml     in dead letters
+    failures.toml    on standard error, in logs
+    operators.toml   the mailbox's policies, the doctor's verdicts, exit statuses
+
+Data, read by `router explain`; a test holds it against the codes that the source knows, in both directions.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+
+import msgspec
+from msgspec import Struct
+
+FILES = ("answers", "letters", "failures", "operators")
+
+# Where a code is met, in the order in which they are listed.
+KINDS: Mapping[str, str] = {
+    "answer": "In an answer: error.code, or its details.cause",
+    "admin": "In an answer of an operators' service",
+    "reason": "In a dead letter: reason",
+    "validation": "In a dead letter: validation_error.code",
+    "fault": "In a dead letter: last_error.code",
+    "error": "On standard error, in logs, in a Python exception",
+    "policy": "A policy of the mailbox, or its error code",
+    "verdict": "A verdict of `router doctor`",
+    "exit": "An exit status of `router`",
+}
+
+
+class Code(Struct, frozen=True, forbid_unknown_fields=True):
+    """One code. `kinds`: where it is met; `usual`: causes, the likeliest first; `do`: what helps; `source`: where it is laid down."""
+
+    code: str
+    kinds: tuple[str, ...]
+    means: str
+    usual: tuple[str, ...]
+    do: tuple[str, ...]
+    source: str
+
+
+@cache
+def codes() -> Mapping[str, Code]:
+    """All of them, by name, as they stand in the files."""
+    return {code.code: code for name in FILES for code in _read(name)}
+
+
+def find(name: str) -> Code | None:
+    """As it is written, or in another case: a letter's error_code is the upper case of its reason."""
+    return codes().get(name) or next((code for code in codes().values() if code.code.lower() == name.lower()), None)
+
+
+def near(name: str) -> list[str]:
+    """Codes that somebody may have meant, the nearest first."""
+    by_lower = {code.lower(): code for code in codes()}
+    return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+
+
+def _read(name: str) -> Iterable[Code]:
+    table = tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
+    return msgspec.convert(table["code"], list[Code])

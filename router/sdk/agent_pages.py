@@ -1,0 +1,62 @@
+"""An agent's pages for operators, where a port is given: /metrics, /healthz, /readyz.
+
+Without one an agent is seen by its logs, its alerts and `router agent` alone: many of them live on one host, so none has a
+port unless somebody names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from router.delivery.connection import Connection
+from router.observability import Check, HttpServer, Metrics, series
+from router.observability.instruments import Labels, Value
+from router.runtime.agent import AgentRuntime
+from router.supervision import Child
+
+
+class AgentPages:
+    """Of one agent. `where`: the address and the TCP port that they are bound to; 0 = any free one."""
+
+    def __init__(self, agent: str, runtime: AgentRuntime, where: tuple[str, int]) -> None:
+        self._agent = agent
+        self._runtime = runtime
+        self._where = where
+        self._connection: Connection | None = None
+
+    def child(self, connection: Connection, on_bound: Callable[[int], None] = lambda _: None) -> Child:
+        """Beside the agent's lanes; `on_bound` hears the port."""
+        self._connection = connection
+        metrics = self._watched(Metrics())
+        server = HttpServer(*self._where, metrics.registry, self._checks)
+        return Child("http", lambda: server.run(on_bound))
+
+    def _watched(self, metrics: Metrics) -> Metrics:
+        runtime, tally = self._runtime, self._runtime.tally
+        metrics.ready.watch(lambda: series(self._checks()))
+        metrics.connected.watch(self._is_connected)
+        metrics.agent_applied.watch(self._of(lambda: tally.applied))
+        metrics.agent_duplicates.watch(self._of(lambda: runtime.duplicates))
+        metrics.agent_dead.watch(self._of(lambda: tally.dead))
+        metrics.agent_given_up.watch(self._of(lambda: tally.given_up))
+        metrics.agent_rescued.watch(self._of(lambda: tally.rescued))
+        for durable in runtime.durables:
+            metrics.lane_paused.watch(partial(self._is_paused, durable), durable)
+        return metrics
+
+    def _of(self, read: Callable[[], int]) -> Callable[[], Mapping[Labels, Value]]:
+        return lambda: {(self._agent,): read()}
+
+    def _is_paused(self, durable: str) -> int:
+        return int(durable in self._runtime.tally.paused)
+
+    def _is_connected(self) -> int:
+        return int(self._connection is not None and self._connection.is_connected)
+
+    def _checks(self) -> Mapping[str, Check]:
+        paused = sorted(self._runtime.tally.paused)
+        return {
+            "broker": Check(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
+            "lanes": Check(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),
+        }

@@ -1,0 +1,124 @@
+"""`router explain`: every code that the source knows is in its table, and nothing else is."""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import router
+from router import codes, outcome
+from router.admin import declined
+from router.cli import ends
+from router.contracts import decision
+from router.contracts.malformed import VALIDATION_CODES
+from router.doctor import Verdict
+from router.errors import RouterError
+from router.extensions import modes
+from router.mailbox.policies import POLICIES
+from tests.support.cli import invoked, words
+from tests.support.commands import wrong_in
+
+CARRIERS = {"Fault", "Refusal", "Declined", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
+CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
+HOME = Path(router.__file__).parent
+TOLD = {
+    "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
+    | set(modes._CODES.values()),
+    "admin": {*declined.STATUSES, declined.INTERNAL},
+    "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
+    "validation": set(VALIDATION_CODES),
+    "policy": {name for policy in POLICIES for name in (policy.id, policy.error_code) if name},
+    "verdict": {verdict.value for verdict in Verdict},
+    "exit": {str(value) for name, value in vars(ends).items() if name.isupper() and isinstance(value, int)},
+}
+
+
+def sources() -> Iterator[Path]:
+    return (file for file in HOME.rglob("*.py") if "pb" not in file.parts)
+
+
+def told_by(file: Path) -> Iterator[str]:
+    """The codes that this module puts into a value: a text, or a name of its own for one."""
+    if not CARRIED.search(file.read_text()):
+        return
+    place = file.relative_to(HOME.parent).with_suffix("").parts
+    module = importlib.import_module(".".join(part for part in place if part != "__init__"))
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CARRIERS and node.args:
+            match node.args[0]:
+                case ast.Constant(str(code)):
+                    yield code
+                case ast.Name(name) if isinstance(code := vars(module).get(name), str):
+                    yield code
+
+
+def loaded_errors(of: type[RouterError] = RouterError) -> Iterator[type[RouterError]]:
+    for kind in of.__subclasses__():
+        if kind.__module__.startswith("router."):
+            yield kind
+        yield from loaded_errors(kind)
+
+
+def of_errors(file: Path) -> list[str]:
+    """The `code` of each class of errors. Read, not imported: the lake's would load Spark."""
+    return re.findall(r'^    code = "(\w+)"$', file.read_text(), flags=re.MULTILINE)
+
+
+def test_every_code_that_the_source_knows_is_explained_and_no_other() -> None:
+    known = {code for file in sources() for code in (*told_by(file), *of_errors(file))} | set().union(*TOLD.values())
+    assert {kind.code for kind in loaded_errors()} <= known, "a class of errors that does not say its code in one line"
+    assert known - codes.codes().keys() == set(), "explain them in router/codes/"
+    assert codes.codes().keys() - known == set(), "nobody says these any more"
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_a_code_is_listed_wherever_it_is_met(kind: str) -> None:
+    assert {code.code for code in codes.codes().values() if kind in code.kinds} >= TOLD[kind]
+
+
+@pytest.mark.parametrize("name", codes.codes())
+def test_an_explanation_says_something_everywhere(name: str) -> None:
+    code = codes.codes()[name]
+    assert code.kinds
+    assert set(code.kinds) <= codes.KINDS.keys()
+    assert all((code.means, *code.usual, *code.do, code.source))
+    assert code.usual
+    assert code.do
+    assert wrong_in("\n".join((code.means, *code.usual, *code.do))) == []
+
+
+def test_no_code_is_explained_twice() -> None:
+    read = [code.code for name in codes.FILES for code in codes._read(name)]
+    assert len(read) == len(set(read))
+
+
+async def test_a_code_is_explained_for_people_and_for_programs() -> None:
+    told = await invoked("explain", "policy_not_found")
+    assert told.status == 0
+    assert {"Usually", "What"} <= set(words(told.out))
+    assert "router policy put" in told.out
+    asked = (await invoked("explain", "POL-047-006", "--json")).json
+    assert (asked["code"], asked["kinds"], asked["source"]) == ("POL-047-006", ["policy"], "SDS-047 §3 (SD-12)")
+
+
+async def test_a_letters_error_code_is_found_in_its_upper_case() -> None:
+    assert (await invoked("explain", "MAXDELIVER_EXHAUSTED", "--json")).json["code"] == "maxdeliver_exhausted"
+    assert (await invoked("explain", "TENANT_FORBIDDEN", "--json")).json["code"] == "TENANT_FORBIDDEN"
+
+
+async def test_an_unknown_code_is_told_the_nearest_names() -> None:
+    ended = await invoked("explain", "extension_timout")
+    assert ended.status == 1
+    assert "did you mean extension_timeout" in ended.err
+    assert "did you mean" not in (await invoked("explain", "0x7f")).err
+
+
+async def test_without_a_code_all_are_listed_by_kind() -> None:
+    lines = (await invoked("explain", "--json")).lines
+    assert {line["code"] for line in lines} == set(codes.codes())
+    table = (await invoked("explain")).out
+    assert [kind for kind in codes.KINDS if f"\n {kind} " not in table] == []

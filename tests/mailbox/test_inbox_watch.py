@@ -1,0 +1,51 @@
+"""What an inbox counts: each message once, by what became of it (`router_inbox_handled_total{code}`)."""
+
+from typing import cast
+
+from msgspec.structs import replace
+
+from router.mailbox.inbox.ledger import InboxLedger
+from router.mailbox.inbox.watch import CODES, InboxWatch
+from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Hold, Retry
+from tests.support.inbox import a_message
+
+FAULT = Fault("handler_transient", "503")
+
+
+class Unwritten:
+    """A ledger that nobody reads."""
+
+    def write(self, mark: object) -> None: ...
+
+
+def a_watch() -> InboxWatch:
+    return InboxWatch("sea__from_vibespro", cast(InboxLedger, Unwritten()))
+
+
+def counted(watch: InboxWatch) -> dict[str, int]:
+    return {code: count for code, count in watch.codes.items() if count}
+
+
+def test_every_code_is_told_from_the_start() -> None:
+    """A rate needs a zero to begin from: the first dead letter must show."""
+    assert a_watch().codes == dict.fromkeys(CODES, 0)
+
+
+def test_each_end_has_its_code() -> None:
+    watch = a_watch()
+    watch.settled(a_message(), Done(), True)
+    watch.settled(a_message(), Hold(FAULT), False)
+    watch.settled(a_message(), Dead(FAULT, PROCESSING_ERROR), True)
+    watch.settled(a_message(), Retry(FAULT), True)
+    watch.stranded()
+    ends = ("processed", "transient", "processing_error", "maxdeliver_exhausted", "stranded")
+    assert counted(watch) == dict.fromkeys(ends, 1)
+
+
+def test_a_duplicate_is_not_counted_as_processed_and_the_next_message_is() -> None:
+    watch, again = a_watch(), a_message()
+    watch.duplicate(again)
+    watch.settled(again, Done(), True)
+    watch.settled(replace(again, sequence=8), Done(), True)
+    assert counted(watch) == {"duplicate": 1, "processed": 1}
+    assert watch._known == set()

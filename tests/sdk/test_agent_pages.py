@@ -1,0 +1,35 @@
+"""An agent's pages: what they say of it without a broker."""
+
+from pathlib import Path
+
+from router.observability import Metrics
+from router.runtime.agent import AgentRuntime
+from router.sdk.agent_pages import AgentPages
+from tests.support.observability import scraped
+from tests.support.witness import Witness
+
+WITNESS = (("agent", "witness"),)
+
+
+def pages_of(tmp_path: Path) -> tuple[AgentRuntime, AgentPages]:
+    runtime = AgentRuntime(Witness(), tmp_path / "w.db")
+    return runtime, AgentPages("witness", runtime, ("127.0.0.1", 0))
+
+
+def test_its_figures_are_its_metrics(tmp_path: Path) -> None:
+    runtime, pages = pages_of(tmp_path)
+    runtime.tally.applied, runtime.tally.dead, runtime.tally.given_up, runtime.tally.rescued = 5, 3, 2, 1
+    seen = scraped(pages._watched(Metrics()).registry)
+    told = {name: seen[f"router_agent_{name}_total"][WITNESS] for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
+    assert told == {"applied": 5, "duplicates": 0, "dead": 3, "given_up": 2, "rescued": 1}
+
+
+def test_a_lane_that_waits_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
+    runtime, pages = pages_of(tmp_path)
+    (durable,) = runtime.durables
+    assert pages._checks()["lanes"].ok
+    runtime.tally.paused.add(durable)
+    assert pages._checks()["lanes"].detail == f"paused: {durable}"
+    seen = scraped(pages._watched(Metrics()).registry)
+    assert seen["router_lane_paused"] == {(("consumer", durable),): 1}
+    assert seen["router_ready"] == {(("check", "broker"),): 0, (("check", "lanes"),): 0}

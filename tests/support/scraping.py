@@ -1,0 +1,164 @@
+"""A live scrape of everything that has metrics: a router after a little of each, a relay, an inbox, an agent."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from router.app import RouterService
+from router.app.inbox import InboxService
+from router.app.mailbox import RelayService
+from router.config import load
+from router.deadletters.replay import RUN
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.delivery.topology import Topology
+from router.sdk.agent import Agent
+from tests.support.agents import a_command
+from tests.support.inbox import EFFECTS, EVENTS, publish, record
+from tests.support.mailbox import filled
+from tests.support.postgres import rows
+from tests.support.registry import an_entry
+from tests.support.requests import a_body
+from tests.support.stories import page
+from tests.support.waiting import until
+from tests.support.witness import SUBJECT as COUNT
+from tests.support.witness import Witness
+from tests.support.workers import a_body as a_result
+
+Series = dict[str, list[dict[str, str]]]  # by metric, the labels of each of its series
+
+DECIDE, RESULTS, ACKS = "beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.v1.ack"
+POLICY = {
+    "version": "1.0",
+    "providers": [{"name": "openai", "weight": 1}],
+    "sticky": {"enabled": True, "session_key": "user_id", "ttl": "10m"},
+    "pre": [{"id": "tidy", "mode": "optional"}],
+}
+
+
+async def router_series(url: str, home: Path) -> Series:
+    """A router's, after decisions, refusals, an extension that nobody serves, letters, violations, results, acks, heartbeats."""
+    seeds = {"policies.dir": home / "policies", "extensions.dir": home / "extensions"}
+    _write(home / "policies" / "_shared" / "default.json", POLICY)
+    _write(home / "extensions" / "tidy.json", an_entry("tidy", "pre"))
+    settings = load(None, {"nats.url": url, "http.port": 0, "acks.enabled": True, "tenants_allowed": "acme", **seeds}, {}).settings
+    service = RouterService(settings)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with _at_work(service.run(lambda told: ready.set_result(told.http))), _client(url) as nc:
+        http = await ready
+        await _a_little_of_everything(nc)
+        seen = ("router_dlq_total", "router_redelivery_total", "router_results_total", "router_acks_total", "router_dlq_depth")
+        wanted = (*seen, "router_circuit_breaker_transitions_total", "router_stream_limit_bytes")
+        return await _once_told(http, *wanted)
+
+
+async def mailbox_series(url: str, dsn: str) -> Series:
+    """A relay's and an inbox's together, after a few events of each."""
+    names = {"nats.url": url, "http.port": 0, "mailbox.dsn": dsn, "mailbox.events.max_bytes": -1, "inbox.ack_wait_ms": 1000}
+    settings = load(None, names, {}).settings
+    await rows(dsn, EFFECTS)
+    await filled(dsn, 3)
+    connection = await connect({"servers": [url]})
+    await topology.create(JetStream(connection), Topology((EVENTS,)))
+    await connection.close()
+    relay: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    inbox: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with (
+        _client(url) as nc,
+        _at_work(RelayService(settings).run(relay.set_result)),
+        _at_work(InboxService(settings, record).run(inbox.set_result)),
+    ):
+        await publish(nc, range(3))
+        left = await _once_told(await relay, "router_outbox_published_total", "router_outbox_backlog")
+        return left | await _once_told(await inbox, "router_inbox_handled_total", "router_inbox_backlog", but=left)
+
+
+async def agent_series(url: str, home: Path) -> Series:
+    """An agent's, after one message."""
+    port = _free_port()
+    agent = Agent(url, Witness(), store=home / "witness.db", http=("127.0.0.1", port))
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    async with _at_work(agent.run(ready.set_result)), _client(url) as nc:
+        await ready
+        await nc.jetstream().publish(COUNT, a_command())
+        await until(lambda: agent.applied == 1)
+        return await _once_told(f"http://127.0.0.1:{port}", "router_agent_applied_total", "router_lane_paused")
+
+
+async def _a_little_of_everything(nc: Client) -> None:
+    for number in range(6):  # five calls that fail open the breaker of an extension that nobody serves
+        asked = {**a_body(), "request_id": f"r-{number}", "context": {"user_id": "u-1"}}
+        await nc.request(DECIDE, json.dumps(asked).encode(), timeout=5, headers={"tenant_id": "acme"})  # no message id: a violation
+    await nc.request(DECIDE, b"{}", timeout=5, headers={RUN: "of-a-replay"})
+    for status in ("success", "error"):
+        await _stored(nc, RESULTS, a_result(assignment_id=f"a-{status}", request_id=f"r-{status}", status=status))
+    await _stored(nc, RESULTS, a_result(assignment_id="a-x", request_id="r-x", tenant_id="another"))
+    await _stored(nc, ACKS, {"assignment_id": "a-success", "status": "accepted"})
+    beat = {"worker_id": "w-1", "status": "idle", "timestamp": 1_700_000_000_000, "interval_ms": 1000}
+    await nc.publish("caf.worker.heartbeat.v1", json.dumps(beat).encode())
+
+
+async def _stored(nc: Client, subject: str, body: dict[str, Any]) -> None:
+    await nc.jetstream().publish(subject, json.dumps(body).encode())
+
+
+async def _once_told(http: str, *metrics: str, but: Series | None = None) -> Series:
+    """A scrape, as soon as these metrics have series."""
+    found: Series = {}
+
+    async def is_told() -> bool:
+        nonlocal found
+        found = series_of((await page(http, "/metrics"))[1])
+        return all(found.get(name) for name in metrics)
+
+    await until(is_told, what=f"series of {metrics}")
+    return {name: [*(but or {}).get(name, []), *labels] for name, labels in found.items()}
+
+
+def series_of(text: str) -> Series:
+    """A page, as Prometheus reads it; a metric without series is there with none."""
+    found: Series = {}
+    for family in text_string_to_metric_families(text):
+        found.setdefault(f"{family.name}_total" if family.type == "counter" else family.name, [])
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append(sample.labels)
+    return found
+
+
+def _write(file: Path, document: dict[str, Any]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document))
+
+
+@contextlib.asynccontextmanager
+async def _at_work(run: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(run)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+@contextlib.asynccontextmanager
+async def _client(url: str) -> AsyncIterator[Client]:
+    client = await nats.connect(url)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
