@@ -1,0 +1,43 @@
+"""What the ledger is made of, collected when all is quiet: from the clients, from what workers said, from the server's streams."""
+
+from collections.abc import Iterable
+
+import orjson
+from nats.aio.client import Client
+
+from tests.faults.ledger import Facts, Letter
+from tests.faults.load import POISONED, Load
+from tests.faults.stage import Stage
+from tests.faults.standing import Standing, standing
+
+HOPELESS_LETTERS = "caf.exec.dlq.v1"
+
+
+async def gathered(client: Client, stage: Stage, load: Load) -> Facts:
+    """Everything there is to know, once all is quiet."""
+    streams = stage.settings.streams
+    decide, assignments, results, usage, dlq = [
+        await standing(client, stream.name) for stream in (streams.decide, streams.assignments, streams.results, streams.usage, streams.dlq)
+    ]
+    poisoned = {one.name for one in load.asked.values() if one.kind == POISONED}
+    decide_letters = f"{stage.settings.decide.subject}.dlq"
+    result_letters = f"{stage.settings.results.subject}.dlq"
+    return Facts(
+        asked=load.asked,
+        poisons=load.poisons,
+        copies=[(found.msg_id, found.sequence) for found in decide if found.msg_id in poisoned],
+        assigned=[str(orjson.loads(found.data)["request_id"]) for found in assignments],
+        executed=[
+            str(line["assignment_id"]) for worker in stage.workers for line in worker.said() if line.get("event") == "worker.handled"
+        ],
+        results=[str(orjson.loads(found.data)["assignment_id"]) for found in results if found.msg_id not in load.poisons],
+        hopeless=[str(orjson.loads(found.data)["assignment_id"]) for found in dlq if found.subject == HOPELESS_LETTERS],
+        metered=[str(orjson.loads(found.data)["assignment_id"]) for found in usage],
+        letters=_written(dlq, decide_letters),
+        result_letters=_written(dlq, result_letters),
+    )
+
+
+def _written(dlq: Iterable[Standing], subject: str) -> list[Letter]:
+    told = [orjson.loads(found.data) for found in dlq if found.subject == subject]
+    return [Letter(letter["msg_id"], letter["source"]["sequence"], letter["message"]["payload"].encode()) for letter in told]

@@ -1,0 +1,23 @@
+"""The control, a router that does lose: it acknowledges and answers at once, and stores what came of it half a second later.
+
+`python -m tests.faults.hasty_router serve`, settings from the environment; all else is the real router.
+"""
+
+import asyncio
+
+from tests.faults.clocked import make_steppable
+
+LATER_S = 0.5
+
+if __name__ == "__main__":
+    make_steppable()
+    from router.cli import main
+    from router.delivery.settle import Case, Settler
+
+    def settle(self: Settler, case: Case) -> None:
+        self._stored(case, ())
+        if effects := case.verdict.effects:
+            asyncio.get_running_loop().call_later(LATER_S, self._evidence.store, effects, lambda _: None)
+
+    Settler.settle = settle  # type: ignore[method-assign]
+    main()

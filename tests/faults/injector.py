@@ -1,0 +1,68 @@
+"""Faults in a seeded order: every kind once a round, a calm between two; what came when is written down."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+
+from msgspec import Struct
+from nats.aio.client import Client
+
+from tests.faults.kinds import KINDS, Kind, Scene
+from tests.faults.stage import Stage
+
+CALM_S = (2.0, 4.0)  # between two faults
+PATIENT = 0.75  # so many faults wait until every process is ready
+MOST_PATIENT_S = 60.0
+
+
+class Happened(Struct, frozen=True):
+    """One fault that was: its beginning and its end, by the clients' steady clock."""
+
+    kind: str
+    began: float
+    ended: float
+
+
+class Planned(Struct, frozen=True):
+    """One fault that is to be."""
+
+    kind: Kind
+    calm_s: float
+    hold_s: float
+    is_patient: bool  # every process is ready again before it begins; else it may meet one that still starts
+
+
+class Plan:
+    """An endless row of faults; the same seed gives the same."""
+
+    def __init__(self, seed: int, kinds: Sequence[Kind] = KINDS, calm_s: tuple[float, float] = CALM_S) -> None:
+        self.dice = Random(seed)
+        self._kinds = kinds
+        self._calm_s = calm_s
+        self._round: list[Kind] = []
+
+    def next(self) -> Planned:
+        if not self._round:
+            self._round = self.dice.sample(self._kinds, len(self._kinds))
+        kind = self._round.pop()
+        is_patient = self.dice.random() < PATIENT
+        return Planned(kind, self.dice.uniform(*self._calm_s), self.dice.uniform(kind.least_s, kind.most_s), is_patient)
+
+
+async def inject(
+    stage: Stage, client: Client, plan: Plan, *, seconds: float, told: Callable[[Happened], None] = lambda _: None
+) -> list[Happened]:
+    """Faults for so long, one at a time. The last one is over when this returns, and nothing is mended but what it broke."""
+    happened: list[Happened] = []
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        planned = plan.next()
+        if planned.is_patient:
+            await stage.all_ready(MOST_PATIENT_S)
+        await asyncio.sleep(planned.calm_s)
+        began = time.monotonic()
+        await planned.kind.act(Scene(stage, client, plan.dice, planned.hold_s))
+        happened.append(Happened(planned.kind.name, began, time.monotonic()))
+        told(happened[-1])
+    return happened

@@ -1,0 +1,28 @@
+"""What the stage's workers do, and its extensions.
+
+`router worker tests.faults.job:work`, `router extension serve tests.faults.job`
+"""
+
+from router.contracts.exec_assignment import ExecAssignment
+from router.errors import Poison
+from router.extension import Request, pre, validator
+from router.sdk import StepResult
+
+HEALTHY = "chat"
+HOPELESS = "hopeless"  # a job that no worker will ever do
+
+
+def work(assignment: ExecAssignment) -> StepResult:
+    if assignment.job_type == HOPELESS:
+        raise Poison("nobody can do this")
+    return StepResult(output=assignment.payload, cost=0.001)
+
+
+@pre("tidy")
+def tidy(request: Request) -> object:
+    return str(request.payload).strip()
+
+
+@validator("guard")
+def guard(request: Request) -> None:
+    """Lets everything pass."""

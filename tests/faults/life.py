@@ -1,0 +1,23 @@
+"""One run from its start to its end, whoever ends it: Ctrl-C and SIGTERM leave nothing behind."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+INTERRUPTED = 130
+
+
+def run_until_told(work: Coroutine[Any, Any, T]) -> T | None:
+    """What it returns; None when a signal ended it, after it has cleaned up."""
+
+    async def told() -> T:
+        task = asyncio.ensure_future(work)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
+
+    try:
+        return asyncio.run(told())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return None

@@ -1,0 +1,213 @@
+"""The clients: requests are asked at a steady rate, and asked again, the same bytes, until they are answered (CONTRACTS §4).
+
+Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs: the second one too.
+Of the requests some cannot be read, some ask for a job that no worker can do; beside them results are told that are none.
+"""
+
+import asyncio
+import contextlib
+import sys
+import time
+from random import Random
+from typing import Any
+
+import nats.errors
+import orjson
+from msgspec import Struct, field
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.config import Settings
+from router.contracts.assignment import assignment_id_of
+from router.contracts.usage import SUBJECT as USAGE
+from tests.faults.job import HEALTHY, HOPELESS
+
+POISONED = "poisoned"
+TENANTS = ("acme", "bolt", "corn")
+ASK_AGAIN_S = 2.0
+INBOX = "_INBOX.faults"
+
+
+class Heard(Struct, frozen=True):
+    """One answer, when it came (steady clock), and what it said."""
+
+    at: float
+    is_decision: bool
+    code: str  # of an error, else empty
+    said: str  # what a second answer must say, too: provider and policy, or the error
+    is_whole: bool  # whether every extension ran
+
+
+class Asked(Struct):
+    """One request, from the client's side."""
+
+    name: str
+    kind: str  # HEALTHY, HOPELESS, POISONED
+    tenant: str
+    body: bytes
+    sent_at: float
+    asked_at: float  # the last time
+    times: int = 1
+    answers: list[Heard] = field(default_factory=list)
+
+    @property
+    def is_decided(self) -> bool:
+        return bool(self.answers) and self.answers[0].is_decision
+
+    @property
+    def assignment_id(self) -> str:
+        return assignment_id_of(self.tenant, self.name)
+
+
+class Mix(Struct, frozen=True):
+    """Shares of what is sent."""
+
+    poisoned: float = 0.01  # of requests, and so many results beside them
+    hopeless: float = 0.005
+
+
+class Load:
+    """Asks from `begin` to `end`; `quiet` when nothing waits for an answer or a receipt any more."""
+
+    def __init__(
+        self,
+        nc: Client,
+        settings: Settings,
+        *,
+        rate: float,
+        seed: int,
+        mix: Mix | None = None,
+        policy: str | None = None,
+        in_flight: int | None = None,
+        patience_s: float = ASK_AGAIN_S,
+    ) -> None:
+        """`rate`: requests a second; `in_flight` instead: so many unanswered at once. `patience_s`: until one is asked again."""
+        self._nc = nc
+        self._settings = settings
+        self._rate = rate
+        self._in_flight = in_flight
+        self._patience_s = patience_s
+        self._dice = Random(seed)
+        self._mix = mix or Mix()
+        self._policy = {"policy_id": policy} if policy is not None else {}
+        self.asked: dict[str, Asked] = {}
+        self.waiting: dict[str, Asked] = {}
+        self.poisons: dict[str, bytes] = {}  # results by message id, once they are stored
+        self.metered_at: list[float] = []
+        self._telling: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self) -> None:
+        await self._nc.subscribe(f"{INBOX}.*", cb=self._hear, pending_bytes_limit=-1)
+        await self._nc.subscribe(USAGE, cb=self._metered, pending_bytes_limit=-1)
+        await self._nc.flush()
+        self._tasks = [asyncio.create_task(self._ask()), asyncio.create_task(self._ask_again())]
+
+    def end_asking(self) -> None:
+        """Raises what ended the asking before its time."""
+        for task in self._tasks:
+            if task.done():
+                task.result()
+        self._tasks[0].cancel()
+
+    @property
+    def is_quiet(self) -> bool:
+        return not self.waiting and not self._telling
+
+    async def close(self) -> None:
+        for task in (*self._tasks, *self._telling):
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._telling, return_exceptions=True)
+
+    # -- asking
+
+    async def _ask(self) -> None:
+        began, number = time.monotonic(), 0
+        while True:
+            due = int((time.monotonic() - began) * self._rate)
+            if self._in_flight is not None:
+                due = number + self._in_flight - len(self.waiting)
+            while number < due:
+                number += 1
+                await self._send(self._next(number))
+                if self._dice.random() < self._mix.poisoned:
+                    self._tell(self._poison(number), f"poison-{number}")
+            await asyncio.sleep(0.01 if self._in_flight is None else 0.001)
+
+    def _next(self, number: int) -> Asked:
+        draw, tenant = self._dice.random(), self._dice.choice(TENANTS)
+        kind = POISONED if draw < self._mix.poisoned else HOPELESS if draw < self._mix.poisoned + self._mix.hopeless else HEALTHY
+        now = time.monotonic()
+        return Asked(f"f-{number}", kind, tenant, self._body(number, kind, tenant), now, now)
+
+    def _body(self, number: int, kind: str, tenant: str) -> bytes:
+        if kind == POISONED:
+            return self._dice.choice((b"not a request %d" % number, b'{"message":{"message_type":"chat","payload":%d}}' % number))
+        task = {"type": kind, "payload": f"  number {number} "}
+        return orjson.dumps({"tenant_id": tenant, "request_id": f"f-{number}", "task": task, "push_assignment": True, **self._policy})
+
+    async def _send(self, asked: Asked) -> None:
+        self.asked[asked.name] = self.waiting[asked.name] = asked
+        await self._publish(asked)
+
+    async def _ask_again(self) -> None:
+        while True:
+            await asyncio.sleep(ASK_AGAIN_S / 4)
+            now = time.monotonic()
+            for asked in [one for one in self.waiting.values() if now - one.asked_at >= self._patience_s]:
+                asked.asked_at, asked.times = now, asked.times + 1
+                await self._publish(asked)
+
+    async def _publish(self, asked: Asked) -> None:
+        inbox = f"{INBOX}.{asked.name}"
+        with contextlib.suppress(nats.errors.Error):  # its buffer is full while the server is away: asked again
+            headers = {"Nats-Msg-Id": asked.name, "Reply-To": inbox}
+            await self._nc.publish(self._settings.decide.subject, asked.body, reply=inbox, headers=headers)
+
+    # -- results that are none
+
+    def _poison(self, number: int) -> bytes:
+        choices = [b"not a result %d" % number, orjson.dumps({"assignment_id": f"a-{number}", "cost": 1})]
+        done = [asked for asked in list(self.asked.values())[-200:-100] if asked.is_decided]
+        if done:  # forged: it names an assignment of somebody else
+            known = self._dice.choice(done)
+            told = {"status": "success", "provider_id": "openai", "job": {"type": "chat"}, "latency_ms": 1, "cost": 1}
+            choices.append(orjson.dumps({"assignment_id": known.assignment_id, "tenant_id": "evil", "n": number, **told}))
+        return self._dice.choice(choices)
+
+    def _tell(self, body: bytes, name: str) -> None:
+        task = asyncio.create_task(self._stored(body, name))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def _stored(self, body: bytes, name: str) -> None:
+        js = self._nc.jetstream()
+        while name not in self.poisons:
+            with contextlib.suppress(nats.errors.Error):
+                await js.publish(self._settings.results.subject, body, headers={"Nats-Msg-Id": name}, timeout=ASK_AGAIN_S)
+                self.poisons[name] = body
+                return
+            await asyncio.sleep(ASK_AGAIN_S / 4)
+
+    # -- hearing
+
+    async def _hear(self, message: Msg) -> None:
+        name = message.subject.rpartition(".")[2]
+        asked = self.asked[name]
+        asked.answers.append(_heard(orjson.loads(message.data)))
+        if self.waiting.pop(name, None) is not None and asked.kind != POISONED:
+            asked.body = b""  # nobody asks it again, and there are very many
+
+    async def _metered(self, _: Msg) -> None:
+        self.metered_at.append(time.monotonic())
+
+
+def _heard(answer: dict[str, Any]) -> Heard:
+    now = time.monotonic()
+    if not answer["ok"]:
+        code = str(answer["error"]["code"])
+        return Heard(now, False, code, code, False)
+    decision = answer["decision"]
+    ran = orjson.loads(decision["metadata"].get("executed_extensions", "[]"))
+    said = f"{decision['provider_id']} by {decision['metadata']['policy_id']} {decision['metadata']['policy_version']}"
+    return Heard(now, True, "", sys.intern(said), bool(ran) and all(one["status"] == "ok" for one in ran))

@@ -1,0 +1,38 @@
+"""A whole stream read by nats-py's own ordered consumer: the suite does not count with the code that it is about."""
+
+import asyncio
+
+from msgspec import Struct
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+SILENCE_S = 20.0
+
+
+class Standing(Struct, frozen=True):
+    """One stored message."""
+
+    subject: str
+    sequence: int
+    msg_id: str
+    data: bytes
+
+
+async def standing(client: Client, stream: str) -> list[Standing]:
+    """What stands in a stream, oldest first. TimeoutError when it cannot be read to its end."""
+    count = (await client.jsm().stream_info(stream)).state.messages
+    found: list[Standing] = []
+    if count == 0:
+        return found
+    subscription = await client.jetstream().subscribe("", stream=stream, ordered_consumer=True)
+    try:
+        while len(found) < count:
+            found.append(_read(await asyncio.wait_for(subscription.next_msg(timeout=None), SILENCE_S)))
+    finally:
+        await subscription.unsubscribe()
+    return found
+
+
+def _read(message: Msg) -> Standing:
+    headers = message.headers or {}
+    return Standing(message.subject, message.metadata.sequence.stream, headers.get("Nats-Msg-Id", ""), message.data)
