@@ -5,7 +5,7 @@ open and lock the store -> streams, durables, or a refusal -> resume -> supervis
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from router.delivery.api import JetStream
@@ -17,7 +17,7 @@ from router.runtime.noted import Raise, Tally, Told
 from router.runtime.places import Places, posts_of
 from router.runtime.thread import StoreThread
 from router.runtime.work import Work
-from router.supervision import supervise
+from router.supervision import Child, supervise
 
 HERE = Places()
 
@@ -36,24 +36,39 @@ class AgentRuntime:
         self._drain_s = drain_s
         self._told = Told(self.tally, alert)
         self._posts = posts_of(adapter, places)
+        self._work: Work | None = None
 
-    async def run(self, jetstream: JetStream, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Raises Misconfigured (a second process, another's durable, overlapping filters), StoreFailed, BrokerUnavailable."""
+    @property
+    def duplicates(self) -> int:
+        """Messages of this life that were applied before."""
+        return self._work.duplicates if self._work is not None else 0
+
+    @property
+    def durables(self) -> tuple[str, ...]:
+        return tuple(post.durable for post in self._posts)
+
+    async def run(self, jetstream: JetStream, on_ready: Callable[[], None] = lambda: None, *beside: Child) -> None:
+        """`beside`: children that live as long as the agent.
+
+        Raises Misconfigured (a second process, another's durable, overlapping filters), StoreFailed, BrokerUnavailable.
+        """
         thread = StoreThread()
         try:
             database = await thread.run(Database, self._path)
             try:
-                await self._run(database, thread, jetstream, on_ready)
+                await self._run(database, thread, jetstream, on_ready, beside)
             finally:
                 await thread.close()  # what it is at work on is done first
                 database.close()
         finally:
             await thread.close()
 
-    async def _run(self, database: Database, thread: StoreThread, jetstream: JetStream, on_ready: Callable[[], None]) -> None:
-        work = Work(self._adapter, database, thread, self._places, max_payload=jetstream.connection.max_payload)
+    async def _run(
+        self, database: Database, thread: StoreThread, jetstream: JetStream, on_ready: Callable[[], None], beside: Sequence[Child]
+    ) -> None:
+        work = self._work = Work(self._adapter, database, thread, self._places, max_payload=jetstream.connection.max_payload)
         there = await prepare(jetstream, self._posts, self._places, database.id)
         await work.resume(jetstream)
         on_ready()
         lanes = Lanes(self._adapter.name, jetstream, there, self._places, work=work, told=self._told, drain_s=self._drain_s)
-        await supervise(lanes.tree(self._posts))
+        await supervise(lanes.tree(self._posts, *beside))

@@ -50,6 +50,7 @@ class Batch:
         self._limit = limit
         self._outlet = outlet
         self._bury = bury
+        self.duplicates = 0  # messages that were applied before; written in the store's thread alone
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
         """An outcome for each message, in their order. Raises StoreFailed."""
@@ -111,6 +112,7 @@ class Batch:
         if not cases:
             return
         unsent = self._store.unsent_of([case.place for case in cases])
+        self.duplicates += len(cases)
         for case in cases:
             log.info(events.DUPLICATE_DETECTED, idempotency_key=case.envelope.idempotency_key, agent=self._agent)
             self._done(case, [one for one in unsent if one.place == case.place])
@@ -123,6 +125,7 @@ class Batch:
             applied = [case for case in cases if self._apply_one(case, draft)]
             self._store.apply([case.place for case in applied], [one for case in applied for one in case.emitted], draft.rows)
             crashpoint("agent_applying")
+        self._store.committed(draft.rows)
         crashpoint("agent_applied")
         for case in applied:
             self._done(case, case.emitted)

@@ -51,14 +51,15 @@ class Lanes:
         self._batches = Batches(work.handle)
         self._letter = letter_writer(agent, jetstream.connection)
 
-    def tree(self, posts: Sequence[Post]) -> Supervisor:
+    def tree(self, posts: Sequence[Post], *beside: Child) -> Supervisor:
+        """`beside`: whatever else lives as long as the agent does."""
         lanes = Supervisor("lanes", tuple(child for post in posts for child in self._of(post)), intensity=Intensity(5, 30))
         receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
-        return Supervisor(self._agent, (Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
+        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
 
     def _of(self, post: Post) -> Iterator[Child]:
         is_queue = self._places.is_work_queue(post.stream)
-        rescue = Rescue(post, self._jetstream, take=self._batches.take, letter=self._letter, alert=self._told.alert, is_work_queue=is_queue)
+        rescue = Rescue(post, self._jetstream, take=self._batches.take, letter=self._letter, told=self._told, is_work_queue=is_queue)
         stop_s = self._drain_s + 5
         lane = self._lane(post.stream, post.durable, self._batches.take, TERM, self._places.prefetch)
         net = self._lane(self._places.advisories, net_of(post), rescue.handle, ACK, 64)

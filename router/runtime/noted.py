@@ -22,6 +22,9 @@ class Tally(Struct):
     applied: int = 0  # acknowledged, duplicates included
     retried: int = 0
     dead: int = 0
+    given_up: int = 0  # of the dead: begun as often as allowed
+    rescued: int = 0  # the server had given them up
+    paused: set[str] = set()  # durables whose lane waits for what must be stored
 
 
 Raise = Callable[[Alert], None]
@@ -32,6 +35,11 @@ class Told(Struct, frozen=True):
 
     tally: Tally
     alert: Raise
+
+    def rescued(self, durable: str, message: Message) -> None:
+        """The safety net was used."""
+        self.tally.rescued += 1
+        self.alert(safety_net_used(durable, message))
 
 
 class Noted(Silent):
@@ -53,14 +61,17 @@ class Noted(Silent):
             self._tally.dead += 1
             log.error(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
             if outcome.reason == MAXDELIVER_EXHAUSTED:
+                self._tally.given_up += 1
                 self._alert(at_the_limit(self._durable, message))
         else:
             self._tally.retried += 1
 
     def flow_changed(self, cause: str | None) -> None:
         if cause is not None:
+            self._tally.paused.add(self._durable)
             log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
         else:
+            self._tally.paused.discard(self._durable)
             log.info(events.LANE_RESUMED, consumer=self._durable)
 
     def alarmed(self, message: Message, exc: BaseException) -> None:

@@ -24,7 +24,7 @@ from router.ids import subject_matcher
 from router.message import Effect, Message
 from router.observability import events, logs
 from router.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
-from router.runtime.noted import Raise, safety_net_used
+from router.runtime.noted import Told
 from router.runtime.places import Post
 
 log = logs.logger(__name__)
@@ -36,12 +36,12 @@ Letter = Callable[[Message, str, Fault], Effect | None]
 class Rescue:
     """For one post. `handle` is the advisories' lane's; `sweep` a supervised child."""
 
-    def __init__(self, post: Post, jetstream: JetStream, *, take: Take, letter: Letter, alert: Raise, is_work_queue: bool) -> None:
+    def __init__(self, post: Post, jetstream: JetStream, *, take: Take, letter: Letter, told: Told, is_work_queue: bool) -> None:
         self._post = post
         self._jetstream = jetstream
         self._take = take
         self._letter = letter
-        self._alert = alert
+        self._told = told
         self._is_work_queue = is_work_queue
         self._is_ours = subject_matcher(post.filters)
 
@@ -54,7 +54,7 @@ class Rescue:
         message = _as_delivered(stored, self._post)
         outcome = await self._take(message)
         log.warning(events.MESSAGE_RESCUED, stream=self._post.stream, sequence=sequence, outcome=type(outcome).__name__)
-        self._alert(safety_net_used(self._post.durable, message))
+        self._told.rescued(self._post.durable, message)
         return self._settled(message, outcome)
 
     def _settled(self, message: Message, outcome: Outcome) -> Outcome:

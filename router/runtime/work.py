@@ -29,6 +29,10 @@ class Work:
         outlet = Outlet(places.is_bound, max_payload - HEAD_BYTES)
         self._batch = Batch(adapter, self._store, self.receipts, limit=self._limit, outlet=outlet, bury=self._burying)
 
+    @property
+    def duplicates(self) -> int:
+        return self._batch.duplicates
+
     async def handle(self, messages: Sequence[Message]) -> Sequence[Outcome]:
         """A `BatchHandler`. Raises StoreFailed."""
         return await self._thread.run(self._batch.handle, messages)

@@ -1,6 +1,7 @@
 """Consumers on a real server: durables, filters, acks on the wire, letters, many copies."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -80,6 +81,24 @@ async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, 
         (f"{prefix}.dlq.{prefix}.events.run", "maxdeliver_exhausted"),
     ]
     assert Counter(seen) == {"evt_1": 5, "evt_2": 1}
+
+
+async def test_a_process_that_is_starved_begins_nothing_more_often_than_is_allowed(bus: Bus) -> None:
+    """SR §6: deliveries that cross the last word on the wire are begun no more, though their marks are gone."""
+    seen: Counter[str] = Counter()
+
+    def handle(envelope: MessageEnvelope) -> Nak:
+        seen[envelope.message_id] += 1
+        if seen.total() % 5 == 0:
+            time.sleep(0.07)  # the loop stands still: by then the server's patience with what is in hand is over
+        return Nak()
+
+    for number in range(20):
+        await bus.publisher.event(an_envelope(number))
+    async with consuming(bus, handle, pace=replace(QUICK, ack_wait=0.1, backoff=(0.01, 0.02))):
+        await settled(bus)
+    assert seen == {f"evt_{number}": 5 for number in range(20)}
+    assert len(await stored_in(bus, "dlq")) == 20
 
 
 async def _letters_are(bus: Bus, count: int) -> bool:

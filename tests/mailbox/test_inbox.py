@@ -15,6 +15,7 @@ from tests.support.postgres import rows
 from tests.support.waiting import until
 
 
+@pytest.mark.both_majors
 async def test_each_event_is_handled_once_and_its_row_says_so(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-11, SD-15, SD-33, SD-36."""
     async with an_inbox(broker.url, dsn, record):
@@ -118,6 +119,7 @@ async def test_one_that_does_not_succeed_takes_no_neighbour_along(broker: Broker
     assert sorted(await effects(dsn)) == sorted(an_id(number) for number in range(40) if number != 13)
 
 
+@pytest.mark.both_majors
 async def test_two_copies_of_a_message_are_never_handled_together(broker: Broker, nc: Client, dsn: str) -> None:
     """The second waits for the first one's end, and finds it processed."""
     service = Service()

@@ -3,12 +3,16 @@
 import asyncio
 from uuid import UUID
 
+import pytest
+
 from router.mailbox.entities import InboxMessage
 from router.mailbox.inbox.adapter import Mark, PostgresInboxAdapter
 from router.mailbox.ports import InboxRepository
 from router.mailbox.postgres import Database
 from tests.support.inbox import an_id, row_of
 from tests.support.postgres import rows
+
+pytestmark = pytest.mark.both_majors
 
 ONE = InboxMessage(UUID(an_id(1)), "vibespro.event.vibe_created.v1")
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from nats.aio.client import Client
 
 from router.delivery.advisories import STREAM as ADVISORIES
@@ -48,6 +49,7 @@ async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Br
     assert [letter["message_id"] for letter in await letters(nc)] == [an_id(1)]
 
 
+@pytest.mark.both_majors
 async def test_the_sweep_finds_what_no_advisory_told_of(broker: Broker, nc: Client, dsn: str) -> None:
     """X18."""
     await _stranded(broker, nc, dsn, 2)

@@ -12,6 +12,8 @@ from router.mailbox.policies import PolicyViolated
 from tests.support.mailbox import added, an_event
 from tests.support.postgres import rows
 
+pytestmark = pytest.mark.both_majors
+
 
 async def found(dsn: str) -> list[tuple[object, ...]]:
     return await rows(dsn, "SELECT id, aggregate_type, aggregate_id, event_type, event_version, payload FROM outbox_events")

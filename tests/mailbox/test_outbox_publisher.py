@@ -83,6 +83,7 @@ async def test_a_published_row_is_never_published_again(dsn: str, database: Data
     assert len(await place.events()) == 1
 
 
+@pytest.mark.both_majors
 async def test_many_events_leave_in_batches_and_in_order(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 3000)
     await rounds(database, place)
@@ -254,6 +255,7 @@ async def test_one_relay_that_takes_half_of_the_lanes_serves_all_of_them_in_turn
     assert order_violations(await place.events()) == 0
 
 
+@pytest.mark.both_majors
 async def test_two_relays_share_and_keep_the_order_of_each_aggregate(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 4000)
     async with a_relay(database, place, lanes=4, round=200) as one, a_relay(database, place, lanes=4, round=200) as two:

@@ -1,7 +1,11 @@
+import pytest
+
 from router.mailbox.outbox.repository import FIND, FIRST, LANES, MARK, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from tests.support.mailbox import added, an_event, filled, row
 from tests.support.postgres import rows
+
+pytestmark = pytest.mark.both_majors
 
 
 async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index(dsn: str, database: Database) -> None:

@@ -8,6 +8,8 @@ from tests.support.broker import Broker
 from tests.support.mailbox import Place, a_place, config, filled, rounds
 from tests.support.postgres import rows
 
+pytestmark = pytest.mark.both_majors
+
 AT_ONCE = RetentionConfig(keep=0.0, receipts=1, pause=0.0)
 
 

@@ -9,6 +9,8 @@ from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import check, migrate, migrations, require
 from tests.support.postgres import Postgres, rows
 
+pytestmark = pytest.mark.both_majors
+
 OUTBOX = [  # SD-26
     ("id", "uuid", "NO", None),
     ("aggregate_type", "text", "NO", None),

@@ -1,5 +1,6 @@
 """Hashes and replays: the same content gives the same hash, in any order, any number of times."""
 
+import os
 import random
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from router.runtime.envelope import Envelope
 from router.runtime.hashes import Hashes, hashes_of
 from router.runtime.replay import Diverged, replay
 from tests.support.agents import a_bench, a_message
+from tests.support.kills import publish
 from tests.support.witness import Witness
 
 ROOT = Path(__file__).parents[2]
@@ -65,15 +67,54 @@ def test_a_hundred_replays_give_one_hash(tmp_path: Path) -> None:
     assert len({result.replayed for result in results}) == 1
 
 
-def test_another_process_replays_to_the_same_hash(tmp_path: Path) -> None:
-    """T18: with another hash seed, as another machine would have."""
+ELSEWHERE = {"PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8"}
+OTHERS = "ROUTER_TEST_PYTHONS"  # interpreters of other versions that have msgspec and orjson, with ":" between them
+REPLAYS = 100
+EVENTS = 1_000
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from router.runtime.replay import replay
+from tests.support.witness import Witness
+source, fresh, times = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+since = time.perf_counter()
+found = [replay(Witness(), source, fresh / f"{number}.db").replayed for number in range(times)]
+rate = sum(one.events for one in found) / (time.perf_counter() - since)
+print(".".join(map(str, sys.version_info[:3])), round(rate), *{f"{one.state}-{one.log}-{one.effects}" for one in found})
+"""
+
+
+def replayed_by(python: str, source: Path, fresh: Path, times: int, *options: str) -> tuple[str, int, list[str]]:
+    """Its version, events a second, and every hash that it came to."""
+    fresh.mkdir()
+    command = [python, *options, "-c", SCRIPT, str(source), str(fresh), str(times)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ELSEWHERE, check=False)
+    assert done.returncode == 0, done.stderr
+    version, rate, *hashes = done.stdout.split()
+    return version, int(rate), hashes
+
+
+@pytest.mark.parametrize("options", [(), ("-O",)], ids=["plain", "optimised"])
+def test_another_process_replays_to_the_same_hash(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """T18: with another hash seed, time zone and locale, as another machine would have."""
     stored = worked_on(tmp_path / "s.db", [a_message(number) for number in range(1, 10)])
-    script = (
-        "from pathlib import Path; from router.runtime.replay import replay; from tests.support.witness import Witness;"
-        f"print(replay(Witness(), Path({str(tmp_path / 's.db')!r}), Path({str(tmp_path / 'fresh.db')!r})).replayed.effects)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, env={"PYTHONHASHSEED": "7"}, check=True)
-    assert done.stdout.strip() == stored.effects
+    _, _, hashes = replayed_by(sys.executable, tmp_path / "s.db", tmp_path / "fresh", 1, *options)
+    assert hashes == [f"{stored.state}-{stored.log}-{stored.effects}"]
+
+
+@pytest.mark.matrix
+@pytest.mark.slow  # a hundred replays by each interpreter
+def test_other_versions_of_python_replay_to_the_same_hash_a_hundred_times(tmp_path: Path) -> None:
+    """T18: 3.11 and those that the environment names."""
+    stored = worked_on(tmp_path / "s.db", [a_message(number, fail=number % 3) for number in range(1, EVENTS + 1)], batch=50)
+    lines = ""
+    for place, python in enumerate([sys.executable, *filter(None, os.environ.get(OTHERS, "").split(":"))]):
+        version, rate, hashes = replayed_by(python, tmp_path / "s.db", tmp_path / f"fresh{place}", REPLAYS)
+        assert hashes == [f"{stored.state}-{stored.log}-{stored.effects}"], (version, hashes)
+        lines += f"| {version} | {REPLAYS} | {EVENTS} | {len(hashes)} | {rate:,} |\n"
+    head = "| Python | replays | events each | hashes | events/s |\n| --- | ---: | ---: | ---: | ---: |\n"
+    note = f"One store, written by the first of them; `{OTHERS}` names the others. Hash seed, time zone and locale are not the writer's."
+    publish("replay_pythons", "A store replayed by other versions of Python", head + lines, note)
 
 
 def test_an_agent_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None:

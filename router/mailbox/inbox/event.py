@@ -81,7 +81,7 @@ def message_id_of(message: Message) -> str:
     if (known := _uuid(given)) is not None:
         return known
     if given:
-        return ids.derived_uuid("inbox", given)
+        return ids.derived_uuid("inbox", given.encode("utf-8", "backslashreplace").decode())  # half a surrogate pair is no UTF-8
     return ids.derived_uuid("inbox", message.stream, str(message.sequence), str(message.stored_ns))
 
 

@@ -6,6 +6,7 @@
     ├── receipts    deliveries, into rows
     ├── net         a lane on the advisories
     ├── sweep       rows that nobody settles
+    ├── retention   rows that are of no use any more
     └── consumer    the lane on the durable: the last to begin, the first to drain
 
 A table belongs to one durable; `open` refuses a second one (X9).
@@ -30,6 +31,7 @@ from router.mailbox.inbox.letters import InboxLetters
 from router.mailbox.inbox.net import SafetyNet
 from router.mailbox.inbox.one_by_one import OneByOne
 from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
+from router.mailbox.inbox.retention import InboxRetention, InboxRetentionRules
 from router.mailbox.inbox.rules import InboxRules, durable_of, net_of, pace_of
 from router.mailbox.inbox.sweep import Sweep, SweepRules
 from router.mailbox.inbox.watch import InboxWatch
@@ -55,6 +57,7 @@ class Inbox:
         starts_bucket: str,
         may_create: bool = True,
         sweep: SweepRules = SweepRules(),  # noqa: B008 - frozen
+        retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
         deadlines: Deadlines = DRAIN,
     ) -> None:
         self.rules = rules.checked()
@@ -75,8 +78,9 @@ class Inbox:
         else:
             self._treatment = InTransaction(database, handler, process.conclude, self.watch.alarmed, rules.handler_timeout)
         self._inbox = InboxConsumer(database, self._treatment, self.watch)
-        net = SafetyNet(jetstream, database, self._ledger, self._letters, rules)
+        net = SafetyNet(jetstream, database, self._ledger, self._letters, rules, told=self.watch.stranded)
         self._sweep = Sweep(jetstream, database, net, sweep)
+        self._retention = InboxRetention(database, jetstream, rules.stream, retention)
         self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
         self.net = self._lane(net_of(rules), net.handle, NET_PACE)
 
@@ -96,6 +100,7 @@ class Inbox:
             Child("receipts", self._inbox.run),
             Child("net", self.net.run, shutdown_s=self._deadlines.hard + 2),
             Child("sweep", self._sweep.run),
+            Child("retention", self._retention.run),
             Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),
         )
         return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))

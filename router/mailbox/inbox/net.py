@@ -9,7 +9,7 @@ A lane of its own on ROUTER_ADVISORIES, so that what cannot be done now is done 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from router.contracts.headers import MESSAGE_ID
 from router.delivery.advisories import stranded_sequence
@@ -32,9 +32,18 @@ GONE = Fault("stranded", "never settled, and its stream does not hold it any mor
 
 
 class SafetyNet:
-    """Writes the letters that nobody lived to write, of one durable."""
+    """Writes the letters that nobody lived to write, of one durable; `told` hears of each."""
 
-    def __init__(self, jetstream: JetStream, database: Database, ledger: InboxLedger, letters: InboxLetters, rules: InboxRules) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        database: Database,
+        ledger: InboxLedger,
+        letters: InboxLetters,
+        rules: InboxRules,
+        *,
+        told: Callable[[], None] = lambda: None,
+    ) -> None:
         self.stream = rules.stream
         self.durable = rules.durable
         self._jetstream = jetstream
@@ -42,6 +51,7 @@ class SafetyNet:
         self._ledger = ledger
         self._letters = letters
         self._max_deliver = rules.max_deliver
+        self._told = told
 
     async def handle(self, advisory: Message) -> Outcome:
         """A lane's handler."""
@@ -83,5 +93,6 @@ class SafetyNet:
     def _done(self, letter: Effect, message_id: str, fault: Fault) -> Done:
         async def commit(_: Sequence[Receipt]) -> None:
             await self._ledger.write(given_up(message_id, MAXDELIVER_EXHAUSTED, fault))
+            self._told()
 
         return Done((letter,), commit=commit)

@@ -5,6 +5,8 @@ A message that killed whoever began it is given up by delivery, unread: its lett
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct
 
 from router.delivery.lane import Silent
@@ -13,7 +15,7 @@ from router.mailbox.inbox.ledger import InboxLedger
 from router.mailbox.inbox.process import given_up
 from router.message import Message
 from router.observability import Once, events, logs
-from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Retry
+from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
 
 log = logs.logger(__name__)
 
@@ -27,30 +29,46 @@ class InboxFigures(Struct):
     failed: int = 0  # not acknowledged
 
 
+PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient", "stranded"  # and the reasons of letters
+CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
+
+
 class InboxWatch(Silent):
-    """The lane's observer, and the consumer's meter."""
+    """The lane's observer, and the consumer's meter. `codes`: how often each end came, `router_inbox_handled_total{code}`."""
 
     def __init__(self, durable: str, ledger: InboxLedger) -> None:
         self.figures = InboxFigures()
+        self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
+        self._known: set[int] = set()  # sequences in hand that were processed before
         self._durable = durable
         self._ledger = ledger
         self._once = Once(every_s=1.0)
 
     def duplicate(self, message: Message) -> None:
         self.figures.duplicates += 1
+        self._known.add(message.sequence)
         log.debug(events.DUPLICATE_DETECTED, consumer=self._durable, sequence=message.sequence)
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if not is_final:
             self.figures.failed += 1
+            self.codes[TRANSIENT] += 1
             return
         self.figures.settled += 1
-        if not isinstance(outcome, Done):
+        if isinstance(outcome, Done):
+            self.codes[DUPLICATE if message.sequence in self._known else PROCESSED] += 1
+            self._known.discard(message.sequence)
+        else:
             self._letter_stored(message, outcome)
+
+    def stranded(self) -> None:
+        """The safety net wrote a letter that nobody had lived to write."""
+        self.codes[STRANDED] += 1
 
     def _letter_stored(self, message: Message, outcome: Outcome) -> None:
         self.figures.letters += 1
         reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
+        self.codes[reason] += 1
         log.warning(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
         if isinstance(outcome, Retry):
             self._ledger.write(given_up(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))

@@ -7,7 +7,7 @@ We know where each event stood, so after every reconnect we look:
     another event there, or none             lost; look at the one before
     below the stream's first sequence        expired, not lost
     the stream was created anew              all of the old one is lost
-    holes inside (a damaged block)           the server tells which sequences they are
+    holes inside (a damaged block)           the server tells which sequences they are, or does not see them: then `scrub` does
 
 Publishing twice is harmless, the id is the same; forgetting once is not.
 """
@@ -66,7 +66,7 @@ async def take_back_lost(database: Database, jetstream: JetStream, stream: str) 
 
     Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
     """
-    standing = await _standing(jetstream, stream)
+    standing = await standing_of(jetstream, stream)
     taken = await _of_an_older_stream(database, standing) + await _of_holes(database, standing)
     return standing.created, taken + await _of_the_end(database, jetstream, standing)
 
@@ -79,7 +79,7 @@ async def _of_the_end(database: Database, jetstream: JetStream, standing: Standi
             for written in page:
                 if await _is_in_place(jetstream, standing, written):
                     return taken
-                taken += await _take_back(session, standing, written, await _missing(jetstream, standing, written))
+                taken += await take_back(session, standing, written, await _missing(jetstream, standing, written))
         if len(page) < PAGE:
             return taken
         before = (max(page[-1].sequences), page[-1].id)
@@ -91,7 +91,7 @@ async def _of_an_older_stream(database: Database, standing: Standing) -> int:
         async with database.transaction() as session:
             page = await session.fetch(OF_ANOTHER, (standing.name, standing.created, PAGE), make=Written)
             for written in page:
-                taken += await _take_back(session, standing, written, set(written.sequences))
+                taken += await take_back(session, standing, written, set(written.sequences))
         if not page:
             return taken
 
@@ -101,11 +101,11 @@ async def _of_holes(database: Database, standing: Standing) -> int:
         return 0
     async with database.transaction() as session:
         found = await session.fetch(HOLES, (standing.name, standing.created, standing.holes), make=Written)
-        return sum([await _take_back(session, standing, written, set(standing.holes)) for written in found])
+        return sum([await take_back(session, standing, written, set(standing.holes)) for written in found])
 
 
-async def _take_back(session: Session, standing: Standing, written: Written, lost: set[int]) -> int:
-    """The rows of one receipt that stood at these sequences."""
+async def take_back(session: Session, standing: Standing, written: Written, lost: set[int]) -> int:
+    """The rows of one receipt that stood at these sequences are unpublished again; how many."""
     places = list(zip(written.ids, written.sequences, strict=True))
     gone = [event for event, sequence in places if sequence in lost]
     kept = [(event, sequence) for event, sequence in places if sequence not in lost]
@@ -118,7 +118,8 @@ async def _take_back(session: Session, standing: Standing, written: Written, los
     return await session.execute(TAKE_BACK, (gone,))
 
 
-async def _standing(jetstream: JetStream, stream: str) -> Standing:
+async def standing_of(jetstream: JetStream, stream: str) -> Standing:
+    """Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
     info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": True})
     state = info["state"]
     return Standing(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), list(state.get("deleted") or ()))
@@ -129,7 +130,7 @@ async def _is_in_place(jetstream: JetStream, standing: Standing, written: Writte
     sequence = max(written.sequences)
     if sequence < standing.first:
         return True
-    return await _is_at(jetstream, standing, written.ids[written.sequences.index(sequence)], sequence)
+    return await is_at(jetstream, standing, written.ids[written.sequences.index(sequence)], sequence)
 
 
 async def _missing(jetstream: JetStream, standing: Standing, written: Written) -> set[int]:
@@ -137,12 +138,13 @@ async def _missing(jetstream: JetStream, standing: Standing, written: Written) -
     missing = set()
     for start in range(0, len(places), AT_ONCE):
         some = places[start : start + AT_ONCE]
-        found = await asyncio.gather(*(_is_at(jetstream, standing, event, sequence) for event, sequence in some))
+        found = await asyncio.gather(*(is_at(jetstream, standing, event, sequence) for event, sequence in some))
         missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
     return missing
 
 
-async def _is_at(jetstream: JetStream, standing: Standing, event: UUID, sequence: int) -> bool:
+async def is_at(jetstream: JetStream, standing: Standing, event: UUID, sequence: int) -> bool:
+    """Whether the event stands there. Raises BrokerUnavailable, BrokerRefused."""
     if sequence > standing.last:
         return False
     found = await jetstream.get(standing.name, {"seq": sequence})

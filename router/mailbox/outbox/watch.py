@@ -1,6 +1,6 @@
 """When to ask whether the broker still has what it acknowledged; `lost` is what asks.
 
-it reconnected                     a server that was away may come back with less
+it reconnected                     a server that was away may come back with less: a quick look, then `scrub`, a page now and then
 it could not store something       it may be another one soon
 its sequences went back            a stream of the same name was created anew, while we were connected
 a minute passed
@@ -14,6 +14,7 @@ from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.mailbox.outbox.lost import take_back_lost
 from router.mailbox.outbox.round import Report
+from router.mailbox.outbox.scrub import Scrub
 from router.mailbox.postgres import Database
 
 Restore = Callable[[], Awaitable[object]]  # makes the stream if it is gone, where that is ours to do
@@ -31,6 +32,7 @@ class Watch:
         self._every = every
         self._restore = restore
         self._clock = clock
+        self._scrub = Scrub(database, jetstream, stream, clock=clock)
         self._newest = 0
         self._looked: tuple[int, float] | None = None  # in which life of the connection, and when
         self.created = ""  # which stream of that name it is
@@ -39,9 +41,11 @@ class Watch:
         """How many rows are to be published again. Raises as `take_back_lost`, and what `restore` raises."""
         now, lives = self._clock(), self._jetstream.connection.lives
         if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
-            return 0
+            return await self._scrub.step()
         await self._restore()
         self.created, taken_back = await take_back_lost(self._database, self._jetstream, self._stream)
+        if self._looked is None or self._looked[0] != lives:
+            self._scrub.begin()
         self._looked, self._newest = (lives, now), 0
         return taken_back
 

@@ -1,0 +1,77 @@
+"""Processed rows leave after a while, some pages of the table at a time: the specified table has no index on processed_at.
+
+    pages 0..99 │ 100..199 │ …        a row is the memory that its event was handled; it leaves when it is older than `keep`
+                                      and the stream cannot hold its event any more, whichever is later
+
+A stream that keeps events for ever keeps its rows here for ever: a durable that is made anew would be given them all again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from msgspec import Struct
+
+from router.delivery.api import JetStream
+from router.delivery.topology import NANOS
+from router.errors import RouterError
+from router.mailbox.postgres import Database
+from router.observability import events, logs
+
+log = logs.logger(__name__)
+
+PAGES: Final = "SELECT pg_relation_size('inbox_messages') / current_setting('block_size')::bigint"
+CLEAN: Final = """
+    DELETE FROM inbox_messages
+    WHERE ctid >= %s::tid AND ctid < %s::tid AND processed_at < now() - make_interval(secs => %s)"""
+
+
+class InboxRetentionRules(Struct, frozen=True, kw_only=True):
+    """Times are seconds. `pages`: looked through in one transaction, about eighty rows each."""
+
+    keep: float = 30 * 86_400.0
+    every: float = 600.0
+    pages: int = 100
+    pause: float = 0.05  # between two handfuls
+
+
+class InboxRetention:
+    """Of one inbox; `run` is a supervised child."""
+
+    def __init__(self, database: Database, jetstream: JetStream, stream: str, rules: InboxRetentionRules) -> None:
+        self._database = database
+        self._jetstream = jetstream
+        self._stream = stream
+        self._rules = rules
+
+    async def run(self) -> None:
+        """Look now and then, for ever; what is away is tried again."""
+        while True:
+            try:
+                if rows := await self.sweep():
+                    log.info(events.INBOX_CLEANED, rows=rows)
+            except RouterError as exc:
+                log.warning(events.INBOX_NOT_CLEANED, cause=str(exc))
+            await asyncio.sleep(self._rules.every)
+
+    async def sweep(self) -> int:
+        """All that is old enough now; how many rows it was. Raises DatabaseUnavailable, BrokerUnavailable."""
+        if (keep := await self._keep()) is None:
+            return 0
+        rows = 0
+        for first in range(0, await self._pages(), self._rules.pages):
+            async with self._database.transaction() as session:
+                rows += await session.execute(CLEAN, (f"({first},0)", f"({first + self._rules.pages},0)", keep))
+            await asyncio.sleep(self._rules.pause)
+        return rows
+
+    async def _keep(self) -> float | None:
+        """Seconds; None: for ever, or as long as nobody knows how long the stream keeps its events."""
+        info = await self._jetstream.stream(self._stream)
+        max_age_ns = info["config"].get("max_age", 0) if info is not None else 0
+        return max(self._rules.keep, max_age_ns / NANOS) if max_age_ns else None
+
+    async def _pages(self) -> int:
+        async with self._database.transaction() as session:
+            return await session.one(PAGES, make=int) or 0
