@@ -4,9 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 2
+# The tests start a few hundred processes: what the first of them compiled, the others load.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke ci clean
+.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak fuzz audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,10 +47,24 @@ bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks
 bench-smoke: $(VENV)/.bench  ## one short round of the bench
 	$(BIN)/python -m bench --smoke
 
+faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger
+	$(BIN)/python -m tests.faults --minutes 5 --seed 7
+
+soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does anything grow?
+	$(BIN)/python -m tests.faults.soak --minutes 30
+
+fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a table of what came of them
+	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
+
+audit:  ## known vulnerabilities of the versions in constraints.txt (asks pypi.org; a set-up of its own)
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
+	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off
+
 ci: lint test  ## what CI runs
 
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # Each stamp is one set of extras, installed at the versions of constraints.txt.
 $(VENV)/bin/python:

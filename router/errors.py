@@ -17,6 +17,12 @@ class RouterError(Exception):
     code = "internal"
 
 
+def in_full(exc: BaseException) -> str:
+    """What it says, and what it came from: a supervisor that gave up says too little alone."""
+    cause = exc.__cause__
+    return f"{exc}: {in_full(cause)}" if isinstance(cause, RouterError) else str(exc)
+
+
 class Transient(RouterError):
     """Nothing is wrong with the message; the same bytes may succeed later."""
 

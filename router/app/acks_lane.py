@@ -11,6 +11,7 @@ from router.app.meters import AcksMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.ack import ACK
 from router.delivery.lane import Lane
+from router.observability.tracing_messages import traced_handler, traced_letter
 
 
 def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
@@ -20,8 +21,8 @@ def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         stream=settings.streams.acks.name,
         durable=settings.acks.durable,
         pace=pace_of(settings.acks, settings),
-        handle=acks_handler(ground),
-        letter=letter_writer(settings, ground.connection, ACK),
+        handle=traced_handler(acks_handler(ground)),
+        letter=traced_letter(letter_writer(settings, ground.connection, ACK)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,

@@ -22,8 +22,6 @@ from router.app.recorded import RecordedDecisions, version_finder
 from router.buckets.documents import Documents
 from router.config import Settings
 
-INBOXES = "_INBOX."
-
 
 def admin_station(ground: Ground) -> AdminStation:
     """The child "admin": every service of the policy reference §4."""
@@ -39,7 +37,7 @@ def admin_door(ground: Ground) -> Door:
     settings = ground.settings
     return Door(
         _api_key(settings),
-        prefixes=(*settings.reply.prefixes, INBOXES),
+        prefixes=(*settings.reply.prefixes, f"{settings.nats.inbox_prefix}."),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         refused=ground.metrics.replies_refused.up,

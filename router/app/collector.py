@@ -26,3 +26,8 @@ def calm_collector() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
+
+
+def collections() -> dict[tuple[str, ...], int]:
+    """How often each generation was looked through so far."""
+    return {(str(generation),): told["collections"] for generation, told in enumerate(gc.get_stats())}

@@ -26,6 +26,7 @@ def options_of(config: NatsConfig) -> dict[str, Any]:
     options: dict[str, Any] = {
         "servers": list(config.url),
         "name": config.name,
+        "inbox_prefix": config.inbox_prefix,
         "connect_timeout": config.connect_timeout_ms / 1000,
     }
     if config.creds_file is not None:

@@ -8,6 +8,7 @@ from router.app.lane_metrics import LaneMetrics
 from router.app.letters import letter_writer
 from router.app.meters import DecideMetrics
 from router.app.pace import allow_list, pace_of
+from router.app.partition import taken_stream
 from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.decision import INTERNAL, INVALID_REQUEST
@@ -19,6 +20,7 @@ from router.delivery.connection import Connection
 from router.delivery.lane import Lane
 from router.message import Message, Reply
 from router.observability import Metrics
+from router.observability.tracing_messages import traced_handler, traced_letter
 from router.outcome import Fault
 from router.policy import RateLimits, Sessions, evaluate
 
@@ -27,11 +29,12 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
     """All the meaning that delivery is handed for decide requests."""
     settings = ground.settings
     return Lane(
-        stream=settings.streams.decide.name,
+        stream=taken_stream(settings).name,
         durable=settings.decide.durable,
+        subject=settings.decide.subject,
         pace=pace_of(settings.decide, settings),
-        handle=decide_handler(ground),
-        letter=letter_writer(settings, ground.connection),
+        handle=traced_handler(decide_handler(ground)),
+        letter=traced_letter(letter_writer(settings, ground.connection)),
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,

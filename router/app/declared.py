@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from router.app.partition import taken_stream, taken_subject
 from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
 from router.contracts import usage
 from router.contracts.letter import letter_subject
@@ -22,7 +23,7 @@ def _asked(settings: Settings) -> Iterator[StreamSpec]:
     """What others send: when full, the oldest goes."""
     streams = settings.streams
     # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
-    yield _stream(streams.decide, settings.decide.subject, no_ack=settings.reply.confirm == "decision")
+    yield _stream(taken_stream(settings), taken_subject(settings), no_ack=settings.reply.confirm == "decision")
     yield _stream(streams.results, settings.results.subject)
     if settings.acks.enabled:
         yield _stream(streams.acks, settings.acks.subject)
@@ -38,10 +39,10 @@ def _evidence(settings: Settings) -> Iterator[StreamSpec]:
 
 def _consumers(settings: Settings) -> Iterator[ConsumerSpec]:
     streams = settings.streams
-    yield _consumer(streams.decide.name, settings.decide)
-    yield _consumer(streams.results.name, settings.results)
+    yield _consumer(taken_stream(settings).name, settings.decide, taken_subject(settings))
+    yield _consumer(streams.results.name, settings.results, settings.results.subject)
     if settings.acks.enabled:
-        yield _consumer(streams.acks.name, settings.acks)
+        yield _consumer(streams.acks.name, settings.acks, settings.acks.subject)
 
 
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
@@ -70,11 +71,11 @@ def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: 
     )
 
 
-def _consumer(stream: str, config: ConsumerConfig) -> ConsumerSpec:
+def _consumer(stream: str, config: ConsumerConfig, subject: str) -> ConsumerSpec:
     return ConsumerSpec(
         stream=stream,
         durable=config.durable,
-        filter_subject=config.subject,
+        filter_subject=subject,
         ack_wait=config.ack_wait_ms / 1000,
         max_ack_pending=config.max_ack_pending,
         metadata={"deliver_group": config.deliver_group},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from router.app.breakers import Breakers
 from router.calls.caller import Calls
+from router.calls.traced import traced_calls
 from router.config import Settings
 from router.delivery.connection import Connection
 from router.extensions import Extensions, Health, Invoker, Registry, Slots
@@ -33,7 +34,7 @@ class ExtensionMetrics:
 
 def invoker_of(connection: Connection, breakers: Breakers, health: Health, metrics: Metrics) -> Invoker:
     """One way of calling for decisions and providers alike."""
-    return Invoker(Calls(connection), breakers.extensions, health, ExtensionMetrics(metrics))
+    return Invoker(traced_calls(Calls(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
 
 
 def extensions_of(settings: Settings, registry: Registry, invoker: Invoker, metrics: Metrics) -> Extensions:

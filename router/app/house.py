@@ -11,6 +11,7 @@ from router.app.decide_lane import decide_answers, decide_lane
 from router.app.ground import Ground
 from router.app.ingress import ingress_station
 from router.app.lane_metrics import LaneMetrics
+from router.app.partition import taken_stream, taken_subject
 from router.app.providers import ProviderStation
 from router.app.results_lane import results_lane
 from router.app.station import Ending, Station
@@ -42,7 +43,7 @@ class Stations:
             return LaneMetrics(metrics, alerts, durable, settings, answers=answers)
 
         decide, results, acks = (config.durable for config in (settings.decide, settings.results, settings.acks))
-        self.decide = Station(streams.decide.name, settings.decide, observer(decide, answers=True), decide_lane)
+        self.decide = Station(taken_stream(settings).name, settings.decide, observer(decide, answers=True), decide_lane)
         self.results = Station(streams.results.name, settings.results, observer(results), results_lane)
         self.acks = Station(streams.acks.name, settings.acks, observer(acks), acks_lane) if settings.acks.enabled else None
 
@@ -69,9 +70,9 @@ class House:
         """One for the whole life of the process: a restarted child must not forget who asked."""
         return decide_answers(self._ground.settings, self._ground.connection, self._ground.metrics)
 
-    def tree(self, http: Child) -> Supervisor:
-        """First what is looked at, then what works; the end runs the other way."""
-        children: list[Child | Supervisor] = [http]
+    def tree(self, http: Child | None) -> Supervisor:
+        """First what is looked at, then what works; the end runs the other way. Without `http`, somebody else is looked at."""
+        children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._ground.live_policies.run))
         children.append(Child("extensions", self._ground.extensions_in_force.run))
         children.append(Child("survey", self._survey.run))
@@ -107,7 +108,7 @@ class House:
 
     async def _listen(self) -> None:
         settings = self._ground.settings
-        await Listener(self._ground.jetstream, settings.streams.decide.name, settings.decide.subject, self._answers).run()
+        await Listener(self._ground.jetstream, taken_stream(settings).name, taken_subject(settings), self._answers).run()
 
     def _heard(self) -> Supervisor:
         workers, connection = self._workers, self._ground.connection

@@ -29,16 +29,18 @@ from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.in_process import Handler
 from router.mailbox.inbox.joined import Inbox
+from router.mailbox.inbox.retention import InboxRetentionRules
 from router.mailbox.inbox.rules import InboxRules, durable_of, inbox_streams
 from router.mailbox.inbox.sweep import SweepRules
 from router.mailbox.inbox.watch import InboxFigures
 from router.mailbox.schema import require
-from router.observability import Check, HttpServer, Metrics, events, logs
+from router.observability import Check, HttpServer, Metrics, events, logs, series
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 log = logs.logger(__name__)
 
 GAUGES_EVERY_S = 5.0
+RETENTION_EVERY_S = 600.0
 
 
 class InboxService:
@@ -48,6 +50,7 @@ class InboxService:
         self.settings = settings
         self.rules = rules_of(settings)
         self.metrics = Metrics()
+        self.metrics.ready.watch(lambda: series(self.readiness()))
         self._database = database_of(settings, "router inbox consume")
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
@@ -85,7 +88,7 @@ class InboxService:
             yield self._made(jetstream)
 
     def _made(self, jetstream: JetStream) -> Inbox:
-        settings = self.settings
+        settings, keep = self.settings, self.settings.inbox.keep_ms / 1000
         return Inbox(
             self.rules,
             jetstream,
@@ -95,6 +98,7 @@ class InboxService:
             starts_bucket=settings.buckets.starts.name,
             may_create=settings.topology == "create",
             sweep=SweepRules(every_s=settings.inbox.sweep_ms / 1000, older_than_s=settings.inbox.stranded_after_ms / 1000),
+            retention=InboxRetentionRules(keep=keep, every=min(RETENTION_EVERY_S, keep / 4)),
             deadlines=Deadlines(settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000),
         )
 
@@ -124,8 +128,8 @@ class InboxService:
         return Supervisor("service", children, intensity=Intensity(5, 30))
 
     def _watch(self, inbox: Inbox) -> None:
-        durable, figures, metrics = self.rules.durable, inbox.watch.figures, self.metrics
-        metrics.inbox_messages.watch(lambda: {(durable, name): getattr(figures, name) for name in figures.__struct_fields__})
+        durable, metrics = self.rules.durable, self.metrics
+        metrics.inbox_handled.watch(lambda: {(code,): count for code, count in inbox.watch.codes.items()})
         metrics.inbox_paused.watch(lambda: int(inbox.consumer.health.paused_for is not None), durable)
 
     async def _gauges(self) -> None:

@@ -14,6 +14,7 @@ from router.app.admin import admin_door
 from router.app.decide_lane import decide_rules
 from router.app.ground import Ground
 from router.app.intake import Intake, Store
+from router.app.partition import taken_stream, taken_subject
 from router.config import Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
@@ -36,10 +37,10 @@ class IngressStation:
         self._connection = ground.connection
         self._config = ground.settings.ingress
         self._door = admin_door(ground)
-        subject = ground.settings.decide.subject
+        subject = taken_subject(ground.settings)
         self._readback = _readback(ground.settings, ground.jetstream)
         store = self._readback.store if self._readback is not None else _acknowledged(ground.jetstream, subject)
-        self._intake = Intake(decide_rules(ground.settings), subject, store)
+        self._intake = Intake(decide_rules(ground.settings), ground.settings.decide.subject, store)
         self._in_hand = 0
         self._is_listening = False
 
@@ -94,8 +95,8 @@ def _readback(settings: Settings, jetstream: JetStream) -> ReadBack | None:
     """None: the decide stream acknowledges publishers itself."""
     if settings.reply.confirm == "stored":
         return None
-    stream, within_s = settings.streams.decide, settings.ingress.confirm_ms / 1000
-    return ReadBack(jetstream, stream.name, settings.decide.subject, window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
+    stream, within_s = taken_stream(settings), settings.ingress.confirm_ms / 1000
+    return ReadBack(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
 
 
 def _acknowledged(jetstream: JetStream, subject: str) -> Store:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from router.app.alerts import Alerts
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
+from router.deadletters.replay import RUN
 from router.delivery.desk import REFUSED_SUBJECT
 from router.message import Message
 from router.observability import Metrics, Once, events, logs
@@ -45,6 +46,8 @@ class LaneMetrics:
         self.newest_ns = message.stored_ns
         if is_final:
             metrics.acks[self._consumer,] += 1
+            if RUN in message.headers:
+                metrics.replayed.value += 1
             if self._seconds is not None:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)
         if isinstance(outcome, Done):

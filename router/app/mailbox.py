@@ -31,7 +31,7 @@ from router.mailbox.outbox.round import Report
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
-from router.observability import Check, HttpServer, Metrics
+from router.observability import Check, HttpServer, Metrics, series
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 GAUGES_EVERY_S = 5.0
@@ -95,6 +95,7 @@ class RelayService:
         self.settings = settings
         self.metrics = Metrics(label_limit=settings.metrics.label_limit)
         self.relay: OutboxPublisher | None = None
+        self.metrics.ready.watch(lambda: series(self.readiness()))
         self._database = database_of(settings, "router outbox relay")
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:

@@ -6,7 +6,6 @@ Stricter than what a router takes: a policy that would refuse every request may 
 from __future__ import annotations
 
 from router import ids
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deeper
 from router.policy import SHARED, ParsedPolicy, PolicyError, lint, load_policy
 
 LONGEST_AUTHOR = 128
@@ -15,10 +14,6 @@ LEGAL = "is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front"
 
 def checked(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     """The policy in these bytes. Raises PolicyError with the path of each mistake, what lint calls an error included."""
-    if len(data) > MAX_PAYLOAD_BYTES:
-        raise PolicyError([("policy", f"is larger than {MAX_PAYLOAD_BYTES} bytes")])
-    if is_deeper(data, MAX_DEPTH):
-        raise PolicyError([("policy", f"is nested deeper than {MAX_DEPTH}")])
     parsed = load_policy(data, tenant_id, policy_id)
     if mistakes := [(found.path, found.message) for found in lint(parsed.policy) if found.severity == "error"]:
         raise PolicyError(mistakes)

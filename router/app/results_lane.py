@@ -10,6 +10,7 @@ from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.lane import Lane
+from router.observability.tracing_messages import traced_handler, traced_letter
 from router.results import ResultRules, ResultsHandler
 
 
@@ -20,8 +21,8 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         stream=settings.streams.results.name,
         durable=settings.results.durable,
         pace=pace_of(settings.results, settings),
-        handle=results_handler(ground),
-        letter=letter_writer(settings, ground.connection, RESULT),
+        handle=traced_handler(results_handler(ground)),
+        letter=traced_letter(letter_writer(settings, ground.connection, RESULT)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,

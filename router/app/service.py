@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.app.alerts import Alerts
-from router.app.collector import calm_collector
+from router.app.collector import calm_collector, collections
 from router.app.connect import connect_by
 from router.app.declared import declared
 from router.app.ground import Ground
@@ -25,7 +25,7 @@ from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.observability import Check, HttpServer, Metrics, events, logs
+from router.observability import Check, HttpServer, Metrics, events, logs, series
 from router.policy import Shelf
 from router.supervision import Child, Supervisor, supervise
 
@@ -33,16 +33,16 @@ log = logs.logger(__name__)
 
 
 class Ready(Struct, frozen=True):
-    """Where a ready router is found."""
+    """Where a ready router is found; `http` is empty without a port of its own."""
 
     nats_url: str
     http: str
 
 
 class RouterService:
-    """One router process. `run` serves until it is cancelled."""
+    """One router process. `run` serves until it is cancelled. `http` False: a parent shows its pages."""
 
-    def __init__(self, settings: Settings, *, policies_dir: Path | None = None) -> None:
+    def __init__(self, settings: Settings, *, policies_dir: Path | None = None, http: bool = True) -> None:
         self.settings = settings
         self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
         self.shelf = Shelf()
@@ -53,7 +53,9 @@ class RouterService:
         self._ground: Ground | None = None
         self._connection: Connection | None = None
         self._is_stopping = False
-        self._http_port = 0
+        self._has_http = http
+        self._http = ""
+        self.metrics.ready.watch(lambda: series(self.readiness()))
 
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
@@ -98,7 +100,7 @@ class RouterService:
     def _tree(self, ground: Ground, survey: Survey) -> Supervisor:
         operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
         http = Child("http", lambda: operators.run(self._bound))
-        return House(ground, survey, self._stations).tree(http)
+        return House(ground, survey, self._stations).tree(http if self._has_http else None)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -113,14 +115,14 @@ class RouterService:
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
-        while not (self._http_port and all(check.ok for check in self.readiness().values())):  # noqa: ASYNC110 - many causes, once
+        while not (bool(self._http) is self._has_http and all(check.ok for check in self.readiness().values())):  # noqa: ASYNC110 - many causes, once
             await asyncio.sleep(0.01)
         url = self._connection.connected_url if self._connection is not None else None
         log.info(events.ROUTER_READY)
-        on_ready(Ready(f"nats://{url.hostname}:{url.port}" if url else "", f"http://{self.settings.http.host}:{self._http_port}"))
+        on_ready(Ready(f"nats://{url.hostname}:{url.port}" if url else "", self._http))
 
     def _bound(self, port: int) -> None:
-        self._http_port = port
+        self._http = f"http://{self.settings.http.host}:{port}"
 
     # -- the broker ----------------------------------------------------------------------------------------------
 
@@ -132,6 +134,8 @@ class RouterService:
         connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
         self.metrics.connected.watch(lambda: int(self._is_connected))
+        self.metrics.tasks.watch(lambda: len(asyncio.all_tasks()))
+        self.metrics.collections.watch(collections)
         self._alerts.attach(connection)
         return connection
 

@@ -69,12 +69,23 @@ class Survey:
             try:
                 for consumer in self._declared.consumers:
                     await self._measure(consumer.stream, consumer.durable)
+                for stream in self._declared.streams:
+                    await self._weigh(stream.name)
                 if self._mode != "off" and (self.drift or count % COMPARE_EVERY == COMPARE_EVERY - 1):
                     self._found(await topology.compare(self.jetstream, self._declared))
             except RouterError:
                 pass  # the broker is away: its own check says so
             count += 1
             await asyncio.sleep(EVERY_S)
+
+    async def _weigh(self, stream: str) -> None:
+        """How full it is: one that discards the new refuses what must be stored, and a lane pauses."""
+        info = await self.jetstream.stream(stream)
+        if info is None:
+            return
+        self._metrics.stream_bytes.set(info["state"]["bytes"], stream)
+        if (limit := info["config"].get("max_bytes", -1)) > 0:
+            self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
     async def _measure(self, stream: str, durable: str) -> None:
         info = await self.jetstream.consumer(stream, durable)

@@ -39,6 +39,7 @@ class Workers:
         self._lines = Once(every_s=1.0)
         self._deaf_until = 0.0
         metrics.workers_alive.watch(lambda: self.liveness.alive(clock()))
+        metrics.workers_silent.watch(lambda: self.liveness.silent(clock()) if clock() >= self._deaf_until else 0)
 
     async def hear_beats(self, connection: Connection) -> None:
         """A child: listen, and look every half second who has not been heard."""

@@ -6,6 +6,7 @@ import typer
 
 from router.cli.agent import agent
 from router.cli.assignments import assignments
+from router.cli.bench import OWN_OPTIONS, bench
 from router.cli.bus import bus
 from router.cli.config import config
 from router.cli.decide import decide
@@ -13,6 +14,7 @@ from router.cli.decisions import decisions
 from router.cli.demo import demo
 from router.cli.dlq import dlq
 from router.cli.doctor import doctor
+from router.cli.explain import explain
 from router.cli.extension import extension
 from router.cli.inbox import inbox
 from router.cli.mailbox import mailbox
@@ -42,8 +44,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (serve, worker, decide, workers, doctor, demo, tree, config, version):
+for command in (serve, worker, decide, workers, doctor, explain, demo, tree, config, version):
     app.command()(command)
+app.command(context_settings=OWN_OPTIONS)(bench)
 app.add_typer(agent, name="agent")
 app.add_typer(assignments, name="assignments")
 app.add_typer(bus, name="bus")

@@ -9,7 +9,6 @@ import typer
 
 from router.cli import ends
 from router.cli.everyone import ask_everyone, complain_of
-from router.cli.explained import print_explained
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines
 from router.cli.session import jetstream_of, settings_of
@@ -61,6 +60,7 @@ def explain(
 
 async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: float, as_json: bool) -> int:
     from router.admin.service import ADMIN
+    from router.cli.explained import print_explained
 
     async with jetstream_of(settings) as jetstream:
         heard = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
 import typer
 
-from router.errors import BrokerUnavailable, Misconfigured, RouterError, Unanswered
+from router.errors import BrokerUnavailable, Misconfigured, RouterError, Unanswered, in_full
+from router.masking import without_logins
 
 OK = 0
 NO = 1  # the router said no; a check failed; the broker is away
@@ -20,8 +23,8 @@ INTERRUPTED = 130
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO) -> NoReturn:
-    """Run a command's work and end with the status it returns; `unavailable` when no broker answers."""
-    with errors_told(unavailable=unavailable):
+    """Run a command's work and end with the status it returns; `unavailable` when no broker answers. Traced, if OTEL_* says so."""
+    with errors_told(unavailable=unavailable), contextlib.closing(work), _traces():
         raise typer.Exit(asyncio.run(work))
 
 
@@ -33,13 +36,21 @@ def errors_told(*, unavailable: int = NO) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
-        complain(_root(exc))
+        complain(in_full(exc))
         raise typer.Exit(_status(exc, unavailable)) from None
+
+
+def _traces() -> AbstractContextManager[None]:
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return contextlib.nullcontext()  # a command that nobody traces need not load what could
+    from router.observability.tracing_setup import exporting
+
+    return exporting()
 
 
 def complain(text: object) -> None:
     """One line on standard error."""
-    print(f"router: {' '.join(str(text).split())}", file=sys.stderr, flush=True)
+    print(f"router: {without_logins(' '.join(str(text).split()))}", file=sys.stderr, flush=True)
 
 
 def _status(exc: RouterError, unavailable: int) -> int:
@@ -52,9 +63,3 @@ def _status(exc: RouterError, unavailable: int) -> int:
             return unavailable
         case _:
             return NO
-
-
-def _root(exc: RouterError) -> str:
-    """What it says, and what it came from: a supervisor that gave up says too little alone."""
-    cause = exc.__cause__
-    return f"{exc}: {_root(cause)}" if isinstance(cause, RouterError) else str(exc)

@@ -14,6 +14,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs instead 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML. Default: ROUTER_CONFIG_FILE.", dir_okay=False)
 ]
+Workers = Annotated[
+    int | None, typer.Option("--workers", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
+]
 PoliciesDir = Annotated[
     Path | None,
     typer.Option("--policies", metavar="DIR", help="Directory of <tenant>/<policy>.json and _shared/: puts what the server never had."),

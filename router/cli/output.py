@@ -1,17 +1,21 @@
-"""What a command prints: tables for people, JSON for programs. Nothing that a message holds may steer a terminal."""
+"""What a command prints: tables for people, JSON for programs. Nothing that a message holds may steer a terminal.
+
+Whoever prints no table does not wait for rich: it is imported by what draws.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import orjson
-from rich import box
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 WIDE = 200  # columns, where no terminal says how many there are
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
@@ -19,6 +23,8 @@ STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold re
 
 def console() -> Console:
     """Standard output, for people."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
 
 
@@ -40,6 +46,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """A quiet table; a cell that is a verdict has its colour."""
+    from rich import box
+    from rich.table import Table
+
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
     for name in columns:
         made.add_column(name, overflow="fold")
@@ -50,6 +59,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 def grid(pairs: Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair a line; what is None is left out."""
+    from rich.table import Table
+
     made = Table.grid(padding=(0, 2))
     made.add_column(style="dim", no_wrap=True)
     made.add_column(overflow="fold")
@@ -61,12 +72,17 @@ def grid(pairs: Iterable[tuple[str, object]]) -> Table:
 
 def heading(text: str) -> Text:
     """Above a part of a panel."""
+    from rich.text import Text
+
     return Text(f"\n{text}", style="dim")
 
 
 @contextmanager
 def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error while a person looks at it; it is told (done, total)."""
+    from rich.console import Console
+    from rich.progress import Progress
+
     bar = Progress(console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty())
     with bar:
         task = bar.add_task(what, total=None)
@@ -74,6 +90,8 @@ def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, in
 
 
 def cell(value: object) -> Text:
+    from rich.text import Text
+
     if isinstance(value, Text):
         return value
     text = "" if value is None else printable(str(value))

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import orjson
 
 from router.cli.output import printable
+from router.contracts.codec import read_value
+from router.contracts.malformed import Malformed
 
 MOST = 4096  # bytes; the whole of it is in --json
 ROW = 16
@@ -21,8 +23,8 @@ def shown(data: bytes) -> str:
 
 def _json(data: bytes) -> str | None:
     try:
-        return printable(orjson.dumps(orjson.loads(data), option=orjson.OPT_INDENT_2).decode())
-    except orjson.JSONDecodeError:
+        return printable(orjson.dumps(read_value(data, MOST), option=orjson.OPT_INDENT_2).decode())
+    except Malformed:  # nested deeper than could be written again, too
         return None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,11 @@ from router.cli.session import jetstream_of, settings_of
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.topology import Difference
+    from router.delivery.topology import Difference, Topology
+
+Workers = Annotated[
+    list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
+]
 
 topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, made, exported.", rich_markup_mode="rich")
 
@@ -25,27 +29,28 @@ _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
 
 
 @topology.command()
-def plan(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+def plan(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Say what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
 
     Example:  router topology plan
     """
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_plan(settings, as_json))
+    ends.run(_plan(settings, worker or (), as_json))
 
 
 @topology.command()
-def apply(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
     """Make what is missing, and bring back what has drifted. Nothing is ever deleted.
 
+    A worker makes its durable itself where it may; where it may not, name it here.
     Exit status: 0 done, 1 the server refused, or does not answer.
 
-    Example:  router topology apply
+    Example:  router topology apply    router topology apply --worker caf-worker
     """
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_apply(settings, as_json))
+    ends.run(_apply(settings, worker or (), as_json))
 
 
 @topology.command()
@@ -73,24 +78,33 @@ def export(
         _write(directory / f"consumer-{body['stream_name']}-{body['config']['durable_name']}.json", body["config"])
 
 
-async def _plan(settings: Settings, as_json: bool) -> int:
-    from router.app import declared
+async def _plan(settings: Settings, workers: Sequence[str], as_json: bool) -> int:
     from router.delivery.topology import compare
 
     async with jetstream_of(settings) as jetstream:
-        differences = await compare(jetstream, declared(settings))
+        differences = await compare(jetstream, _wanted(settings, workers))
     _print(differences, as_json, nothing="all is as declared")
     return ends.NO if differences else ends.OK
 
 
-async def _apply(settings: Settings, as_json: bool) -> int:
-    from router.app import declared
+async def _apply(settings: Settings, workers: Sequence[str], as_json: bool) -> int:
     from router.delivery.topology import apply as bring_about
 
     async with jetstream_of(settings) as jetstream:
-        done = await bring_about(jetstream, declared(settings))
+        done = await bring_about(jetstream, _wanted(settings, workers))
     _print(done, as_json, nothing="nothing to do: all was as declared")
     return ends.OK
+
+
+def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
+    """What the router declares, and the durables of these workers."""
+    from router.app import declared
+    from router.delivery.topology import Topology
+    from router.sdk.worker import worker_durable
+
+    router, subject = declared(settings), settings.assignment.subjects[0]
+    durables = (worker_durable(settings.streams.assignments.name, durable, subject=subject) for durable in workers)
+    return Topology(router.streams, (*router.consumers, *durables))
 
 
 def _print(differences: Iterable[Difference], as_json: bool, *, nothing: str) -> None:

@@ -10,6 +10,8 @@ from router.config.group import File, Group, Millis, Text, Texts
 
 Secret = Annotated[SecretStr | None, BeforeValidator(lambda value: None if value == "" else value)]
 
+InboxPrefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")]
+
 
 class NatsConfig(Group):
     """One connection. At most one way to log in: creds file, nkey file, token, or user and password."""
@@ -25,5 +27,8 @@ class NatsConfig(Group):
     tls_cert: File = Field(default=None, description="PEM file of the client's certificate; goes with nats.tls_key")
     tls_key: File = Field(default=None, description="PEM file of the client's private key; goes with nats.tls_cert")
     tls_hostname: Text = Field(default=None, description="name that the server's certificate must carry, when the URL has another")
+    inbox_prefix: InboxPrefix = Field(
+        default="_INBOX", description="our own inboxes begin with this; a server that knows roles gives each role its own"
+    )
     js_domain: Text = Field(default=None, description="JetStream domain")
     connect_timeout_ms: Millis = Field(default=2_000, description="one attempt to connect gives up after this, milliseconds")

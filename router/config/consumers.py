@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from router.config.group import Count, Group, Millis, Name, OptionalMillis, Schedule, Subject
+from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject
 
 
 class ConsumerConfig(Group):
@@ -33,6 +33,9 @@ class DecideConfig(ConsumerConfig):
     durable: Name = Field(default="router-decide-consumer", description="the consumer's name on the server")
     deliver_group: str = Field(
         default="router-decide-group", description="the specification's queue group, kept as the consumer's metadata"
+    )
+    partition: OptionalToken = Field(
+        default=None, description="take only {decide.subject}.p.{partition}, from a stream of its own; empty = the whole subject"
     )
     max_age_ms: OptionalMillis = Field(
         default=None, description="a request that waited longer is answered deadline_exceeded, milliseconds; empty = off"

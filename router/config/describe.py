@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple, get_args
 
 from pydantic import SecretStr
@@ -12,9 +12,7 @@ from pydantic.fields import FieldInfo
 from router.config.group import leaves
 from router.config.names import DEFAULTS
 from router.config.settings import Settings
-from router.masking import MASK
-
-_LOGIN_IN_URL = re.compile(r"//[^\s,]*@")  # greedy on purpose: a password may hold an @
+from router.masking import MASK, without_login
 
 
 class Row(NamedTuple):
@@ -44,8 +42,8 @@ def shown(field: FieldInfo, value: object) -> str:
         return MASK
     if isinstance(value, bool):
         return str(value).lower()
-    text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
-    return _LOGIN_IN_URL.sub(f"//{MASK}@", text)
+    parts = value if isinstance(value, tuple | list) else (value,) if isinstance(value, Path) else str(value).split(",")
+    return ",".join(without_login(str(part)) for part in parts)
 
 
 def is_secret(field: FieldInfo) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from router.config.group import Count, Group, Millis, OptionalMillis, Text
-from router.config.mailbox import Context
+from router.config.mailbox import DAY_MS, Context
 
 Token = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None, BeforeValidator(lambda value: value or None)]
 
@@ -40,5 +40,8 @@ class InboxConfig(Group):
     sweep_ms: Millis = Field(default=60_000, description="between two looks for rows that nobody settles, milliseconds")
     stranded_after_ms: Millis = Field(
         default=3_600_000, description="a row this old is looked after; longer than all deliveries of one message, milliseconds"
+    )
+    keep_ms: Millis = Field(
+        default=30 * DAY_MS, description="processed rows stay this long, and never shorter than the stream keeps their events, milliseconds"
     )
     handler: HandlerConfig = HandlerConfig()

@@ -22,7 +22,17 @@ from router.config import names, rules
 from router.config.describe import shown
 from router.config.group import leaves
 from router.config.settings import Settings
-from router.config.sources import Given, Layer, config_file, from_command_line, from_environment, from_file, from_specifications
+from router.config.sources import (
+    SERVICE_LINK,
+    Given,
+    Layer,
+    config_file,
+    from_command_line,
+    from_environment,
+    from_file,
+    from_specifications,
+    is_service_link,
+)
 from router.errors import Misconfigured
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -92,6 +102,8 @@ def _converted(meaning: names.Meaning, given: Given) -> object:
 
 
 def _unknown(given: Given) -> Misconfigured:
+    if is_service_link(given):
+        return Misconfigured(given.where, SERVICE_LINK)
     near = names.closest(given.spelling)
     if near and given.source.startswith("ROUTER_"):
         near = "ROUTER_" + near.upper().replace(".", "__")
@@ -128,4 +140,6 @@ def _bad_value(places: Places, details: ErrorDetails) -> Misconfigured:
     text = (
         f"{shown(setting.field, place.given.value)!r} is not legal: it {legal} ({setting.field.description}). Given by {place.given.where}"
     )
+    if is_service_link(place.given):
+        text = f"{place.given.where} {SERVICE_LINK}"
     return Misconfigured(setting.name, text)

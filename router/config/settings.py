@@ -51,6 +51,7 @@ class Settings(Group):
     node_id: str = Field(
         default_factory=_host_and_process, min_length=1, description="this instance in letters; host and process id unless set"
     )
+    workers: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, without a parent")
     topology: Literal["create", "check", "off"] = Field(
         default="create", description="streams and consumers at start: make them, compare, or trust"
     )

@@ -5,6 +5,7 @@ What a spelling means is `names`' business; which layer wins is `load`'s.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,11 @@ from router.errors import Misconfigured
 
 OURS = "ROUTER_"
 CONFIG_FILE = "ROUTER_CONFIG_FILE"
+SERVICE_LINK = (
+    "is set by Kubernetes for a Service whose name begins with router, and is no setting; "
+    "say enableServiceLinks: false in the pod's spec, or give the Service another name"
+)
+_SERVICE_LINK = re.compile(r"ROUTER_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 
 
 class Given(NamedTuple):
@@ -51,6 +57,12 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
     """Every ROUTER_* variable but the one that names the file."""
     names = sorted(name for name in environ if name.startswith(OURS) and name != CONFIG_FILE)
     return [Given(name.removeprefix(OURS), environ[name], name, name) for name in names]
+
+
+def is_service_link(given: Given) -> bool:
+    """Whether a variable looks like those that Kubernetes sets for a Service: ROUTER_PORT=tcp://10.0.0.1:9001, ROUTER_SERVICE_HOST."""
+    is_address = given.source.startswith(OURS) and str(given.value).startswith(("tcp://", "udp://", "sctp://"))
+    return is_address or _SERVICE_LINK.fullmatch(given.source) is not None
 
 
 def from_command_line(overrides: Mapping[str, object]) -> Layer:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import re
+from array import array
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -25,6 +27,8 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # A string, closed or running to the end. It always matches where it starts and never backtracks: hostile bytes cost one pass.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # down one level, and up again
+_PEELS = 6
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))  # every digit as 0, everything else as a space
 _LONG_NUMBER = b"0" * 19
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -57,13 +61,14 @@ def too_large(size: int, max_bytes: int) -> Malformed:
 
 def is_deeper(data: bytes, max_depth: int) -> bool:
     """Whether JSON nests deeper than `max_depth`; of bytes that are no JSON nothing is promised."""
+    if data.count(b"{") + data.count(b"[") <= max_depth:
+        return False
     brackets = _STRING.sub(b"", data).translate(_ONE_KIND, _NOT_BRACKETS)
-    for _ in range(max_depth):
-        peeled = brackets.replace(b"[]", b"")  # one level of leaves, at the speed of C
-        if len(peeled) == len(brackets):
-            break
-        brackets = peeled
-    return b"[]" in brackets
+    left = max_depth
+    while left > max(0, max_depth - _PEELS) and len(peeled := brackets.replace(b"[]", b"")) < len(brackets):
+        brackets, left = peeled, left - 1  # one level of leaves, at the speed of C: of most JSON nothing is left
+    # One pass over the rest: peeling on would cost a megabyte of nothing but brackets as many passes as there are levels.
+    return b"[" * (left + 1) in brackets or max(accumulate(array("b", brackets.translate(_STEPS))), default=0) > left
 
 
 def check_numbers(data: bytes, value: object) -> None:

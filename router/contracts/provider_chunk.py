@@ -21,7 +21,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import UNREADABLE, check_numbers
+from router.contracts.codec import MAX_DEPTH, UNREADABLE, check_numbers, is_deeper
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
 from router.errors import RouterError
@@ -59,6 +59,8 @@ def chunk_bytes(chunk: StreamChunk, *, protobuf: bool = False) -> bytes:
 
 def read_chunk(data: bytes) -> StreamChunk:
     """A JSON chunk. Raises RouterError when these bytes are none; metadata that is not text becomes its JSON."""
+    if is_deeper(data, MAX_DEPTH):  # it could be read, and its metadata never be written
+        raise RouterError(f"what came is not a chunk of a stream: it is nested deeper than {MAX_DEPTH}")
     try:
         wire = _decode(data)
         check_numbers(data, wire)

@@ -14,7 +14,7 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.contracts.codec import UNREADABLE
+from router.contracts.codec import MAX_DEPTH, UNREADABLE, check_numbers, is_deeper
 from router.errors import Poison
 
 
@@ -49,7 +49,11 @@ def record_bytes(record: Record) -> bytes:
 
 def read_record(data: bytes) -> Record:
     """Raises Poison: these bytes are no record, somebody else wrote them."""
+    if is_deeper(data, MAX_DEPTH + 1):  # the record is one level around its document
+        raise Poison(f"is nested deeper than {MAX_DEPTH}")
     try:
-        return _DECODER.decode(data)
-    except UNREADABLE as exc:
+        record = _DECODER.decode(data)
+        check_numbers(data, record.document)
+    except (*UNREADABLE, ValueError) as exc:
         raise Poison("is not a record of a version") from exc
+    return record

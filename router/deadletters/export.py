@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from router.contracts.codec import text_of
+from router.contracts.codec import read_value, text_of
+from router.contracts.malformed import Malformed
 from router.deadletters.choice import Handful
 from router.deadletters.discard import Progress
 from router.deadletters.parse import Letter
@@ -29,10 +30,10 @@ def as_fields(letter: Letter) -> Fields:
 
 
 def whole(letter: Letter) -> Fields:
-    """The same, and beside it the letter as it is stored; None when that is not JSON."""
+    """The same, and beside it the letter as it is stored; None when that is not JSON, or nests deeper than JSON can be written."""
     try:
-        stored = orjson.loads(letter.raw)
-    except orjson.JSONDecodeError:
+        stored = read_value(letter.raw, len(letter.raw))
+    except Malformed:
         stored = None
     return {**as_fields(letter), "letter": stored}
 

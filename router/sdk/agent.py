@@ -23,6 +23,7 @@ from router.delivery.api import JetStream
 from router.runtime.adapter import AgentAdapter
 from router.runtime.agent import HERE, AgentRuntime
 from router.runtime.places import Places
+from router.sdk.agent_pages import AgentPages
 from router.sdk.reach import connected
 
 if TYPE_CHECKING:
@@ -35,14 +36,22 @@ class Agent:
     """One agent and its event store. `run` until cancelled; then it drains, within `drain_s` seconds."""
 
     def __init__(
-        self, nats: str | NatsConfig, adapter: AgentAdapter, *, store: str | Path, places: Places = HERE, drain_s: float = 10.0
+        self,
+        nats: str | NatsConfig,
+        adapter: AgentAdapter,
+        *,
+        store: str | Path,
+        places: Places = HERE,
+        drain_s: float = 10.0,
+        http: tuple[str, int] | None = None,
     ) -> None:
-        """Raises Misconfigured for a name or filters that cannot be."""
+        """`http`: where its pages for operators are bound, None = nowhere. Raises Misconfigured for a name or filters that cannot be."""
         from router.app.alerts import Alerts  # loads settings, which who only imports an agent has no use for
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)
         self._runtime = AgentRuntime(adapter, Path(store), places, drain_s=drain_s, alert=self._alerts.raised)
+        self._pages = AgentPages(adapter.name, self._runtime, http) if http is not None else None
 
     @property
     def applied(self) -> int:
@@ -60,7 +69,8 @@ class Agent:
         address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         try:
-            await self._runtime.run(jetstream, lambda: on_ready(address))
+            pages = (self._pages.child(connection),) if self._pages is not None else ()
+            await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
         finally:
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.flush()

@@ -12,8 +12,11 @@ took it dies, and asking again is safe. A router cannot be seen from here: silen
 from __future__ import annotations
 
 import asyncio
+import sys
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, TypeVar
 
@@ -119,25 +122,18 @@ class Client(ProviderCalls):
         connection = self._open()
         token = uuid.uuid4().hex
         inbox = f"{self._inbox}.{token}"
-        head = head_of({"Nats-Msg-Id": token, **headers, "Reply-To": inbox})
-        if len(head) + len(body) > connection.max_payload:
-            raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting[token] = _settling(answer, read, subject)
         try:
-            for _ in range(attempts):
-                connection.post(subject, body, inbox, head)
-                done, _pending = await asyncio.wait({answer}, timeout=timeout)
-                if done:
-                    return answer.result()
+            with _sending(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried:
+                head = head_of(carried)
+                if len(head) + len(body) > connection.max_payload:
+                    raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
+                post = partial(connection.post, subject, body, inbox, head)
+                return await _answered(answer, post, subject, timeout_s=timeout, attempts=attempts)
         finally:
             del self._waiting[token]
             answer.cancel()
-        raise Unanswered(
-            f"no answer on {subject} within {timeout:g} s"
-            + (f" ({attempts} attempts)" if attempts > 1 else "")
-            + ": is a router running there? `router doctor` looks"
-        )
 
     def _open(self) -> Connection:
         if self._connection is None:
@@ -148,6 +144,29 @@ class Client(ProviderCalls):
         settle = self._waiting.get(subject.rpartition(".")[2])
         if settle is not None:
             settle(data, not data and headers is not None and headers.get("Status") == "503")
+
+
+def _sending(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+    """In a span, where the process has an SDK to make one with. What makes it is heavier than all the rest of a client."""
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return nullcontext(headers)
+    from router.observability.tracing import sending
+
+    return sending(subject, headers)
+
+
+async def _answered(answer: asyncio.Future[T], post: Callable[[], None], subject: str, *, timeout_s: float, attempts: int) -> T:
+    """Asked again while nobody answers. Raises Unanswered."""
+    for _ in range(attempts):
+        post()
+        done, _pending = await asyncio.wait({answer}, timeout=timeout_s)
+        if done:
+            return answer.result()
+    raise Unanswered(
+        f"no answer on {subject} within {timeout_s:g} s"
+        + (f" ({attempts} attempts)" if attempts > 1 else "")
+        + ": is a router running there? `router doctor` looks"
+    )
 
 
 def _settling(answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str) -> Callable[[bytes, bool], None]:

@@ -35,6 +35,7 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import Lane, Pace
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured, RouterError
+from router.observability.tracing_messages import traced_handler, traced_letter
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
 from router.sdk.attempts import Attempts
@@ -87,7 +88,7 @@ class Worker:
         self._drain_s = drain_s
         self._places = places
         self._attempts = Attempts(handler, slots)
-        self._durable = ConsumerSpec(stream=places.stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
+        self._durable = worker_durable(places.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: what waits here could be at work elsewhere.
         self._pace = Pace(max_attempts=max_attempts, ack_wait=ack_wait_s, prefetch=slots, slots=slots, handler_timeout=_A_DAY_S)
         self._noted = Noted(durable)
@@ -135,8 +136,8 @@ class Worker:
             stream=self._durable.stream,
             durable=self._durable.durable,
             pace=self._pace,
-            handle=assignments.handle,
-            letter=assignments.letter,
+            handle=traced_handler(assignments.handle),
+            letter=traced_letter(assignments.letter),
             apology=lambda *_: None,
             observer=self._noted,
         )
@@ -166,6 +167,13 @@ class Worker:
             return None
         await topology.create(jetstream, Topology((), (self._durable,)))
         return await topology.identity(jetstream, stream, durable)
+
+
+def worker_durable(
+    stream: str = PLACES.stream, durable: str = DURABLE, *, subject: str | None = assignment.SUBJECT, ack_wait_s: float = 30.0
+) -> ConsumerSpec:
+    """The consumer that workers share. A worker makes it where it is missing, unless somebody with more rights has."""
+    return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
 
 
 async def _consume(consumer: Consumer, pulse: Pulse) -> None:

@@ -102,6 +102,9 @@ class Liveness:
     def alive(self, now: float) -> int:
         return sum(condition.is_alive for _, condition in self.workers(now))
 
+    def silent(self, now: float) -> int:
+        return sum(condition is Condition.SILENT for _, condition in self.workers(now))
+
     def __len__(self) -> int:
         return len(self._workers)
 

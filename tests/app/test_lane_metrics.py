@@ -1,6 +1,9 @@
 """What a lane tells becomes the metrics of the reference, and alerts."""
 
+from msgspec.structs import replace
+
 from router.app.lane_metrics import LaneMetrics
+from router.deadletters.replay import RUN
 from router.outcome import Dead, Done, Fault, Receipt, Retry
 from tests.support.app import Told, lane_metrics
 from tests.support.delivery import a_delivery
@@ -62,3 +65,12 @@ def test_without_letters_none_is_told_of() -> None:
 def _dies(observer: LaneMetrics, times: int) -> None:
     for _ in range(times):
         observer.settled(a_delivery(), Dead(FAULT), True)
+
+
+def test_a_message_that_a_replay_sent_is_counted_once_it_is_settled_for_good() -> None:
+    observer, metrics = lane_metrics(Told())
+    replayed = replace(a_delivery(), headers={RUN: "r"})
+    observer.settled(replayed, Retry(FAULT), False)
+    observer.settled(replayed, Done(), True)
+    observer.settled(a_delivery(), Done(), True)
+    assert metrics.replayed.value == 1

@@ -1,4 +1,4 @@
-"""The client commands, as processes, against one served router."""
+"""The client commands against one served router: each exit status by a process of its own, all else called in this one."""
 
 import asyncio
 import json
@@ -11,7 +11,8 @@ import pytest
 
 from router.delivery.connection import connect
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, Ended, router, serving, surroundings, words
+from tests.support.cli import COMMAND, Ended, called, router, serving, surroundings, words
+from tests.support.commands import every_command, examples_in, wrong_in
 
 IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}
 ASK = ("decide", "--tenant", "acme", "--type", "chat")
@@ -27,8 +28,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def letter(url: str) -> int:
     """The sequence of a dead letter whose payload is no text."""
-    router("decide", "--file", "-", given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
-    return int(router("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
+    called("decide", "--file", "-", given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
+    return int(called("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
 
 
 # -- decide -----------------------------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ def test_a_decision_is_printed_as_json(url: str) -> None:
 
 def test_the_context_reaches_the_policy(url: str) -> None:
     ask = (*ASK, "--payload", "x", "--context", "user_id=u-7", "--nats-url", url)
-    providers = {router(*ask).json["decision"]["provider_id"] for _ in range(3)}
+    providers = {called(*ask).json["decision"]["provider_id"] for _ in range(3)}
     assert len(providers) == 1
 
 
@@ -55,14 +56,14 @@ def test_a_no_is_status_1(url: str) -> None:
 def test_a_payload_comes_from_a_file_or_from_standard_input(url: str, tmp_path: Path) -> None:
     file = tmp_path / "payload"
     file.write_bytes(b"\x00\xff")
-    assert router(*ASK, "--payload", f"@{file}", "--nats-url", url).status == 0
-    assert router(*ASK, "--payload", "-", "--nats-url", url, given=b"hello").status == 0
+    assert called(*ASK, "--payload", f"@{file}", "--nats-url", url).status == 0
+    assert called(*ASK, "--payload", "-", "--nats-url", url, given=b"hello").status == 0
 
 
 def test_a_file_of_requests_is_answered_in_its_order(url: str) -> None:
     requests = [{"tenant_id": "acme", "message_type": "chat", "payload": n, "request_id": f"f-{n}"} for n in range(200)]
     lines = "\n".join(map(json.dumps, requests)).encode()
-    ended = router("decide", "--file", "-", "--nats-url", url, given=lines)
+    ended = called("decide", "--file", "-", "--nats-url", url, given=lines)
     assert ended.status == 0
     assert [line["context"]["request_id"] for line in ended.lines] == [f"f-{n}" for n in range(200)]
 
@@ -108,7 +109,7 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
     ],
 )
 def test_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
-    assert router(*arguments).status == 2
+    assert called(*arguments).status == 2
 
 
 def test_no_answer_is_status_3(nats_url: str) -> None:
@@ -123,10 +124,10 @@ def test_no_answer_is_status_3(nats_url: str) -> None:
 
 
 def test_letters_are_listed_and_shown(url: str, letter: int) -> None:
-    listed = router("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
+    listed = called("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
     assert listed.status == 0
     assert {str(letter), "SCHEMA_VALIDATION_FAILED"} <= set(words(listed.out))
-    shown = router("dlq", "show", str(letter), "--nats-url", url)
+    shown = called("dlq", "show", str(letter), "--nats-url", url)
     assert "01 1b 5b 33 31 6d ff" in shown.out
     assert "\x1b" not in listed.out + shown.out
 
@@ -138,20 +139,20 @@ def test_a_letter_as_json_is_whole(url: str, letter: int) -> None:
 
 
 def test_a_letter_that_is_not_there_is_status_1(url: str) -> None:
-    assert router("dlq", "show", "999999", "--nats-url", url).status == 1
+    assert called("dlq", "show", "999999", "--nats-url", url).status == 1
 
 
 def test_no_letters_is_no_error(url: str, nats_url: str) -> None:
-    assert router("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
-    assert router("dlq", "list", "--nats-url", nats_url).status == 0
-    assert router("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
+    assert called("dlq", "list", "--tenant", "nobody", "--nats-url", url).out == "no dead letters\n"
+    assert called("dlq", "list", "--nats-url", nats_url).status == 0
+    assert called("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
 
 
 # -- doctor and topology -----------------------------------------------------------------------------------------------
 
 
 def test_a_served_broker_passes_the_doctor(url: str) -> None:
-    ended = router("doctor", "--json", "--nats-url", url)
+    ended = called("doctor", "--json", "--nats-url", url)
     assert ended.status == 0, ended.out
     assert not [line for line in ended.lines if line["verdict"] == "fail"]
     assert {line["check"] for line in ended.lines if line["verdict"] == "ok"} >= {"server version", "jetstream", "topology"}
@@ -161,11 +162,11 @@ def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
     broker = Broker().start()
     try:
         at = ("--nats-url", broker.url)
-        assert router("doctor", *at).status == 1
+        assert called("doctor", *at).status == 1
         assert _plan(at).status == 1
-        assert router("topology", "apply", *at, "--json").status == 0
+        assert called("topology", "apply", *at, "--json").status == 0
         assert _plan(at).lines == []
-        assert router("doctor", *at).status == 0
+        assert called("doctor", *at).status == 0
     finally:
         broker.remove()
 
@@ -173,8 +174,8 @@ def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
 def test_drift_is_planned_with_both_values() -> None:
     broker = Broker().start()
     try:
-        router("topology", "apply", "--nats-url", broker.url)
-        plan = router("topology", "plan", "--nats-url", broker.url, "--json", environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"})
+        called("topology", "apply", "--nats-url", broker.url)
+        plan = called("topology", "plan", "--nats-url", broker.url, "--json", environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"})
         assert plan.status == 1
         assert plan.json["fields"] == {"max_bytes": [1048576, 1073741824]}
     finally:
@@ -182,12 +183,12 @@ def test_drift_is_planned_with_both_values() -> None:
 
 
 def _plan(at: tuple[str, ...]) -> Ended:
-    return router("topology", "plan", *at, "--json")
+    return called("topology", "plan", *at, "--json")
 
 
 def test_the_topology_is_exported_for_other_tools(tmp_path: Path) -> None:
-    assert {stream["name"] for stream in router("topology", "export").json["streams"]} >= {"ROUTER_DECIDE", "ROUTER_DLQ"}
-    router("topology", "export", "--dir", str(tmp_path))
+    assert {stream["name"] for stream in called("topology", "export").json["streams"]} >= {"ROUTER_DECIDE", "ROUTER_DLQ"}
+    called("topology", "export", "--dir", str(tmp_path))
     assert json.loads((tmp_path / "stream-ROUTER_DECIDE.json").read_text())["no_ack"] is True
     assert (tmp_path / "consumer-ROUTER_DECIDE-router-decide-consumer.json").is_file()
 
@@ -196,11 +197,11 @@ def test_the_topology_is_exported_for_other_tools(tmp_path: Path) -> None:
 
 
 def test_the_tree_is_drawn() -> None:
-    assert "└── consumer" in router("tree").out
+    assert "└── consumer" in called("tree").out
 
 
 def test_settings_tell_their_source_and_hide_secrets() -> None:
-    rows = router("config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}).lines
+    rows = called("config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}).lines
     found = {row["name"]: row for row in rows}
     assert (found["nats.token"]["value"], found["nats.token"]["source"]) == ("***", "ROUTER_NATS__TOKEN")
     assert "u:p" not in json.dumps(rows)
@@ -209,9 +210,9 @@ def test_settings_tell_their_source_and_hide_secrets() -> None:
 def test_policies_are_linted(tmp_path: Path) -> None:
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "good.json").write_text('{"providers": [{"name": "a", "weight": 1}]}')
-    assert router("policy", "lint", str(tmp_path)).status == 0
+    assert called("policy", "lint", str(tmp_path)).status == 0
     (tmp_path / "acme" / "bad.json").write_text('{"providers": [], "nonsense": 1}')
-    ended = router("policy", "lint", str(tmp_path), "--json")
+    ended = called("policy", "lint", str(tmp_path), "--json")
     assert ended.status == 1
     assert {line["path"] for line in ended.lines} == {"providers", "nonsense"}
     assert {line["file"] for line in ended.lines} == {"acme/bad.json"}
@@ -219,24 +220,22 @@ def test_policies_are_linted(tmp_path: Path) -> None:
 
 def test_the_policy_that_a_tenant_meets_is_shown() -> None:
     samples = str(Path("router/samples/policies"))
-    shown = router("policy", "show", "acme", "default", "--policies", samples, "--json")
+    shown = called("policy", "show", "acme", "default", "--policies", samples, "--json")
     assert shown.json["tenant"] == "_shared"
-    assert router("policy", "show", "acme", "nope", "--policies", samples).status == 1
-    assert router("policy", "show", "..", "x", "--policies", samples).status == 2
+    assert called("policy", "show", "acme", "nope", "--policies", samples).status == 1
+    assert called("policy", "show", "..", "x", "--policies", samples).status == 2
 
 
 def test_help_has_an_example_for_every_command() -> None:
-    from router.cli.app import app
-
-    commands = [*app.registered_commands, *(one for group in app.registered_groups for one in group.typer_instance.registered_commands)]
-    assert len(commands) >= 14
-    for command in commands:
-        assert "Example:" in (command.callback.__doc__ or ""), command.callback
+    commands = dict(every_command())
+    assert len(commands) >= 50
+    assert [path for path, command in commands.items() if path not in examples_in(command.help or "")] == []
+    assert [path for path, command in commands.items() if wrong_in(examples_in(command.help or ""))] == []
     assert router("--help").status == 0
 
 
 def test_the_version_is_told() -> None:
-    assert router("version", "--json").json["router"]
+    assert called("version", "--json").json["router"]
 
 
 def test_the_demo_plays_to_its_end() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from tests.support.cli import Ended, router, words
+from tests.support.cli import Ended, called, words
 from tests.support.deadletters import House, a_letter, stored
 
 
@@ -23,7 +23,7 @@ async def house(nats_url: str, prefix: str) -> AsyncIterator[House]:
 
 def _dlq(house: House, nats_url: str, *arguments: str, given: bytes = b"", **environ: str) -> Ended:
     named = {"NATS_URL": nats_url, "ROUTER_STREAMS__DLQ__NAME": house.letters, **environ}
-    return router("dlq", *arguments, given=given, environ=named)
+    return called("dlq", *arguments, given=given, environ=named)
 
 
 async def test_letters_are_grouped_by_their_cause(house: House, nats_url: str) -> None:
@@ -98,4 +98,4 @@ async def test_letters_are_exported_as_json_lines(house: House, nats_url: str, t
     [("replay",), ("discard",), ("export",), ("replay", "1", "--all"), ("replay", "--all", "--edit"), ("replay", "--rate", "0", "--all")],
 )
 def test_letters_must_be_said_and_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
-    assert router("dlq", *arguments).status == 2
+    assert called("dlq", *arguments).status == 2

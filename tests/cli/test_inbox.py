@@ -58,7 +58,7 @@ async def test_consume_handles_what_comes_and_ends_well_when_told(broker: Broker
     ready = await asyncio.to_thread(_page, f"{process.ready['http']}/readyz")
     assert await asyncio.to_thread(process.terminate) == 0
     assert sorted(await effects(dsn)) == sorted(an_id(number) for number in range(50))
-    assert 'router_inbox_messages{consumer="sea__from_vibespro",outcome="settled"} 50' in page
+    assert 'router_inbox_handled_total{code="processed"} 50' in page
     assert '"ready":true' in ready
 
 

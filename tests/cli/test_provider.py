@@ -9,7 +9,7 @@ from subprocess import PIPE
 import pytest
 
 from tests.cli.test_workers import next_line, pushed, working
-from tests.support.cli import COMMAND, Ended, router, serving, surroundings
+from tests.support.cli import COMMAND, Ended, called, serving, surroundings
 
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1"}
 POLICY = {"version": "1.0", "providers": [{"name": "echo", "weight": 100}]}
@@ -41,7 +41,7 @@ def _with_samples(url: str) -> Iterator[str]:
 
 
 def invoked(url: str, *arguments: str, given: bytes = b"") -> Ended:
-    return router("provider", "invoke", *arguments, "--tenant", "acme", "--nats-url", url, given=given)
+    return called("provider", "invoke", *arguments, "--tenant", "acme", "--nats-url", url, given=given)
 
 
 def test_the_answer_is_printed(url: str) -> None:
@@ -77,7 +77,7 @@ def test_one_that_is_not_registered_is_a_no(url: str, options: tuple[str, ...]) 
 
 
 def test_where_no_router_is_the_status_is_3(url: str) -> None:
-    assert router("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", "--nats-url", "nats://127.0.0.1:1").status == 3
+    assert called("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", "--nats-url", "nats://127.0.0.1:1").status == 3
 
 
 def test_a_worker_with_providers_answers_assignments_by_invoking(url: str) -> None:
@@ -89,4 +89,4 @@ def test_a_worker_with_providers_answers_assignments_by_invoking(url: str) -> No
 
 @pytest.mark.parametrize("wrong", [("--providers", "--echo"), ("--providers", "some:thing")])
 def test_a_worker_has_one_way_of_answering(wrong: tuple[str, ...]) -> None:
-    assert router("worker", *wrong).status == 2
+    assert called("worker", *wrong).status == 2

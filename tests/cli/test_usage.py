@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import router
+from tests.support.cli import called
 from tests.support.lake_accounts import an_account, body, tables_of
 from tests.support.lake_gold import Use, a_warehouse
 
@@ -25,20 +25,20 @@ def gold(tmp_path: Path) -> str:
 
 
 def test_json_has_every_dimension_and_the_totals(gold: str) -> None:
-    told = router("usage", "report", "--warehouse", gold, "--json")
+    told = called("usage", "report", "--warehouse", gold, "--json")
     assert told.status == 0
     assert [tuple(row) for row in told.json["rows"]] == [ROW] * 4
     assert (told.json["totals"]["count"], told.json["totals"]["cost"]) == (4, "4.000000004")
 
 
 def test_csv_has_the_same_rows(gold: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(router("usage", "report", "--warehouse", gold, "--csv").out)))
+    rows = list(csv.DictReader(io.StringIO(called("usage", "report", "--warehouse", gold, "--csv").out)))
     assert [tuple(row) for row in rows] == [ROW] * 4
     assert rows[0]["cost"] == "1.000000001"
 
 
 def test_the_table_has_totals_and_error_rates(gold: str) -> None:
-    told = router("usage", "report", "--warehouse", gold, "--by", "tenant")
+    told = called("usage", "report", "--warehouse", gold, "--by", "tenant")
     lines = [line.split() for line in told.out.splitlines() if line.strip()]
     assert lines[-1][:4] == ["all", "4", "4.000000004", "50.00%"]
     assert [line[0] for line in lines[2:-1] if line[0].isalpha()] == ["acme", "zed"]
@@ -46,13 +46,13 @@ def test_the_table_has_totals_and_error_rates(gold: str) -> None:
 
 def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     page = tmp_path / "usage.html"
-    assert router("usage", "report", "--warehouse", gold, "--by", "status", "--html", str(page)).status == 0
+    assert called("usage", "report", "--warehouse", gold, "--by", "status", "--html", str(page)).status == 0
     assert page.read_text().startswith("<!doctype html>")
     assert "as of commit 1" in page.read_text()
 
 
 def test_no_usage_ends_with_one(gold: str) -> None:
-    assert router("usage", "report", "--warehouse", gold, "--tenant", "nobody").status == 1
+    assert called("usage", "report", "--warehouse", gold, "--tenant", "nobody").status == 1
 
 
 @pytest.mark.parametrize(
@@ -60,27 +60,27 @@ def test_no_usage_ends_with_one(gold: str) -> None:
     [(("--warehouse", "/nowhere/at/all"), "usage ingest"), (("--by", "colour"), "--by"), (("--day", "today"), "YYYY-MM-DD")],
 )
 def test_wrong_use_says_what_to_do(gold: str, arguments: tuple[str, ...], complaint: str) -> None:
-    ended = router("usage", "report", "--warehouse", gold, *arguments)
+    ended = called("usage", "report", "--warehouse", gold, *arguments)
     assert ended.status == 2
     assert complaint in ended.err
 
 
 def test_reconcile_ends_with_nothing_when_it_all_agrees(tmp_path: Path) -> None:
     an_account(tmp_path, tables_of([body(1), body(2)], ["0.25", "0.25"]))
-    ended = router("usage", "reconcile", "--warehouse", str(tmp_path), "--offline", "--json")
+    ended = called("usage", "reconcile", "--warehouse", str(tmp_path), "--offline", "--json")
     assert (ended.status, ended.json["agrees"]) == (0, True)
 
 
 def test_reconcile_ends_with_one_and_names_what_differs(tmp_path: Path) -> None:
     tables = tables_of([body(1), body(2), body(3)], ["0.25", "0.5", "0.25"])
     an_account(tmp_path, tables)
-    ended = router("usage", "reconcile", "--warehouse", str(tmp_path), "--offline")
+    ended = called("usage", "reconcile", "--warehouse", str(tmp_path), "--offline")
     assert ended.status == 1
     assert "cost: bronze = silver: 2" in ended.out
 
 
 def test_generate_fills_the_stream_and_tells_the_truth(nats_url: str, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
-    ended = router("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
+    ended = called("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
     assert (ended.status, ended.json["last_seq"], ended.json["duplicates"]) == (0, 500, 10)
     assert json.loads(truth.read_bytes())["accepted"] == ended.json["accepted"]

@@ -14,7 +14,7 @@ import pytest
 from router import Client
 from router.buckets.assigned import assigned
 from router.delivery.api import JetStream
-from tests.support.cli import COMMAND, router, serving, surroundings, words
+from tests.support.cli import COMMAND, called, serving, surroundings, words
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
@@ -91,10 +91,10 @@ def test_an_echo_handles_what_is_pushed_and_the_assignment_shows_it(url: str) ->
         assert (line["event"], line["status"], line["tenant_id"]) == ("worker.handled", "ok", "acme")
     assignment_id = str(line["assignment_id"])
     acknowledged(url, assignment_id)
-    shown = router("assignments", "show", assignment_id, "--json", "--nats-url", url).json
+    shown = called("assignments", "show", assignment_id, "--json", "--nats-url", url).json
     assert (shown["request_id"], shown["status"]) == ("r-echo", "accepted")
     assert shown["assignment"]["job"] == {"type": "chat", "payload": "hello"}
-    told = router("assignments", "show", assignment_id, "--nats-url", url).out
+    told = called("assignments", "show", assignment_id, "--nats-url", url).out
     assert {"accepted", "acme", "r-echo"} <= set(words(told))
 
 
@@ -124,15 +124,15 @@ def test_told_to_stop_a_worker_drains_and_ends_well(url: str) -> None:
     [(), ("--echo", "some:thing"), ("no_such_module:answer",), ("json",), ("json:nothing",), ("--echo", "--encoding", "xml")],
 )
 def test_a_worker_that_cannot_work_says_so_and_ends_with_2(wrong: tuple[str, ...]) -> None:
-    ended = router("worker", *wrong)
+    ended = called("worker", *wrong)
     assert ended.status == 2
     assert ended.err
 
 
 def test_workers_that_are_heard_are_listed(url: str) -> None:
     with working(url, "--echo", "--worker-id", "heard-1", "--slots", "4", "--heartbeat", "0.1", "--durable", "heard"):
-        told = router("workers", "--for", "0.5", "--nats-url", url)
-        listed = router("workers", "--for", "0.5", "--json", "--nats-url", url)
+        told = called("workers", "--for", "0.5", "--nats-url", url)
+        listed = called("workers", "--for", "0.5", "--json", "--nats-url", url)
     assert (told.status, listed.status) == (0, 0)
     assert {"heard-1", "idle", "4"} <= set(words(told.out))
     (line,) = [line for line in listed.lines if line["worker_id"] == "heard-1"]
@@ -140,18 +140,18 @@ def test_workers_that_are_heard_are_listed(url: str) -> None:
 
 
 def test_nobody_heard_is_a_no(url: str) -> None:
-    ended = router("workers", "--for", "0.1", "--nats-url", url)
+    ended = called("workers", "--for", "0.1", "--nats-url", url)
     assert (ended.status, ended.out) == (1, "no worker was heard within 0.1 s\n")
 
 
 def test_assignments_are_listed_newest_first_and_chosen(url: str) -> None:
     pushed(url, "r-old", "r-new", tenant="initech")
-    lines = router("assignments", "--tenant", "initech", "--status", "unacknowledged", "--json", "--nats-url", url).lines
+    lines = called("assignments", "--tenant", "initech", "--status", "unacknowledged", "--json", "--nats-url", url).lines
     assert [line["request_id"] for line in lines] == ["r-new", "r-old"]
-    assert lines[0]["assignment_id"] in router("assignments", "--limit", "1", "--nats-url", url).out
-    assert router("assignments", "--tenant", "initech", "--status", "rejected", "--nats-url", url).out == "no assignments\n"
+    assert lines[0]["assignment_id"] in called("assignments", "--limit", "1", "--nats-url", url).out
+    assert called("assignments", "--tenant", "initech", "--status", "rejected", "--nats-url", url).out == "no assignments\n"
 
 
 def test_an_unknown_assignment_is_a_no_and_an_unknown_status_wrong_use(url: str) -> None:
-    assert router("assignments", "show", "nobody", "--nats-url", url).status == 1
-    assert router("assignments", "--status", "done", "--nats-url", url).status == 2
+    assert called("assignments", "show", "nobody", "--nats-url", url).status == 1
+    assert called("assignments", "--status", "done", "--nats-url", url).status == 2

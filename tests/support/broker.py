@@ -16,8 +16,9 @@ from router.embedded import server_binary
 class Broker:
     """One nats-server child process. `extra` lines go into its configuration (accounts, limits)."""
 
-    def __init__(self, *extra: str, max_payload: int = 8 * 1024 * 1024, sync_always: bool = False) -> None:
+    def __init__(self, *extra: str, max_payload: int = 8 * 1024 * 1024, sync_always: bool = False, store_limit: int | None = None) -> None:
         self._extra = extra
+        self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""  # bytes, of all streams together
         self._sync = ", sync_interval: always" if sync_always else ""  # every receipt waits for the disk
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
@@ -37,6 +38,11 @@ class Broker:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def log(self) -> str:
+        """What the server has written so far."""
+        return (self._home / "server.log").read_text()
+
     def start(self) -> "Broker":
         for old in self._home.glob("*.ports"):
             old.unlink()
@@ -44,7 +50,7 @@ class Broker:
         lines = [
             f'listen: "127.0.0.1:{self._port}"',
             f"max_payload: {self._max_payload}",
-            f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync} }}",
+            f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync}{self._limit} }}",
             f"ports_file_dir: {json.dumps(str(self._home))}",
             *self._extra,
         ]
@@ -74,6 +80,10 @@ class Broker:
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
+
+    def logged(self, text: str) -> int:
+        """How many lines of its log hold this."""
+        return (self._home / "server.log").read_text(errors="replace").count(text)
 
     def pause(self) -> None:
         """SIGSTOP: connected, and silent."""

@@ -155,12 +155,19 @@ async def letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[str, object]
 
 
 async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea__from_vibespro") -> bool:
-    """The durable is there, nothing waits, nothing is in hand."""
+    """The durable is there, was given everything that is stored, and nothing is in hand.
+
+    What was stored a moment ago may not be pending yet: the server's consumer hears of it a little later. So the stream is asked
+    first how far it goes, and the durable must have come that far.
+    """
+    js = nc.jetstream()
     try:
-        info = await nc.jetstream().consumer_info(stream, durable)
+        last = (await js.stream_info(stream)).state.last_seq
+        info = await js.consumer_info(stream, durable)
     except NotFoundError:
         return False
-    return bool(info.num_pending == 0 and info.num_ack_pending == 0)
+    reached = info.delivered.stream_seq if info.delivered else 0
+    return reached >= last and not info.num_pending and not info.num_ack_pending
 
 
 class Stamps:

@@ -9,6 +9,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from router.config import load
 from router.crashpoints import crashpoint
@@ -33,10 +35,13 @@ async def handle(connection: Driver, event: InboxEvent) -> HandlerResult:
 
 
 class InboxProcess(Victim):
-    """`handler`: the options that name one."""
+    """`handler`: the options that name one. `settings`: more of them, by dotted name."""
 
-    def __init__(self, nats_url: str, dsn: str, *handler: str, ack_wait_ms: int = 1000) -> None:
-        super().__init__({"nats.url": nats_url, "mailbox.dsn": dsn, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", "http.port": 0})
+    def __init__(
+        self, nats_url: str, dsn: str, *handler: str, ack_wait_ms: int = 1000, settings: Mapping[str, object] = MappingProxyType({})
+    ) -> None:
+        places = {"nats.url": nats_url, "mailbox.dsn": dsn, "http.port": 0}
+        super().__init__({**places, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", **settings})
         self._command = ("-m", "router", "inbox", "consume", *(handler or (HANDLER,)))
 
     def spawn(self) -> None:

@@ -26,6 +26,7 @@ def run(
         Path | None, typer.Option("--store", metavar="FILE", help="Its event store. Default: {name}.db here.", dir_okay=False)
     ] = None,
     drain: Annotated[float, typer.Option(metavar="SECONDS", help="Work in hand may take this long at the end.", min=0)] = 10.0,
+    http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz. Default: none.", min=1, max=65535)] = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
@@ -45,7 +46,8 @@ def run(
         settings = settings_of(nats_url, config)
         adapter = agent_at(target)
         path = store or Path(f"{adapter.name}.db")
-        agent = Agent(settings.nats, adapter, store=path, places=places_of(settings), drain_s=drain)
+        http = (settings.http.host, http_port) if http_port is not None else None
+        agent = Agent(settings.nats, adapter, store=path, places=places_of(settings), drain_s=drain, http=http)
     configure(settings.log.level, settings.log.format)
     with calm_collector():
         ends.run(until_told(agent.run(partial(_announce, adapter.name, path))))

@@ -12,6 +12,8 @@ from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
 from router.cli.session import jetstream_of, settings_of
 from router.cli.shown import shown
+from router.contracts.codec import read_value
+from router.contracts.malformed import Malformed
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -88,6 +90,6 @@ def _line(one: Stored) -> str:
 
 def _body(data: bytes) -> object:
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
+        return read_value(data, len(data))
+    except Malformed:  # nested deeper than could be written again, too
         return data.decode("utf-8", "replace")

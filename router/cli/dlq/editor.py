@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import click
 import orjson
 
 from router.cli import ends
+from router.contracts.codec import read_value
+from router.contracts.malformed import Malformed
 
 
 def edited(data: bytes) -> bytes | None:
     """What was saved; JSON is opened indented. None, and said why: not changed, no text, or JSON no more."""
+    import click
+
     text = _text(data)
     if text is None:
         ends.complain("the payload is no text: it cannot be edited")
@@ -21,16 +24,16 @@ def edited(data: bytes) -> bytes | None:
     if not _is_json(data):
         return saved.encode()
     try:
-        return orjson.dumps(orjson.loads(saved))
-    except orjson.JSONDecodeError as exc:
+        return orjson.dumps(read_value(saved.encode(), len(saved.encode())))
+    except Malformed as exc:
         ends.complain(f"what was saved is not JSON, so nothing is sent: {exc}")
         return None
 
 
 def _text(data: bytes) -> str | None:
     try:
-        return orjson.dumps(orjson.loads(data), option=orjson.OPT_INDENT_2).decode()
-    except orjson.JSONDecodeError:
+        return orjson.dumps(read_value(data, len(data)), option=orjson.OPT_INDENT_2).decode()
+    except Malformed:
         pass
     try:
         return data.decode()
@@ -40,7 +43,7 @@ def _text(data: bytes) -> str | None:
 
 def _is_json(data: bytes) -> bool:
     try:
-        orjson.loads(data)
-    except orjson.JSONDecodeError:
+        read_value(data, len(data))
+    except Malformed:
         return False
     return True

@@ -8,7 +8,6 @@ import typer
 
 from router.cli import ends
 from router.cli.dlq.chosen import Of, Reason, Since, Subject, Tenant, settings_with, wanted_by
-from router.cli.letters import print_letter, row
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
 from router.cli.session import jetstream_of
@@ -70,6 +69,7 @@ def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None
 
 
 async def _list(settings: Settings, wanted: Wanted, limit: int, as_json: bool) -> int:
+    from router.cli.letters import row
     from router.deadletters import as_fields, newest_first
 
     async with jetstream_of(settings) as jetstream:
@@ -100,6 +100,7 @@ async def _groups(settings: Settings, wanted: Wanted, as_json: bool) -> int:
 
 
 async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
+    from router.cli.letters import print_letter
     from router.deadletters import show as letter_at
     from router.deadletters import whole
 

@@ -69,7 +69,8 @@ def _serve(found: Sequence[Extension], nats_url: str | None, config: Path | None
         settings = settings_of(nats_url, config)
         if api_key is None and settings.admin.api_key is not None:
             api_key = settings.admin.api_key.get_secret_value()
-        server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, **options)  # type: ignore[arg-type]  # each as its command declares it
+        reach = settings.reply.prefixes
+        server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, reply_prefixes=reach, **options)  # type: ignore[arg-type]  # each as its command declares it
     configure(settings.log.level, settings.log.format)
     ends.run(until_told(server.run(partial(_announce, found))))
 

@@ -10,7 +10,6 @@ import typer
 
 from router.cli import ends
 from router.cli.everyone import ask_everyone, complain_of
-from router.cli.explained import STEPS, answer_text
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table, printable
 from router.cli.policy.store import refuse
@@ -122,6 +121,7 @@ def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
     """As a router would that knows nothing of the providers yet."""
     from msgspec import to_builtins
 
+    from router.cli.explained import STEPS, answer_text
     from router.contracts.decision import Decision
     from router.decide.explain import answer_told
     from router.policy import Step, evaluate

@@ -28,6 +28,7 @@ def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
         "tlsCert": config.tls_cert,
         "tlsKey": config.tls_key,
         "tlsHostname": config.tls_hostname,
+        "inboxPrefix": config.inbox_prefix,
     }
     return {name: str(value) for name, value in named.items() if value is not None}
 

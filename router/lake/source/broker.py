@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 ANSWER_S = 5.0  # that one request may take
 
-_NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname"}
+_NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname", "inboxprefix": "inbox_prefix"}
 
 
 class Broker:

@@ -16,6 +16,7 @@
     name                  of the connection, as the server lists it  none
     user, password, token, credsFile, nkeyFile                       none
     tlsCa, tlsCert, tlsKey, tlsHostname                              none
+    inboxPrefix           what its inboxes begin with                _INBOX
 
 Files are read where the reading is done, so every executor has them at that path.
 """
@@ -30,7 +31,7 @@ from msgspec import Struct
 from router.errors import Misconfigured
 
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f]{1,255}")
-_LOGIN = {"user", "password", "token", "credsfile", "nkeyfile", "tlsca", "tlscert", "tlskey", "tlshostname"}
+_LOGIN = {"user", "password", "token", "credsfile", "nkeyfile", "tlsca", "tlscert", "tlskey", "tlshostname", "inboxprefix"}
 _KNOWN = _LOGIN | {
     "url", "stream", "subject", "startingoffsets", "endingoffsets", "failondataloss", "maxoffsetspertrigger", "maxbytespertrigger",
     "minpartitions", "rowsperpartition", "includeheaders", "timeoutms", "domain", "name", "path",

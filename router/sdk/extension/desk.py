@@ -28,13 +28,15 @@ from router.sdk.extension.replies import Call, Counted, Replies, stopping
 from router.sdk.extension.said import Failed
 from router.sdk.extension.work import Work, overdue
 
+REPLY_PREFIXES = ("_INBOX.", "_R_.")
+
 
 class DeskRules(Struct, frozen=True, kw_only=True):
     """`concurrency`: tasks at once; `waiting`: requests that may wait for one; `prefixes`: where answers may go."""
 
     concurrency: int = 64
     waiting: int = 4096
-    prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
+    prefixes: tuple[str, ...] = REPLY_PREFIXES
 
 
 class Desk:

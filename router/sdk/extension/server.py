@@ -23,7 +23,7 @@ from router.calls.outlets import Outlets
 from router.delivery.connection import Connection
 from router.errors import Misconfigured
 from router.sdk.extension.author import Extension
-from router.sdk.extension.desk import Desk, DeskRules
+from router.sdk.extension.desk import REPLY_PREFIXES, Desk, DeskRules
 from router.sdk.extension.endpoint import described, offered
 from router.sdk.extension.register import Registration
 from router.sdk.reach import DEFAULT_URL, connected
@@ -40,7 +40,7 @@ class ExtensionServer:
 
     `instances`: ids of this process in the registry, with their weights (1..100); each is a subject of its own below the
     extension's. `register`: have the router write an entry for each extension that has none; `api_key` is for that.
-    `drain_s`: seconds that requests in hand may take at the end.
+    `drain_s`: seconds that requests in hand may take at the end. `reply_prefixes`: answers go to inboxes under these alone.
     """
 
     def __init__(
@@ -52,13 +52,14 @@ class ExtensionServer:
         api_key: str | None = None,
         concurrency: int = 64,
         drain_s: float = 10.0,
+        reply_prefixes: tuple[str, ...] = REPLY_PREFIXES,
     ) -> None:
         _check(extensions, instances, concurrency)
         self._extensions = extensions
         self._nats = nats
         self._registration = Registration(extensions, instances, api_key) if register else None
         self._instances = tuple(instances)
-        self._rules = DeskRules(concurrency=concurrency)
+        self._rules = DeskRules(concurrency=concurrency, prefixes=reply_prefixes)
         self._drain_s = drain_s
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:

@@ -1,0 +1,31 @@
+"""`router bench`: the bench of a checkout, with its own options. An installed package has none: it lives beside the product, not in it."""
+
+from __future__ import annotations
+
+import typer
+
+from router.cli import ends
+
+OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}  # `--help` is the bench's, too
+
+
+def bench(context: typer.Context) -> None:
+    """Measure throughput, latency and memory beside their yardsticks. Needs a checkout; `--help` there lists its options.
+
+    Exit status: 0 all targets met, 1 a target missed, 2 something is broken, 130 interrupted.
+
+    Example:  router bench --only decide_backlog --rounds 1
+    """
+    import os
+    import sys
+    from pathlib import Path
+
+    import router
+
+    root = Path(router.__file__).resolve().parent.parent
+    if not (root / "bench" / "__main__.py").is_file():
+        ends.complain("the bench is part of a checkout, not of the installed package: clone the repository, and run `make bench` there")
+        raise typer.Exit(ends.USAGE)
+    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    # In our place, so that Ctrl-C and the exit status are its own; -P: a `bench` of the working directory is not meant.
+    os.execve(sys.executable, [sys.executable, "-P", "-m", "bench", *context.args], {**os.environ, "PYTHONPATH": path})  # noqa: S606
