@@ -53,4 +53,5 @@ QUESTION = Question(
         Figure("rate", "commands/s", target=at_least(10_000)),
         Figure("rate", "commands/s", against="one by one", target=at_least(8)),
     ),
+    lasts=(5.0, 22.0),
 )

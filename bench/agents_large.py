@@ -24,5 +24,6 @@ QUESTION = Question(
         Figure("growth_mib", "MiB from the second fifth on", target=at_most(16)),
         Figure("rate", "events/s"),
     ),
-    most_rounds=1,
+    lasts=(1.0, 110.0),
+    most_rounds=1,  # a store that grows for minutes; what it costs at a fifth and in the end is compared within it
 )

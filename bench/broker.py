@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from bench.question import Broken
@@ -19,9 +19,13 @@ from router.embedded import EmbeddedServer
 POLICIES = Path(__file__).parent / "policies"
 
 
-def settings(url: str) -> Settings:
-    """The defaults, whatever the environment says."""
-    return load(None, {"nats.url": url, "http.port": 0}, {}).settings
+Given = Mapping[str, object]  # settings by their dotted names
+NOTHING: Given = {}
+
+
+def settings(url: str, given: Given = NOTHING) -> Settings:
+    """The defaults and what is given, whatever the environment says."""
+    return load(None, {"nats.url": url, "http.port": 0, **given}, {}).settings
 
 
 def lane(url: str) -> dict[str, str]:
@@ -31,14 +35,14 @@ def lane(url: str) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def a_broker() -> AsyncIterator[str]:
+async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
     """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another left in it."""
     with tempfile.TemporaryDirectory(prefix="router-bench-") as store:
         server = EmbeddedServer(Path(store))
         url = await server.start()
         try:
             async with jetstream_on(url) as jetstream:
-                await topology.create(jetstream, declared(settings(url)))
+                await topology.create(jetstream, declared(settings(url, given)))
             yield url
         finally:
             await server.stop()

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TextIO
 
+from bench.profiling import written
 from bench.question import Measured
 
 
@@ -38,7 +39,9 @@ def main(module: str, function: str, arguments: str) -> None:
     async def measured() -> Measured:
         return await task(ready, **json.loads(arguments))
 
-    _say(voice, {"figures": asyncio.run(measured())})
+    with written(f"{module.rpartition('.')[2]}.{function}"):
+        figures = asyncio.run(measured())
+    _say(voice, {"figures": figures})
 
 
 def _say(voice: TextIO, what: dict[str, object]) -> None:

@@ -14,6 +14,7 @@ from bench.question import Figure, Measured, Question, Side, at_least, sized
 
 REQUESTS = 100_000
 REQUESTS_OF_FASTSTREAM = 10_000  # its rate does not depend on it
+REQUESTS_FETCHED = 30_000
 
 
 async def router(scale: float) -> Measured:
@@ -26,6 +27,12 @@ async def bare(scale: float) -> Measured:
     count = sized(REQUESTS, scale)
     async with _backlog_of(count) as url:
         return await figures_of("bench.sides.bare", "backlog", url=url, last=count, **lane(url))
+
+
+async def fetch(scale: float) -> Measured:
+    count = sized(REQUESTS_FETCHED, scale)
+    async with _backlog_of(count) as url:
+        return await figures_of("bench.sides.fetch", "backlog", url=url, last=count, **lane(url))
 
 
 async def typed_stream(scale: float) -> Measured:
@@ -57,12 +64,16 @@ QUESTION = Question(
     sides=(
         Side("router", router),
         Side("bare nats-py", bare),
+        Side("nats-py fetch", fetch),
         Side("FastStream", typed_stream),
         Side("FastStream, untyped", untyped_stream),
     ),
     figures=(
-        Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.5)),
-        Figure("rate", "requests/s", against="FastStream", target=at_least(4)),
-        Figure("rate", "requests/s", against="FastStream, untyped", target=at_least(4)),
+        Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.6)),
+        Figure("rate", "requests/s", against="nats-py fetch"),
+        Figure("rate", "requests/s", against="FastStream", target=at_least(5)),
+        Figure("rate", "requests/s", against="FastStream, untyped"),
     ),
+    lasts=(12.0, 32.0),
+    needs=("faststream",),
 )

@@ -53,4 +53,5 @@ QUESTION = Question(
         Figure("rate", "letters/s", against="router, no_ack"),
         Figure("rate", "letters/s", against="publish alone"),
     ),
+    lasts=(4.0, 8.0),
 )

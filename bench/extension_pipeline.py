@@ -28,6 +28,16 @@ async def router(scale: float) -> Measured:
     return {**figures, "overhead_ms": await _alone(scale) - (await _bare(scale, ONE_BY_ONE.count, 1))["handled_ms"]}
 
 
+async def plain(scale: float) -> Measured:
+    """The same router and requests, by a policy without extensions."""
+    count = sized(REQUESTS, scale)
+    async with a_broker() as url:
+        await figures_of("bench.sides.store", "fill", url=url, count=count)
+        figures = await figures_of("bench.sides.router", "decide", url=url, first=IN_FLIGHT, last=count)
+        await nothing_is_left(url, count)
+    return figures
+
+
 async def bare(scale: float) -> Measured:
     return await _bare(scale, REQUESTS, IN_FLIGHT)
 
@@ -57,9 +67,11 @@ async def _extensions() -> AsyncIterator[str]:
 QUESTION = Question(
     name="extension_pipeline",
     asks="What does a pipeline of three extensions cost?",
-    sides=(Side("router", router), Side("bare nats-py", bare)),
+    sides=(Side("router", router), Side("bare nats-py", bare), Side("no extension", plain)),
     figures=(
         Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.7)),
         Figure("overhead_ms", "ms over three bare calls, p50", target=at_most(0.5)),
+        Figure("rate", "requests/s", against="no extension"),
     ),
+    lasts=(11.0, 18.0),
 )

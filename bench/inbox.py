@@ -62,4 +62,5 @@ QUESTION = Question(
         Figure("database_cpu_us", "µs of PostgreSQL an event", against="50, as specified"),
         Figure("broker_cpu_us", "µs of the broker an event", against="50, as specified"),
     ),
+    lasts=(9.0, 16.0),
 )

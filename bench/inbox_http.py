@@ -30,4 +30,5 @@ QUESTION = Question(
     asks="What does an inbox add to the HTTP calls that it makes?",
     sides=(Side("inbox", inbox), Side("bare HTTP", bare)),
     figures=(Figure("rate", "events/s", against="bare HTTP", target=at_least(0.6)),),
+    lasts=(8.0, 8.0),
 )

@@ -27,5 +27,8 @@ QUESTION = Question(
         Figure("broker_us", "µs of the broker an event"),
         Figure("rate", "events/s"),
     ),
-    most_rounds=1,
+    lasts=(30.0, 800.0),
+    most_rounds=1,  # ten million events, in twenty micro-batches: a quarter of an hour
+    is_long=True,
+    needs=("pyspark",),
 )

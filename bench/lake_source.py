@@ -41,4 +41,7 @@ QUESTION = Question(
         Figure("rate", "events/s", against="bare consumer"),
         Figure("rate", "events/s", against="in one process"),
     ),
+    lasts=(25.0, 75.0),
+    most_rounds=3,  # a minute and a half each: the JVM starts anew
+    needs=("pyspark",),
 )

@@ -73,4 +73,5 @@ QUESTION = Question(
         Figure("database_cpu_us", "µs of PostgreSQL a row"),
         Figure("broker_cpu_us", "µs of the broker a row"),
     ),
+    lasts=(8.0, 20.0),
 )

@@ -26,6 +26,13 @@ def as_protobuf(number: int) -> bytes:
     return data
 
 
+def as_ack(number: int) -> bytes:
+    """A worker's word that it takes the assignment."""
+    fields = _fields(number)
+    kept = {name: fields[name] for name in ("assignment_id", "request_id", "trace_id", "tenant_id")}
+    return orjson.dumps({**kept, "status": "accepted", "acknowledged_at": STAMP_MS})
+
+
 def as_record(number: int) -> tuple[str, bytes]:
     """The assignment that this result is of: its id, and its record in the bucket of known assignments."""
     fields = _fields(number)

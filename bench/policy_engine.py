@@ -19,5 +19,10 @@ QUESTION = Question(
     figures=(
         Figure("sticky_us", "µs, sticky hit", target=at_most(3)),
         Figure("draw_us", "µs, draw", target=at_most(6)),
+        Figure("sticky_blocks", "blocks of memory that a decision leaves, sticky hit"),
+        Figure("draw_blocks", "blocks of memory that a decision leaves, draw"),
+        Figure("sticky_bytes", "bytes held at most while deciding, sticky hit"),
+        Figure("draw_bytes", "bytes held at most while deciding, draw"),
     ),
+    lasts=(1.0, 2.0),
 )

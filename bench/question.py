@@ -37,12 +37,16 @@ class Target(Struct, frozen=True):
 
 
 class Figure(Struct, frozen=True):
-    """One line of the table. `name`: the key in what the sides measured; `against`: the yardstick's name."""
+    """One line of the table.
+
+    `name`: the key in what the sides measured; `of`: whose, None = the first side's; `against`: the yardstick's.
+    """
 
     name: str
     unit: str
     against: str | None = None
     target: Target | None = None
+    of: str | None = None
 
 
 class Side(Struct, frozen=True):
@@ -53,13 +57,24 @@ class Side(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """One file of this package. `most_rounds`: a long question is its own repetition."""
+    """One file of this package.
+
+    `lasts`: seconds of a round, (at any scale, at scale 1 in addition), roughly: what is told at the start of a run.
+    `most_rounds`: a slow question is asked less often, and says why. `is_long`: only by `--long`, or by its name.
+    `needs`: modules that only the bench installs.
+    """
 
     name: str
     asks: str
     sides: tuple[Side, ...]
     figures: tuple[Figure, ...]
+    lasts: tuple[float, float] = (5.0, 20.0)
     most_rounds: int | None = None
+    is_long: bool = False
+    needs: tuple[str, ...] = ()
+
+    def rounds(self, wanted: int) -> int:
+        return min(wanted, self.most_rounds or wanted)
 
 
 def at_least(bound: float) -> Target:

@@ -27,4 +27,5 @@ QUESTION = Question(
         Figure("d_us", "µs, flat"),
         Figure("e_us", "µs, protobuf"),
     ),
+    lasts=(2.0, 8.0),
 )

@@ -7,17 +7,28 @@ from router.delivery.connection import head_of
 TENANT = "acme"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 USERS = 1000  # sessions that the requests belong to
+TEXT = "Hello there, what is the weather like in Lisbon this afternoon?"
 
 _BODY = (
     '{"version":"1","request_id":"r-%d","tenant_id":"acme","policy_id":"default","message":{"message_id":"m-%d",'
-    '"message_type":"chat","payload":"Hello there, what is the weather like in Lisbon this afternoon?",'
+    '"message_type":"chat","payload":"%s",'
     '"metadata":{"source":"gateway"}},"context":{"user_id":"user-%d","lang":"en"}}'
 )
 _HEAD = head_of({"trace_id": TRACE, "tenant_id": TENANT, "version": "1", "Nats-Msg-Id": "m-%d"}).decode()
 
 
-def body(number: int, users: int = USERS) -> bytes:
-    return (_BODY % (number, number, number % users)).encode()
+def body(number: int, users: int = USERS, payload: str = TEXT) -> bytes:
+    return (_BODY % (number, number, payload, number % users)).encode()
+
+
+def poisoned(number: int) -> bytes:
+    """The same request without its text: it can never be decided."""
+    return body(number).replace(b'"payload":', b'"pay_load":')
+
+
+def text_of(size: int) -> str:
+    """A payload of so many bytes."""
+    return (TEXT * (size // len(TEXT) + 1))[:size]
 
 
 def head(number: int) -> bytes:

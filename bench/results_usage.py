@@ -67,8 +67,9 @@ QUESTION = Question(
     ),
     figures=(
         Figure("rate", "results/s", target=at_least(15_000)),
-        Figure("rate", "results/s", against="bare nats-py", target=at_least(0.4)),
+        Figure("rate", "results/s", against="bare nats-py", target=at_least(0.5)),
         Figure("rate", "results/s", against="router, protobuf", target=at_most(1.1)),
         Figure("rate", "results/s", against="router, known"),
     ),
+    lasts=(11.0, 28.0),
 )

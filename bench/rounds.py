@@ -5,6 +5,7 @@ router, bare, FastStream,  router, bare, FastStream,  …        -> Line: median
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -16,10 +17,11 @@ Rounds = Mapping[str, Sequence[Measured]]  # by side, one entry a round
 
 
 class Answer(Struct, frozen=True):
-    """Everything that was measured for one question."""
+    """Everything that was measured for one question, and the seconds that it took."""
 
     question: Question
     rounds: Rounds
+    seconds: float
 
 
 class Line(Struct, frozen=True):
@@ -35,15 +37,18 @@ class Line(Struct, frozen=True):
     is_met: bool | None
 
 
-async def ask(question: Question, rounds: int, scale: float, progress: Callable[[str], None]) -> Answer:
-    """Raises Broken when a side fails; a figure that misses its target is an answer."""
-    count = min(rounds, question.most_rounds or rounds)
+async def ask(question: Question, rounds: int, scale: float, progress: Callable[[int, str], None]) -> Answer:
+    """`progress` is told the number of each round, and what it found.
+
+    Raises Broken when a side fails; a figure that misses its target is an answer.
+    """
+    begun = time.monotonic()
     measured: dict[str, list[Measured]] = {side.name: [] for side in question.sides}
-    for number in range(1, count + 1):
+    for number in range(1, question.rounds(rounds) + 1):
         for side in question.sides:
             measured[side.name].append(await side.measure(scale))
-        progress(f"{question.name}  {number}/{count}  {_told(question, measured)}")
-    return Answer(question, measured)
+        progress(number, _told(question, measured))
+    return Answer(question, measured, time.monotonic() - begun)
 
 
 def lines(answer: Answer) -> list[Line]:
@@ -52,7 +57,7 @@ def lines(answer: Answer) -> list[Line]:
 
 
 def _line(answer: Answer, figure: Figure) -> Line:
-    own = answer.question.sides[0].name
+    own = figure.of or answer.question.sides[0].name
     ours = _values(answer, own, figure.name)
     theirs = _values(answer, figure.against, figure.name) if figure.against is not None else None
     ratio = spread([a / b for a, b in zip(ours, theirs, strict=True)]) if theirs is not None else None
@@ -80,6 +85,8 @@ def _median(answer: Answer, side: str | None, name: str) -> float | None:
 
 
 def _told(question: Question, measured: Rounds) -> str:
+    if not question.figures:
+        return ""
     lead = question.figures[0]
     last = ((side, rounds[-1]) for side, rounds in measured.items())
     return ", ".join(f"{side} {shown(figures[lead.name])}" for side, figures in last if lead.name in figures) + f"  {lead.unit}"

@@ -43,4 +43,5 @@ QUESTION = Question(
         Figure("longest_ms", "ms late at most", against="left alone"),
         Figure("p99_ms", "ms late, p99", against="left alone"),
     ),
+    lasts=(7.0, 12.0),
 )

@@ -156,7 +156,7 @@ async def large(ready: Ready, *, store: str, events: int) -> Measured:
     batch = Batch(Counter(), Store(database, "counter"), receipts, limit=5, outlet=Outlet(Places().is_bound), bury=lambda _: _never)
     for start in range(0, events, HEAP):
         numbers = range(start, min(start + HEAP, events))
-        for outcome in batch.handle([_stored(number) for number in numbers]):
+        for outcome in batch.handle([a_delivery(number) for number in numbers]):
             assert isinstance(outcome, Done)
             receipts.note([Receipt(effect.id, "E", 1, False) for effect in outcome.effects])
         if not fifth and start >= events // 5:
@@ -172,5 +172,5 @@ async def large(ready: Ready, *, store: str, events: int) -> Measured:
     return {"rate": events / seconds, "growth_mib": growth / MIB, "open_s": opened, "peak_mib": resident_bytes() / MIB}
 
 
-def _stored(number: int) -> Message:
+def a_delivery(number: int) -> Message:
     return Message(SUBJECT, command(number), {}, "MESHFORGE_COMMANDS", "counter_consumer", number + 1, 10**18 + number, 1, "")

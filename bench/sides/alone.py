@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import TypeVar
 
 import orjson
@@ -27,11 +31,15 @@ async def engine(ready: Ready, *, count: int) -> Measured:
     """A decision by a remembered session, and one by the draw."""
     policy = load_policy((POLICIES / "_shared/default.json").read_bytes(), "_shared", "default").policy
     asked = [_request(number) for number in range(KEPT)]
-    return {
-        "sticky_us": _each(lambda one: evaluate(policy, one, now=0.0, remembered="anthropic"), asked, count),
-        "draw_us": _each(lambda one: evaluate(policy, one, now=0.0), asked, count),
-        "peak_mib": peak_bytes() / MIB,
-    }
+
+    def sticky(one: RouteRequest) -> object:
+        return evaluate(policy, one, now=0.0, remembered="anthropic")
+
+    def draw(one: RouteRequest) -> object:
+        return evaluate(policy, one, now=0.0)
+
+    times = {"sticky_us": _each(sticky, asked, count), "draw_us": _each(draw, asked, count)}
+    return {**times, **allocated("sticky", sticky, asked), **allocated("draw", draw, asked), "peak_mib": peak_bytes() / MIB}
 
 
 async def read_forms(ready: Ready, *, count: int) -> Measured:
@@ -55,6 +63,28 @@ def _each(call: Callable[[T], object], arguments: Sequence[T], count: int) -> fl
         for argument in arguments:
             call(argument)
     return (time.process_time() - begin) / (turns * len(arguments)) * 1e6
+
+
+def allocated(name: str, call: Callable[[T], object], arguments: Sequence[T]) -> dict[str, float]:
+    """blocks: of memory that one result is, kept; bytes: held at most during one call. Counted, so the same in every run."""
+    kept = [call(argument) for argument in arguments]  # also: what is made once has been made
+    more: list[object] = [None] * len(kept)
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for place, argument in enumerate(arguments):
+        more[place] = call(argument)
+    blocks = (sys.getallocatedblocks() - before) / len(more)
+    tracemalloc.start()
+    heights = [_height(call, argument) for argument in arguments]
+    tracemalloc.stop()
+    return {f"{name}_blocks": round(blocks, 2), f"{name}_bytes": median(heights)}
+
+
+def _height(call: Callable[[T], object], argument: T) -> int:
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    call(argument)
+    return tracemalloc.get_traced_memory()[1] - before
 
 
 def _request(number: int) -> RouteRequest:

@@ -14,6 +14,7 @@ import orjson
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from bench.broker import settings
 from bench.child import Ready
 from bench.question import Measured
 from bench.requests import answer_fields
@@ -71,6 +72,20 @@ async def backlog(ready: Ready, *, url: str, subject: str, stream: str, durable:
     figures = await stretch(lambda: loop.done, 1, last)
     await client.drain()
     return figures
+
+
+async def swallow(ready: Ready, *, url: str, first: int, last: int) -> Measured:
+    """Parse and acknowledge what workers say; nobody is answered."""
+    config = settings(url)
+    client = await nats.connect(url)
+    loop = PullLoop(client, config.streams.acks.name, config.acks.durable, _say_nothing)
+    await loop.open()
+    figures = await stretch(lambda: loop.done, first, last)
+    await client.drain()
+    return figures
+
+
+async def _say_nothing(_: Msg, __: bytes) -> None: ...
 
 
 async def live(ready: Ready, *, url: str, subject: str, stream: str, durable: str, first: int, last: int) -> Measured:

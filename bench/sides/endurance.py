@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
+from bench.broker import Given
 from bench.child import Ready
 from bench.question import Measured
 from bench.sides.router import a_router, settled
@@ -13,11 +14,11 @@ from bench.stretch import MIB, Look, peak_bytes, reaches, resident_bytes
 SLICES = 100
 
 
-async def decide(ready: Ready, *, url: str, count: int) -> Measured:
+async def decide(ready: Ready, *, url: str, count: int, given: Given) -> Measured:
     """Serve `count` requests: CPU per decision in the first and the last tenth (medians of slices), memory on the way."""
     looks: list[Look] = []
     resident: list[float] = []
-    async with a_router(url, lambda address: ready(http=address.http)) as service:
+    async with a_router(url, lambda address: ready(http=address.http), given) as service:
         done = settled(service)
         before, _ = await reaches(done, 1)
         looks.append(before)
@@ -29,9 +30,9 @@ async def decide(ready: Ready, *, url: str, count: int) -> Measured:
 
 
 def _work(looks: list[Look]) -> dict[str, float]:
-    # Two looks may be the same one when a slice is shorter than the time between looks (a smoke run).
+    # Two looks may be the same one when a slice is shorter than the time between looks (a small volume): then tenths are the whole.
     slices = [(b.cpu - a.cpu) / (b.done - a.done) * 1e6 for a, b in pairwise(looks) if b.done > a.done]
-    tenths = [median(slices[len(slices) * n // 10 : len(slices) * (n + 1) // 10 or 1]) for n in range(10)]
+    tenths = [median(slices[len(slices) * n // 10 : len(slices) * (n + 1) // 10] or slices) for n in range(10)]
     begin, end = looks[0], looks[-1]
     done = end.done - begin.done
     return {

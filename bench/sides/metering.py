@@ -61,7 +61,18 @@ async def bare(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """The yardstick."""
     client = await nats.connect(url)
     config = settings(url)
-    loop = MeterLoop(client, config.streams.results.name, config.results.durable)
+    return await _metered(client, MeterLoop(client, config.streams.results.name, config.results.durable, SUBJECT), first, last)
+
+
+async def bare_letters(ready: Ready, *, url: str, first: int, last: int) -> Measured:
+    """The same loop as the yardstick of dead letters: what was asked is published where the letters are."""
+    client = await nats.connect(url)
+    config = settings(url)
+    loop = MeterLoop(client, config.streams.decide.name, config.decide.durable, f"{config.decide.subject}.dlq")
+    return await _metered(client, loop, first, last)
+
+
+async def _metered(client: Client, loop: MeterLoop, first: int, last: int) -> Measured:
     await loop.open()
     figures = await stretch(lambda: loop.done, first, last)
     await client.drain()
@@ -71,8 +82,9 @@ async def bare(ready: Ready, *, url: str, first: int, last: int) -> Measured:
 class MeterLoop:
     """One durable pulled, published, and acknowledged as the PubAcks come in."""
 
-    def __init__(self, client: Client, stream: str, durable: str) -> None:
+    def __init__(self, client: Client, stream: str, durable: str, subject: str) -> None:
         self._client = client
+        self._subject = subject
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = client.new_inbox()
         self._receipts = client.new_inbox()
@@ -99,7 +111,7 @@ class MeterLoop:
         self._heard += 1
         receipt = f"{self._receipts}.{self._heard}"
         self._tokens[receipt] = msg.reply
-        await self._client.publish(SUBJECT, msg.data, reply=receipt)
+        await self._client.publish(self._subject, msg.data, reply=receipt)
 
     async def _acknowledge(self, receipt: Msg) -> None:
         await self._client.publish(self._tokens.pop(receipt.subject))

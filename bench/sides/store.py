@@ -1,10 +1,11 @@
-"""Requests into the decide stream, by a process of their own that is never measured."""
+"""Requests into the decide stream, and acknowledgements into theirs, by a process of their own that is never measured."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from bench import requests
+from bench import outcomes, requests
 from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Measured
@@ -13,21 +14,44 @@ from router.delivery.api import JetStream
 BATCH = 2000  # the server drops what a stream cannot take in at once, and a `no_ack` stream does not say so
 
 
-async def fill(ready: Ready, *, url: str, count: int, users: int = requests.USERS) -> Measured:
-    """Store requests 0 … count - 1."""
-    async with jetstream_on(url) as jetstream:
-        for begin in range(0, count, BATCH):
-            await _store(jetstream, url, begin, min(count, begin + BATCH), users)
-    return {"stored": count}
+HELD = 16 * 1024 * 1024  # bytes on their way at once
+
+Body = Callable[[int], bytes]
 
 
-async def _store(jetstream: JetStream, url: str, begin: int, end: int, users: int) -> None:
+async def fill(ready: Ready, *, url: str, count: int, first: int = 0, users: int = requests.USERS, payload: int = 0) -> Measured:
+    """Store requests `first` … count - 1, with a payload of so many bytes (0: the usual text)."""
+    config, text = settings(url), requests.text_of(payload) if payload else requests.TEXT
+
+    def body(number: int) -> bytes:
+        return requests.body(number, users, text)
+
+    return await _filled(url, config.streams.decide.name, config.decide.subject, body, range(first, count))
+
+
+async def fill_poisoned(ready: Ready, *, url: str, count: int) -> Measured:
+    """Requests of which none can be decided."""
     config = settings(url)
-    for number in range(begin, end):
-        jetstream.connection.post(config.decide.subject, requests.body(number, users), "", requests.head(number))
-    await jetstream.connection.flush()
-    while await _stored(jetstream, config.streams.decide.name) < end:  # noqa: ASYNC110 - asks the server
-        await asyncio.sleep(0.002)
+    return await _filled(url, config.streams.decide.name, config.decide.subject, requests.poisoned, range(count))
+
+
+async def fill_acks(ready: Ready, *, url: str, count: int) -> Measured:
+    """Workers' acknowledgements of assignments that nobody knows here."""
+    config = settings(url)
+    return await _filled(url, config.streams.acks.name, config.acks.subject, outcomes.as_ack, range(count))
+
+
+async def _filled(url: str, stream: str, subject: str, body: Body, numbers: range) -> Measured:
+    batch = max(1, min(BATCH, HELD // len(body(0))))
+    async with jetstream_on(url) as jetstream:
+        for begin in range(0, len(numbers), batch):
+            some = numbers[begin : begin + batch]
+            for number in some:
+                jetstream.connection.post(subject, body(number), "", requests.head(number))
+            await jetstream.connection.flush()
+            while await _stored(jetstream, stream) < some.stop:  # noqa: ASYNC110 - asks the server
+                await asyncio.sleep(0.002)
+    return {"stored": len(numbers)}
 
 
 async def _stored(jetstream: JetStream, stream: str) -> int:

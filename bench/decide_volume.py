@@ -1,0 +1,48 @@
+"""Does a request cost the same whether ten thousand come or a million? CPU and memory by volume, each in a router of its own.
+
+Every request is new and there are more sessions than are remembered, so each bounded cache fills up and starts to forget: that
+takes some 700 000 requests, so memory is held against itself within the million, and CPU across the volumes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench.broker import a_broker, nothing_is_left
+from bench.process import figures_of
+from bench.question import Figure, Measured, Question, Side, at_most, sized
+
+VOLUMES = {"10 k": 10_000, "100 k": 100_000, "1 M": 1_000_000}
+USERS = 200_000
+PATIENCE_S = 3600.0
+UNLIMITED = {"streams.decide.max_bytes": -1}  # ten million requests are some 5 GB
+
+
+async def decided(full: int, scale: float) -> Measured:
+    count = sized(full, scale)
+    async with a_broker(UNLIMITED) as url:
+        # All of it beforehand: a feeder beside it on two cores would be what is measured.
+        await figures_of("bench.sides.store", "fill", PATIENCE_S, url=url, count=count, users=USERS)
+        figures = await figures_of("bench.sides.endurance", "decide", PATIENCE_S, url=url, count=count, given=UNLIMITED)
+        await nothing_is_left(url, count)
+    return figures
+
+
+QUESTION = Question(
+    name="decide_volume",
+    asks="Does a request cost the same whether ten thousand come or a million?",
+    sides=tuple(Side(name, partial(decided, count)) for name, count in VOLUMES.items()),
+    figures=(
+        Figure("cpu_us", "CPU µs/decision", of="1 M", against="10 k", target=at_most(1.10)),
+        Figure("cpu_us", "CPU µs/decision", of="100 k", against="10 k"),
+        Figure("cpu_drift", "CPU per decision, last tenth / first", of="1 M", target=at_most(1.10)),
+        # The tables under the caches of 100 000 take their last size some 700 000 requests in: until then it is warm-up.
+        Figure("growth", "resident memory, at the end / at three quarters", of="1 M", target=at_most(1.05)),
+        Figure("rss_100_mib", "MiB resident at the end", of="10 k"),
+        Figure("rss_100_mib", "MiB resident at the end", of="100 k"),
+        Figure("rss_75_mib", "MiB resident at 75 %", of="1 M"),
+        Figure("rss_100_mib", "MiB resident at the end", of="1 M"),
+    ),
+    lasts=(7.0, 82.0),
+    most_rounds=3,  # a round takes a minute and a half, and the million is its own repetition: a hundred slices
+)

@@ -1,0 +1,46 @@
+"""What a run came to, as it is kept: JSON that holds every round of every side, and is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from bench.rounds import Answer, Line, Rounds, lines
+
+
+class Asked(Struct, frozen=True):
+    """One question: what was measured, by side and round; `seconds` is how long that took."""
+
+    asks: str
+    rounds: Rounds
+    seconds: float = 0.0
+
+
+class Document(Struct, frozen=True):
+    """`machine`: where and with what; `lines`: the table; `broken`: questions without an answer, and why."""
+
+    machine: dict[str, str]
+    lines: list[Line]
+    questions: dict[str, Asked]
+    broken: dict[str, str] = {}  # msgspec copies it
+
+
+def document(answers: Sequence[Answer], broken: Mapping[str, str], machine: Mapping[str, str]) -> Document:
+    table = [line for answer in answers for line in lines(answer)]
+    asked = {answer.question.name: Asked(answer.question.asks, answer.rounds, round(answer.seconds, 1)) for answer in answers}
+    return Document(dict(machine), table, asked, dict(broken))
+
+
+def encoded(found: Document) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+
+
+def read(file: Path) -> Document:
+    return msgspec.json.decode(file.read_bytes(), type=Document)
+
+
+def missed(found: Document) -> list[Line]:
+    return [line for line in found.lines if line.is_met is False]

@@ -1,0 +1,63 @@
+"""A lane of delivery on the decide stream, with a handler that does nothing, or fails a few times before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from bench.broker import jetstream_on, settings
+from bench.child import Ready
+from bench.question import Measured
+from bench.stretch import stretch
+from router.app.collector import calm_collector
+from router.delivery.consumer import Consumer
+from router.delivery.lane import Lane, Pace, Silent
+from router.delivery.topology import identity
+from router.message import Message
+from router.outcome import Done, Fault, Outcome, Receipt, Retry
+
+NOT_NOW = Retry(Fault("extension_unavailable", "the provider was away"), delay=0.0)
+DONE = Done()
+
+
+class Counted(Silent):
+    """How many messages have their last stamp."""
+
+    done = 0
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None: ...
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        self.done += is_final
+
+
+async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int) -> Measured:
+    """Every message fails so often, then is done."""
+    config, counted = settings(url), Counted()
+    stream, durable = config.streams.decide.name, config.decide.durable
+
+    def handle(message: Message) -> Outcome:
+        return NOT_NOW if message.starts <= failures else DONE
+
+    lane = Lane(
+        stream=stream,
+        durable=durable,
+        pace=Pace(max_attempts=failures + 2),
+        handle=handle,
+        letter=lambda *_: None,
+        apology=lambda *_: None,
+        observer=counted,
+    )
+    async with jetstream_on(url) as jetstream, asyncio.TaskGroup() as tasks:
+        consumer = Consumer(
+            lane,
+            jetstream,
+            starts_bucket=config.buckets.starts.name,
+            answer=lambda *_: None,
+            restore=lambda: identity(jetstream, stream, durable),
+        )
+        with calm_collector():
+            working = tasks.create_task(consumer.run())
+            figures = await stretch(lambda: counted.done, first, last)
+        working.cancel()
+    return figures

@@ -1,0 +1,130 @@
+"""Who asks in an open loop: each request at its time, whatever was answered until then.
+
+A latency counts from the time that the request was due, not from when it was sent: a stall of anybody, of this process too, is
+counted for every request that came due in the meantime (no coordinated omission). How late it sent is told beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Mapping
+
+from msgspec import Struct, convert
+
+from bench import requests
+from bench.child import Ready
+from bench.figures import percentile
+from bench.question import Measured
+from bench.sides.asker import PATIENCE_S, Asker
+from router.delivery.connection import Connection, connect
+
+TICK_S = 0.000_25  # what came due within one is sent together
+LEAD_S = 0.05
+
+
+class Pacer:
+    """Asks requests `first` … `first + count - 1`, `rate` of them a second, evenly."""
+
+    def __init__(self, connection: Connection, subject: str, first: int, count: int, rate: float) -> None:
+        self._connection = connection
+        self._subject = subject
+        self._inbox = connection.new_inbox()
+        self._first, self._count, self._rate = first, count, rate
+        self._begun = 0.0
+        self._ended = asyncio.Event()
+        self.seconds: dict[int, float] = {}  # by request, from when it was due
+        self.late: list[float] = []  # seconds, one a request
+        self.wrong = 0
+
+    async def run(self) -> None:
+        sid = await self._connection.attend(f"{self._inbox}.*", self._heard)
+        await self._connection.flush()
+        self._begun = time.perf_counter() + LEAD_S
+        while (sent := len(self.late)) < self._count:
+            self._send(sent, min(self._count, int((time.perf_counter() - self._begun) * self._rate) + 1))
+            await asyncio.sleep(TICK_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await self._ended.wait()
+        await self._connection.leave(sid)
+
+    def _due(self, place: int) -> float:
+        return self._begun + place / self._rate
+
+    def _send(self, begin: int, end: int) -> None:
+        for place in range(begin, end):
+            number = self._first + place
+            self.late.append(time.perf_counter() - self._due(place))
+            self._connection.post(self._subject, requests.body(number), f"{self._inbox}.{place}", requests.head(number))
+
+    def _heard(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+        place = int(subject.rpartition(".")[2])
+        self.wrong += place in self.seconds or not data.startswith((b'{"ok":true', b'{"version"'))
+        self.seconds[place] = time.perf_counter() - self._due(place)
+        if len(self.seconds) == self._count:
+            self._ended.set()
+
+
+class Ramp(Struct, frozen=True):
+    """Requests that warm up, that show the capacity `in_flight` at once, and those of an open loop: a share (percent) of `opened` each."""
+
+    warm: int
+    closed: int
+    opened: int
+    shares: tuple[int, ...]
+    in_flight: int
+
+    @property
+    def all(self) -> int:
+        return self.warm + self.closed + sum(map(self.count, self.shares))
+
+    def count(self, share: int) -> int:
+        return self.opened * share // 100
+
+
+async def pace(ready: Ready, *, url: str, subject: str, ramp: dict[str, object]) -> Measured:
+    """Capacity in a closed loop, then an open one at each share of it.
+
+    capacity (1/s), wrong; by share, 50 for instance: rate_50 (1/s), p50_50_ms, p99_50_ms, p999_50_ms, late_50_ms (of the sender, p99).
+    """
+
+    async def work() -> Measured:
+        connection = await connect({"servers": [url]})
+        try:
+            return await _paced(connection, subject, convert(ramp, Ramp))
+        finally:
+            await connection.close()
+
+    def on_a_fine_loop() -> Measured:
+        # On `select`: epoll, asyncio's choice, rounds every wait up to a millisecond, which the latencies would show.
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
+            return runner.run(work())
+
+    return await asyncio.to_thread(on_a_fine_loop)
+
+
+async def _paced(connection: Connection, subject: str, ramp: Ramp) -> dict[str, float]:
+    await Asker(connection, subject, 0, ramp.warm, ramp.in_flight).run()
+    first = ramp.warm + ramp.closed
+    asker, begun = Asker(connection, subject, ramp.warm, first, ramp.in_flight), time.perf_counter()
+    await asker.run()
+    capacity = ramp.closed / (time.perf_counter() - begun)
+    found = {"capacity": capacity, "wrong": float(asker.wrong)}
+    for share in ramp.shares:
+        pacer = Pacer(connection, subject, first, ramp.count(share), capacity * share / 100)
+        await pacer.run()
+        first += ramp.count(share)
+        found["wrong"] += pacer.wrong
+        found |= _figures(pacer, share, capacity)
+    return found
+
+
+def _figures(pacer: Pacer, share: int, capacity: float) -> dict[str, float]:
+    ordered, late = sorted(pacer.seconds.values()), sorted(pacer.late)
+    places = {"p50": 50, "p99": 99, "p999": 99.9}
+    return {
+        f"rate_{share}": capacity * share / 100,
+        **{f"{name}_{share}_ms": percentile(ordered, percent) * 1e3 for name, percent in places.items()},
+        f"late_{share}_ms": percentile(late, 99) * 1e3,
+    }

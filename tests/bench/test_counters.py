@@ -1,0 +1,93 @@
+"""What a message costs, counted: publishes, bytes, writes, memory that stays, commits. A guard where time cannot be one.
+
+The very sides of the bench are counted, on a real server. A figure that moves here was moved by somebody: if it is meant, it is
+written down here.
+"""
+
+import gc
+import sys
+from pathlib import Path
+
+from bench.broker import a_broker
+from bench.sides import alone, metering, store
+from bench.sides.agents import Counter, a_delivery
+from bench.sides.router import a_router, settled
+from tests.support.agents import a_bench
+from tests.support.tapped import Tapped, tapped
+from tests.support.waiting import until
+
+COUNT = 1_000
+ANSWERS, ACKS, USAGE = "beamline.router.v1.decide.reply", "$JS.ACK.", "beamline.usage.v1.metered"
+PULLS, LOOKUPS = "$JS.API.CONSUMER.MSG.NEXT.", "$JS.API.DIRECT.GET."
+KINDS = (ANSWERS, ACKS, USAGE, PULLS, LOOKUPS)
+AT_START = 80  # questions of a start, whatever comes then
+
+
+def unheard(**_: str) -> None: ...
+
+
+async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
+    async with a_broker() as url:
+        await store.fill(unheard, url=url, count=COUNT)
+        with tapped() as tap:
+            async with a_router(url, lambda _: None) as service:
+                await until(lambda: settled(service)() >= COUNT)
+    published, size = tap.published(KINDS), tap.bytes(KINDS)
+    assert (published[ANSWERS], published[ACKS], published[USAGE], published[LOOKUPS]) == (COUNT, COUNT, 0, 0)
+    assert _others(tap) <= AT_START
+    assert round(size[ANSWERS] / COUNT) == 398
+    assert 90 <= size[ACKS] / COUNT <= 95  # its subject tells how many are left
+    assert published[PULLS] <= COUNT / 20
+    assert tap.writes <= COUNT / 2  # what is said within a turn of the loop is one write
+
+
+async def test_a_result_is_one_usage_event_and_one_acknowledgement_and_shares_its_lookup() -> None:
+    async with a_broker() as url:
+        await metering.fill(unheard, url=url, count=COUNT, form="json", is_known=False)
+        with tapped() as tap:
+            async with a_router(url, lambda _: None) as service:
+                durable = service.settings.results.durable
+                await until(lambda: service.metrics.acks.get((durable,), 0) >= COUNT)
+    published, size = tap.published(KINDS), tap.bytes(KINDS)
+    assert (published[USAGE], published[ACKS], published[ANSWERS]) == (COUNT, COUNT, 0)
+    assert _others(tap) <= AT_START
+    assert 410 <= size[USAGE] / COUNT <= 420  # an inbox of the connection's own is in it
+    assert published[LOOKUPS] <= COUNT / 5
+    assert tap.writes <= COUNT / 2
+
+
+def _others(tap: Tapped) -> int:
+    published = tap.published(KINDS)
+    return published.total() - sum(published[kind] for kind in KINDS)
+
+
+async def test_a_decided_request_leaves_a_dozen_blocks_of_memory_behind_at_most() -> None:
+    """Its replay. Sessions, labels and the caches of the start are there after the first thousand; a listener's would be gone again."""
+    left = []
+    async with a_broker() as url, a_router(url, lambda _: None, {"reply.listener": False}) as service:
+        for first in (0, COUNT):
+            await store.fill(unheard, url=url, first=first, count=first + COUNT)
+            await until(lambda first=first: settled(service)() >= first + COUNT)
+            left.append(_blocks())
+    assert 7 <= (left[1] - left[0]) / COUNT <= 12  # nine or ten today
+
+
+def _blocks() -> int:
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+async def test_the_engine_keeps_nothing_and_holds_little() -> None:
+    figures = await alone.engine(unheard, count=1)
+    assert max(figures["sticky_blocks"], figures["draw_blocks"]) <= 0.1
+    assert figures["sticky_bytes"] <= 128
+    assert figures["draw_bytes"] <= 900
+
+
+def test_a_batch_of_commands_is_two_commits_however_many_they_are(tmp_path: Path) -> None:
+    told: list[str] = []
+    with a_bench(tmp_path / "s.db", Counter()) as bench:
+        bench.database.connection.set_trace_callback(told.append)
+        bench.batch.handle([a_delivery(number) for number in range(100)])
+    assert told.count("COMMIT") == 2  # received, then applied: each waits for the disk once
+    assert sum(not statement.startswith("SELECT") for statement in told) <= 12  # one statement writes a handful of rows
