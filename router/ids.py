@@ -14,7 +14,8 @@ from functools import lru_cache
 _OPAQUE = re.compile(r"[\x21-\x7e]{1,128}")
 _SCOPED = re.compile(r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_LITERAL = re.compile(r"[^\s.*>\x00-\x20\x7f]+(\.[^\s.*>\x00-\x20\x7f]+)*")
+_IN_SUBJECTS = r"[^\s.*>\x00-\x20\x7f\ud800-\udfff]+"  # half a surrogate pair could never be sent
+_LITERAL = re.compile(rf"{_IN_SUBJECTS}(\.{_IN_SUBJECTS})*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]*")
 _KEY_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 _ESCAPED = re.compile(rb"=([0-9A-F]{2})")

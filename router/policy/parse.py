@@ -13,6 +13,7 @@ import orjson
 from msgspec import Struct
 
 from router import ids
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deeper
 from router.policy.depth import too_deep
 from router.policy.fields import Fields, PolicyError, Problems, shown
 from router.policy.model import Finding
@@ -31,7 +32,11 @@ class ParsedPolicy(Struct, frozen=True):
 
 
 def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
-    """`parse_policy` for the bytes of a JSON document."""
+    """`parse_policy` for the bytes of a JSON document. The limits come first: what nests deeper could be read, and never be stored."""
+    if len(data) > MAX_PAYLOAD_BYTES:
+        raise PolicyError([("policy", f"is larger than {MAX_PAYLOAD_BYTES} bytes")])
+    if is_deeper(data, MAX_DEPTH):
+        raise PolicyError([("policy", f"is nested deeper than {MAX_DEPTH}")])
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as exc:

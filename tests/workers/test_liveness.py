@@ -37,7 +37,17 @@ def test_a_worker_that_stopped_is_not_silent() -> None:
     liveness.heard(a_beat(), 0)
     assert words(liveness.heard(a_beat(status="stopped"), 1)) == [("w-1", "idle", "stopped")]
     assert not liveness.fallen_silent(100)
-    assert liveness.alive(100) == 0
+    assert (liveness.alive(100), liveness.silent(100)) == (0, 0)
+
+
+def test_who_is_silent_is_counted_until_heard_again_or_forgotten() -> None:
+    liveness = Liveness(forget_s=3600)
+    liveness.heard(a_beat(), 0)
+    assert [liveness.silent(now) for now in (14, 15)] == [0, 1]
+    liveness.heard(a_beat(), 20)
+    assert liveness.silent(20) == 0
+    liveness.fallen_silent(20 + 15 + 3600)
+    assert liveness.silent(4000) == 0
 
 
 def test_a_stranger_that_says_good_bye_is_not_remembered() -> None:

@@ -1,0 +1,90 @@
+"""Damaged messages on a real router: each of them ends in a stamp, and the next good one is served as if nothing had been."""
+
+import random
+from collections.abc import AsyncIterator, Iterator
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from router.delivery.connection import Connection, connect, head_of
+from tests.fuzz.mutants import blind, mutant, odd_headers
+from tests.support.broker import Broker
+from tests.support.requests import GOOD_HEADERS, every_form
+from tests.support.service import a_router, settings_for
+from tests.support.stories import a_request, ask
+from tests.support.waiting import until
+from tests.support.workers import an_ack, in_every_form
+
+LANES = ("decide", "results", "acks")
+AT_ONCE = 250
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+@pytest.fixture
+async def nc(broker: Broker) -> AsyncIterator[Client]:
+    client = await nats.connect(broker.url)
+    yield client
+    await client.close()
+
+
+async def test_a_few_hundred_damaged_messages_leave_nothing_stuck(nc: Client, broker: Broker, prefix: str) -> None:
+    await _fed(nc, broker, prefix, messages=300, seed=1)
+
+
+@pytest.mark.matrix
+@pytest.mark.slow  # ten thousand messages
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_ten_thousand_damaged_messages_leave_nothing_stuck(nc: Client, broker: Broker, prefix: str, seed: int) -> None:
+    """Issue 9: no message stuck."""
+    await _fed(nc, broker, prefix, messages=10_000, seed=seed)
+
+
+async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: int) -> None:
+    settings = settings_for(broker.url, prefix, acks__enabled=True)
+    async with a_router(settings) as router:
+        connection = await connect({"servers": [broker.url]})
+        rng = random.Random(seed)
+        for number in range(messages):
+            _send(connection, settings, rng)
+            if number % AT_ONCE == AT_ONCE - 1:
+                await connection.flush()
+        await connection.flush()
+        await connection.close()
+        for lane in LANES:
+            await until(lambda lane=lane: _is_settled(nc, settings, lane), within_s=300, what=f"{lane} settled")
+        assert (await ask(nc, settings, a_request("next")))["ok"] is True
+        await until(lambda: all(check.ok for check in router.service.readiness().values()), what="a router that is ready")
+        told = await nc.jetstream().stream_info(settings.streams.dlq.name)
+        assert told.state.messages > messages / 10  # it was damage, and it was told
+
+
+def _send(connection: Connection, settings: Settings, rng: random.Random) -> None:
+    """One message on one of the lanes, its header block damaged now and then beyond what a header is."""
+    subject, seeds = rng.choice(
+        [
+            (settings.decide.subject, list(every_form().values())),
+            (settings.results.subject, list(in_every_form().values())),
+            (settings.acks.subject, [an_ack()]),
+        ]
+    )
+    seed = rng.choice(seeds)
+    headers = {**GOOD_HEADERS, "Nats-Msg-Id": f"m-{rng.random()}", **seed.headers} if rng.random() < 0.7 else dict(seed.headers)
+    head = head_of(odd_headers(headers, rng))
+    if head and rng.random() < 0.2:
+        head = blind(head, rng)
+    data = mutant(seed.data, rng)
+    connection.post(subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head)
+
+
+async def _is_settled(nc: Client, settings: Settings, lane: str) -> bool:
+    config = getattr(settings, lane)
+    info = await nc.jsm().consumer_info(getattr(settings.streams, lane).name, config.durable)
+    return (info.num_pending, info.num_ack_pending) == (0, 0)
