@@ -74,6 +74,6 @@ QUESTION = Question(
         Figure("rate", "requests/s", against="FastStream", target=at_least(5)),
         Figure("rate", "requests/s", against="FastStream, untyped"),
     ),
-    lasts=(12.0, 32.0),
+    lasts=(8.0, 26.0),
     needs=("faststream",),
 )

@@ -37,5 +37,5 @@ QUESTION = Question(
         )
     ),
     figures=tuple(Figure("rate", "requests/s", of=f"router, {size}", against=f"bare, {size}") for size in SIZES),
-    lasts=(17.0, 18.0),
+    lasts=(12.0, 14.0),
 )

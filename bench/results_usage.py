@@ -71,5 +71,5 @@ QUESTION = Question(
         Figure("rate", "results/s", against="router, protobuf", target=at_most(1.1)),
         Figure("rate", "results/s", against="router, known"),
     ),
-    lasts=(11.0, 28.0),
+    lasts=(8.0, 24.0),
 )

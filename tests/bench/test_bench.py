@@ -27,7 +27,7 @@ FAST = ("policy_engine", "dead_letters")
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.slow  # nine processes, each with its imports: four seconds alone
+@pytest.mark.slow  # nine processes, each with its imports
 def test_a_short_round_on_real_servers_is_a_whole_report(tmp_path: Path) -> None:
     """What CI runs of the bench; `make bench-smoke` runs every question so."""
     file = tmp_path / "found.json"
