@@ -4,6 +4,7 @@
         \\-> none has --> a task, which lives until nothing waits when it is done
 
 A task for each message would cost as much as reading it. Timeouts are looked at by the lane's timer, for the same reason.
+A slot's messages share its task, so they share its context variables: who sets one resets it.
 """
 
 from __future__ import annotations
