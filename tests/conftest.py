@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.support.broker import Broker
@@ -11,6 +12,15 @@ from tests.support.broker import Broker
 # How long an example takes says how busy the machine is; whoever means a time measures it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _loggers_are_made_anew() -> Iterator[None]:
+    """A module's logger must not keep the stream of whichever test used it first."""
+    configure = structlog.configure
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", lambda **given: configure(**{**given, "cache_logger_on_first_use": False}))
+        yield
 
 
 @pytest.fixture(scope="module")

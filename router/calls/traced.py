@@ -10,7 +10,7 @@ from router.calls.caller import Answered
 from router.contracts.headers import TRACEPARENT
 from router.observability.tracing import Tracing, tracing
 
-_LINE = re.compile(rb"traceparent: ([^\r]*)\r\n")
+_LINE = re.compile(rb"(?<=\r\n)traceparent: ([^\r]*)\r\n")
 
 
 class Caller(Protocol):
@@ -40,8 +40,9 @@ class TracedCalls:
     async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:
         found = _LINE.search(head)
         with self._traced.sending(subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}) as carried:
-            ours = b"traceparent: %b\r\n" % carried[TRACEPARENT].encode()
-            answered = await self._calls.call(subject, data, _LINE.sub(b"", head) + ours, timeout_s)
+            if TRACEPARENT in carried:  # it is not, where the SDK is there and switched off
+                head = _LINE.sub(b"", head) + b"traceparent: %b\r\n" % carried[TRACEPARENT].encode()
+            answered = await self._calls.call(subject, data, head, timeout_s)
             if answered.error_code is not None:
                 self._traced.failed(str(answered.error_code))
             return answered

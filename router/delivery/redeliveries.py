@@ -38,10 +38,11 @@ T = TypeVar("T")
 
 
 class Ended(Struct, frozen=True):
-    """What was said last of a message, and of which delivery. `until`: steady seconds."""
+    """What was said last of a message, of which delivery, in which life of the connection. `until`: steady seconds."""
 
     stamp: bytes
     deliveries: int
+    lives: int
     until: float
 
 
@@ -94,10 +95,11 @@ class Redeliveries:
     def said_last(self, message: Message) -> bytes | None:
         """The last stamp of a message that is settled, if this delivery left the server before it heard it.
 
-        A durable that was made anew counts deliveries from one: what it delivers is meant.
+        A durable that was made anew counts deliveries from one: what it delivers is meant. So is what a server delivers that
+        was away: it may have lost the effects along with the stamp, and they are to be stored again.
         """
         ended = self._settled.get((message.sequence, message.stored_ns))
-        if ended is None or message.deliveries <= ended.deliveries:
+        if ended is None or message.deliveries <= ended.deliveries or ended.lives != self._connection.lives:
             return None
         self._lane.observer.timed_out(message)
         return ended.stamp
@@ -113,6 +115,7 @@ class Redeliveries:
         if not outcome.spends:
             spent -= 1
             self.spend_nothing(message)
+        self._settled.pop((message.sequence, message.stored_ns), None)
         self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self._lane.pace.ack_wait)
 
     def settled(self, message: Message, stamp: bytes | None) -> None:
@@ -122,7 +125,7 @@ class Redeliveries:
         self._starts.forget(self._connection, message)
         if stamp is not None:
             until = self._now() + 2 * self._lane.pace.ack_wait
-            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, until)
+            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.lives, until)
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 

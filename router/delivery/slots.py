@@ -4,13 +4,14 @@
         \\-> none has --> a task, which lives until nothing waits when it is done
 
 A task for each message would cost as much as reading it. Timeouts are looked at by the lane's timer, for the same reason.
-A slot's messages share its task, so they share its context variables: who sets one resets it.
+A slot whose handler has left a context variable set ends with it: the next message is to see none of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 
 from router.delivery.turn import Turn
 from router.errors import BrokerUnavailable
@@ -41,6 +42,7 @@ class Slots:
         self._overdue: set[asyncio.Task[None]] = set()  # cancelled because they took too long
         self._free: asyncio.Task[None] | None = None  # the slot that is telling what came, and can go on with another message
         self._next: Turn | None = None  # what it goes on with
+        self._clean = copy_context()  # what every message begins with
         self._now = asyncio.get_running_loop().time
 
     @property
@@ -52,7 +54,7 @@ class Slots:
         turn = Turn(message, awaited)
         task, self._free = self._free, None
         if task is None:
-            task = self._tasks.create_task(self._work(turn))
+            task = self._tasks.create_task(self._work(turn), context=self._clean.copy())
         else:
             self._next = turn
         turn.task = task
@@ -82,9 +84,13 @@ class Slots:
         turn: Turn | None = first
         while turn is not None:
             came = await self._what_came(turn)
-            self._free = turn.task if came is not None else None
+            is_clean = copy_context() == self._clean
+            self._free = turn.task if is_clean and not self._is_ending(turn) else None
             try:
-                self._came(turn.message, came)
+                if is_clean:
+                    self._came(turn.message, came)
+                else:
+                    self._clean.copy().run(self._came, turn.message, came)
             finally:
                 turn.end()
                 self._free, self._next, turn = None, None, self._next
@@ -102,6 +108,10 @@ class Slots:
             if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
                 self._was_overdue(turn.task)
         return came
+
+    def _is_ending(self, turn: Turn) -> bool:
+        """Cancelled, whether its handler minded or not: nobody would cancel what it began now."""
+        return turn.task is None or turn.task.cancelling() > 0
 
     def _was_overdue(self, task: asyncio.Task[None]) -> bool:
         """Cancelled by `end_overdue`; that is taken back."""

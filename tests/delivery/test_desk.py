@@ -232,6 +232,18 @@ async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_be
         assert (bench.watcher.timeouts, len(bench.desk.hands)) == ([1], 0)
 
 
+async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was_settled() -> None:
+    """It may have lost the stamp and what was stored before it."""
+    begun = Begun()
+    async with a_desk(begun) as bench:
+        bench.take(1, deliveries=2)
+        await until(lambda: bench.stamps(1, 2))
+        bench.connection.lives += 1
+        bench.take(1, deliveries=3)
+        await until(lambda: bench.stamps(1, 3))
+        assert begun.sequences == [1, 1]
+
+
 async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_in_the_old_one() -> None:
     begun = Begun()
     async with a_desk(begun) as bench:

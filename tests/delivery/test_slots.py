@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
 
 import pytest
 
@@ -12,6 +13,7 @@ from router.message import Message
 from router.outcome import Done, Fault, Outcome, Retry
 from tests.support.requests import a_message
 
+TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
 DONE, FAILED = Done(), Retry(Fault("internal", "it failed"))
 
 
@@ -130,6 +132,39 @@ async def cancelled_by_nobody() -> Outcome:
         async with asyncio.timeout(0):
             await asyncio.Event().wait()
     return DONE
+
+
+async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(desk: Desk) -> None:
+    seen: list[str] = []
+
+    async def careless() -> Outcome:
+        seen.append(TENANT.get())
+        TENANT.set("acme")
+        return DONE
+
+    desk.waiting = [careless, careless]
+    await desk.put(careless).over()
+    await desk.turns[1].over()
+    await desk.turns[2].over()
+    assert seen == ["nobody"] * 3
+    assert len(set(desk.by)) == 3
+
+
+async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(desk: Desk) -> None:
+    async def does_not_mind() -> Outcome:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return DONE
+        return DONE
+
+    desk.waiting = [quick]
+    turn = desk.put(does_not_mind)
+    await asyncio.sleep(0)
+    turn.cancel()
+    await turn.over()
+    assert desk.turns[1].task is not turn.task
+    await desk.turns[1].over()
 
 
 async def test_who_waits_for_a_turn_and_leaves_does_not_end_it(desk: Desk) -> None:

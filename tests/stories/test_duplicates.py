@@ -123,6 +123,8 @@ async def test_after_the_instance_that_answered_was_killed(asked: Asked, process
     """Story 8: the other one knows nothing of the first answer, and gives the same."""
     await asked.again()
     await asked.answered()
+    for process in processes:  # it has heard who asked: its turn is over
+        await metric(process.ready["http"], "router_jetstream_ack_total")
     await asyncio.sleep(BEYOND_WINDOW_S)
     decided = [await metric(process.ready["http"], "router_jetstream_ack_total") for process in processes]
     assert sorted(decided) == [0, 1]

@@ -16,6 +16,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from router.cli.app import app
+from tests.support.observability import logs_left_alone
 
 COMMAND = (sys.executable, "-m", "router.cli")
 ENDED_WITHIN_S = 20
@@ -60,7 +61,8 @@ async def invoked(*arguments: str, given: bytes = b"", environ: Mapping[str, str
 
 def _called(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> Ended:
     unset = dict.fromkeys(set(os.environ) - set(surroundings()))
-    result = CliRunner().invoke(app, arguments, input=given, env={**unset, **(environ or {})})
+    with logs_left_alone():
+        result = CliRunner().invoke(app, arguments, input=given, env={**unset, **(environ or {})})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)
 

@@ -38,6 +38,7 @@ class FakeConnection:
     def __init__(self) -> None:
         self.posts: list[Post] = []
         self.is_connected = True
+        self.lives = 0
         self.hears: dict[str, Callable[..., None]] = {}
 
     def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:

@@ -30,13 +30,19 @@ class Lines:
 @contextmanager
 def captured(level: str = "info", style: str = "json") -> Iterator[Lines]:
     lines = Lines()
+    with logs_left_alone():
+        logs.configure(level, style, lines.stream)
+        yield lines
+
+
+@contextmanager
+def logs_left_alone() -> Iterator[None]:
+    """For what configures them: afterwards they are as they were."""
     root = logging.getLogger()
     handlers, threshold = root.handlers[:], root.level
     root.handlers = []  # kept from `configure`, which would close the test runner's own
-    logs.configure(level, style, lines.stream)
-    structlog.configure(cache_logger_on_first_use=False)  # a module's logger must not keep this test's stream
     try:
-        yield lines
+        yield
     finally:
         structlog.reset_defaults()
         root.handlers, root.level = handlers, threshold
