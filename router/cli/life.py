@@ -2,7 +2,7 @@
 
 first SIGTERM or SIGINT    cancel the work: it drains, then the status is 0
 the second                 cancel it again: nobody waits any more, the status is 130
-SIGHUP                     where there is something to reload: reload it
+SIGHUP                     where there is something to reload: reload it; else as the first SIGTERM, and logged
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from typing import Any
 
 from router.cli.ends import INTERRUPTED, OK
 from router.embedded import EmbeddedServer
+from router.observability import events, logs
 from router.supervision import Child, Intensity, Supervisor, supervise
+
+log = logs.logger(__name__)
 
 LAST_CHANCE_S = 1.0
 
@@ -28,8 +31,8 @@ async def until_told(work: Coroutine[Any, Any, None], *, reload: Callable[[], No
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.once_more)
-    if reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, reload)
+    if reload is not None or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` means what it says
+        loop.add_signal_handler(signal.SIGHUP, reload or told.to_reload)
     with contextlib.suppress(asyncio.CancelledError):
         await task
     return INTERRUPTED if told.times > 1 else OK
@@ -40,14 +43,28 @@ class _Told:
 
     def __init__(self, task: asyncio.Future[None]) -> None:
         self._task = task
+        self._is_draining = False
         self.times = 0
+
+    def to_reload(self) -> None:
+        """There is nothing that could stay while something new starts. It never hurries: a terminal that closes sends it as well."""
+        log.warning(events.RELOAD_REFUSED, error="reload needs --workers 2 or more: this process drains, and ends")
+        self._drain()
 
     def once_more(self) -> None:
         self.times += 1
+        if self.times == 1:
+            self._drain()
+            return
         self._task.cancel()
         if self.times == 2:
             # Whatever still holds on after that would be waited for by the loop: the store is safe, so leave.
             asyncio.get_running_loop().call_later(LAST_CHANCE_S, os._exit, INTERRUPTED)
+
+    def _drain(self) -> None:
+        if not self._is_draining:
+            self._is_draining = True
+            self._task.cancel()
 
 
 async def on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> None:

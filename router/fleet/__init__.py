@@ -1,6 +1,7 @@
 """One router as several processes on the same durables, under one parent: `router serve --workers N`.
 
 adding     expositions of many processes added up into one; pure
+build      which code a process runs: settings travel only between equals
 line       what parent and worker say to each other, over a socket pair
 worker     inside one process: a whole RouterService without a port of its own
 process    the same process from outside

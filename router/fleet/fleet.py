@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from router.config import Settings
 from router.fleet.adding import added
+from router.fleet.process import ends_within_s
 from router.fleet.reload import Read, Reload
 from router.fleet.seat import Seat
 from router.observability import Check, HttpServer, ParentMetrics, events, logs, render
@@ -21,9 +22,9 @@ from router.supervision import Child, Intensity, Supervisor, supervise
 
 log = logs.logger(__name__)
 
-OFTEN = Intensity(5, 30)
+OFTEN = Intensity(5, 30)  # for each worker
+MOST = 20  # for all: waits grow to a second each, so a storm never comes to more than thirty in as many seconds
 ANSWER_S = 1.0  # a scrape waits so long for all workers together; who is late counts as he stood before
-ENDING_S = 5.0  # beyond a worker's own hard deadline: its other children, and the interpreter
 
 
 def _nobody_waits(_nats_url: str, _http: str) -> None:
@@ -62,12 +63,12 @@ class Fleet:
     def tree(self, settings: Settings) -> Supervisor:
         """The supervision tree; nothing is started by it."""
         seats = self._seats = tuple(Seat(n + 1, settings, self.metrics, self._announce) for n in range(settings.workers))
-        stop_s = settings.drain.hard_deadline_ms / 1000 + ENDING_S
+        stop_s = ends_within_s(settings)
         port = HttpServer(settings.http.host, settings.http.port, self, self.readiness)
         http = Child("http", lambda: port.run(lambda number: self._bound(settings.http.host, number)))
         workers = (Child(seat.name, seat.run, shutdown_s=stop_s) for seat in seats)
         reload = Child("reload", lambda: Reload(self._reload, self._read).run(seats))
-        return Supervisor("fleet", (http, *workers, reload), intensity=OFTEN)
+        return Supervisor("fleet", (http, *workers, reload), intensity=_scaled(OFTEN, len(seats)))
 
     # -- the pages -----------------------------------------------------------------------------------------------
 
@@ -96,6 +97,11 @@ class Fleet:
         self._is_ready = True
         log.info(events.ROUTER_READY)
         self._on_ready(urls[0] or "", self._http)
+
+
+def _scaled(each: Intensity, workers: int) -> Intensity:
+    """More processes end more often, and no worse for it."""
+    return Intensity(min(each.restarts * workers, max(each.restarts, MOST)), each.seconds)
 
 
 def _is_told_twice() -> bool:

@@ -27,9 +27,13 @@ LAST_WORD_S = 1.0  # a parent that does not listen is not waited for any longer
 
 
 class Begin(Struct, tag=True):
-    """`settings`: pickled, for secrets hide themselves from every other encoding; it comes from our own parent alone."""
+    """`settings`: pickled, for secrets hide themselves from every other encoding; it comes from our own parent alone.
+
+    `build`: whose settings they are; a worker of another build does not unpickle them.
+    """
 
     settings: bytes
+    build: str = ""
 
 
 class Ask(Struct, tag=True):

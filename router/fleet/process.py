@@ -17,19 +17,23 @@ from router.clock import steady
 from router.config import Settings
 from router.errors import Misconfigured, RouterError
 from router.fleet.adding import lasting
+from router.fleet.build import build
 from router.fleet.line import Ask, Begin, FromWorker, Line, Refused, Report, Started
-from router.observability import Check
+from router.observability import Check, events, logs
 from router.observability.exposition import Snapshot, process_families
+
+log = logs.logger(__name__)
 
 PROGRAM = ("-m", "router.fleet.worker")
 STDERR = 2
 SILENT_S = 3.0  # without a word for so long, it is not ready, and how it stood is not told any more
+ENDING_S = 5.0  # beyond a worker's own hard deadline: its other children, and the interpreter
 QUESTIONS = 8  # open at once; whoever asks beyond that shares the last one's answer
 NO_CHECKS: Mapping[str, Check] = MappingProxyType({})
 
 
 class WorkerEnded(RouterError):
-    """A worker process ended without having been told to."""
+    """A worker process ended without having been told to, or could not even be started."""
 
     code = "worker_ended"
 
@@ -51,9 +55,15 @@ class WorkerProcess:
         self._changed = asyncio.Event()  # it has started, or is gone
         self._gone = asyncio.Event()
         self._is_told = False
+        self._is_killed = False
+        self._ends_within_s = ENDING_S  # from its being told
 
     async def begin(self, settings: Settings) -> None:
-        """Start it; returns at once. Its standard output is our standard error: what we say is for programs."""
+        """Start it; returns at once. Its standard output is our standard error: what we say is for programs.
+
+        Raises OSError where the system has no process or no descriptor left for it.
+        """
+        self._ends_within_s = ends_within_s(settings)
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -69,7 +79,7 @@ class WorkerProcess:
             ours.close()  # a process that did start hears it, and ends
             self._lost()
             raise
-        self._line.say(Begin(pickle.dumps(settings)))
+        self._line.say(Begin(pickle.dumps(settings), build()))
 
     # -- how it stands -------------------------------------------------------------------------------------------
 
@@ -143,14 +153,19 @@ class WorkerProcess:
         self._is_told = True
 
     def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+        """SIGKILL: what it has in hand is delivered again, to another one."""
+        if self._process is not None and self._process.returncode is None and not self._is_killed:
+            self._is_killed = True
+            log.warning(events.WORKER_KILLED, worker=f"worker-{self._number}", pid=self.pid)
             self._process.kill()
 
     async def end(self) -> None:
-        """Tell it, and wait. Cancelled meanwhile: nobody waits any longer, it is killed."""
+        """Tell it, and wait. One that hangs beyond its deadlines is killed; so is every one when this is cancelled."""
         self.tell()
         try:
-            await self._leaving()
+            if not await self.is_gone(self._ends_within_s):
+                self.kill()
+                await self._leaving()
         except asyncio.CancelledError:
             self.kill()
             raise
@@ -183,6 +198,11 @@ class WorkerProcess:
         self._changed.set()
         while self._asked:
             _answer(self._asked.pop())
+
+
+def ends_within_s(settings: Settings) -> float:
+    """How long a process that was told to end may take; after that it hangs."""
+    return settings.drain.hard_deadline_ms / 1000 + ENDING_S
 
 
 def _answer(asked: asyncio.Future[None]) -> None:

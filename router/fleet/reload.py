@@ -2,6 +2,7 @@
 
 asked again meanwhile     once more afterwards, never two at a time
 settings that are wrong   nothing is restarted
+code that has changed     the first process refuses, so nothing is: a new parent is needed
 a process not ready       its seat and those after it keep what they have
 """
 
@@ -11,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from router.config import Settings
-from router.errors import RouterError
 from router.fleet.seat import Seat
 from router.observability import events, logs
 
@@ -42,8 +42,8 @@ class Reload:
     async def _roll(self, seats: Sequence[Seat]) -> None:
         try:
             settings = self._read()
-        except RouterError as exc:
-            log.error(events.RELOAD_REFUSED, error=str(exc))
+        except Exception as exc:  # a file that is no UTF-8, a directory gone: whatever it is, requests are answered meanwhile
+            log.error(events.RELOAD_REFUSED, error=str(exc) or repr(exc))
             return
         log.info(events.RELOAD_BEGAN)
         for seat in seats:

@@ -12,8 +12,9 @@ import asyncio
 from collections.abc import Callable
 
 from router.config import Settings
+from router.errors import RouterError
 from router.fleet.adding import added, lasting
-from router.fleet.process import WorkerProcess
+from router.fleet.process import WorkerEnded, WorkerProcess
 from router.observability import Check, ParentMetrics
 from router.observability.exposition import Snapshot
 
@@ -60,20 +61,23 @@ class Seat:
     async def run(self) -> None:
         """Hold the seat until cancelled. Raises WorkerEnded, or Misconfigured where no restart would help."""
         try:
-            self._holder = self._holder or await self._begun(self._settings)
-            holder = await self._outlived(self._holder)
+            holder = await self._outlived(self._holder or await self._taken(await self._begun(self._settings)))
         except asyncio.CancelledError:
             await self.clear()
             raise
-        self._metrics.restarts[str(self._number), "crash"] += 1
+        failure = holder.ended
+        self._metrics.restarts[str(self._number), "end" if failure is None else "crash"] += 1
         self._holder = None
         self._bury(holder)
-        if (failure := holder.ended) is not None:
+        if failure is not None:
             raise failure
 
     async def renew(self, settings: Settings) -> str | None:
         """Another process in the place of the holder; why not, if it did not get ready."""
-        replacement = await self._begun(settings)
+        try:
+            replacement = await self._begun(settings)
+        except RouterError as exc:
+            return str(exc)
         if not await replacement.becomes_ready(READY_WITHIN_S):
             await self._end(replacement)
             return str(replacement.ended or f"it was not ready within {READY_WITHIN_S:.0f} s")
@@ -99,6 +103,14 @@ class Seat:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
+    async def _taken(self, newcomer: WorkerProcess) -> WorkerProcess:
+        """The holder: the newcomer, unless a replacement got ready while that one was being started."""
+        if self._holder is None:
+            self._holder = newcomer
+        else:
+            await self._end(newcomer)
+        return self._holder
+
     async def _outlived(self, holder: WorkerProcess) -> WorkerProcess:
         """Wait until the holder is gone, whoever that is by then."""
         while not await holder.is_gone(PULSE_S) or holder is not self._holder:
@@ -108,8 +120,14 @@ class Seat:
 
     async def _begun(self, settings: Settings) -> WorkerProcess:
         process = WorkerProcess(self._number, self._on_ready)
-        self._processes.append(process)
-        await process.begin(settings.model_copy(update={"node_id": f"{settings.node_id}-{self._number}"}))
+        self._processes.append(process)  # now already, so that whoever ends all ends this one, too
+        try:
+            await process.begin(settings.model_copy(update={"node_id": f"{settings.node_id}-{self._number}"}))
+        except BaseException as exc:
+            self._bury(process)
+            if isinstance(exc, OSError):
+                raise WorkerEnded(f"{self.name} could not be started: {exc}") from exc
+            raise
         return process
 
     async def _end(self, process: WorkerProcess) -> None:

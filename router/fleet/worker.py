@@ -3,6 +3,7 @@
 begin    the parent sends the settings; Started when requests are answered
 ask      Report: snapshots on the loop, a fraction of a millisecond
 end      SIGTERM, or the line is lost because the parent is gone: drain, the last Report, status 0
+         told again it drains on: who hurries is the parent, by killing
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 
 from router.app.service import RouterService
 from router.errors import Misconfigured, RouterError, in_full
+from router.fleet.build import CodeChanged, build
 from router.fleet.line import Ask, Begin, FromParent, Line, Refused, Report, Started
 from router.observability import configure, events, logs
 from router.observability.tracing_setup import exporting
@@ -36,14 +38,18 @@ def main(descriptor: int) -> int:
 
 
 async def _lived(end: socket.socket) -> int:
-    work = asyncio.ensure_future(_worked(end))
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    work, telling = asyncio.create_task(_worked(end, told.set)), asyncio.create_task(told.wait())
+    await asyncio.wait({work, telling}, return_when=asyncio.FIRST_COMPLETED)
+    telling.cancel()
+    work.cancel()  # once, however often we are told: a second cancellation would cut the drain short
     await asyncio.wait({work})
     return OK if work.cancelled() else work.result()
 
 
-async def _worked(end: socket.socket) -> int:
-    worker = _Worker(_ender())
+async def _worked(end: socket.socket, tell: Callable[[], None]) -> int:
+    worker = _Worker(tell)
     await worker.line.open(end)
     try:
         await worker.serve()
@@ -56,23 +62,20 @@ async def _worked(end: socket.socket) -> int:
     return OK
 
 
-def _ender() -> Callable[[], object]:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - a coroutine runs in one
-    return task.cancel
-
-
 class _Worker:
     """The parent's questions, and the service that answers them."""
 
-    def __init__(self, end: Callable[[], object]) -> None:
+    def __init__(self, end: Callable[[], None]) -> None:
         self.line = Line(msgspec.msgpack.Decoder(FromParent), self._hear, self._alone)
         self._end = end
         self._begin: asyncio.Future[Begin] = asyncio.get_running_loop().create_future()
         self._service: RouterService | None = None
 
     async def serve(self) -> None:
-        settings = pickle.loads((await self._begin).settings)  # noqa: S301 - from our own parent, over an inherited descriptor
+        begin = await self._begin
+        if begin.build != build():
+            raise CodeChanged
+        settings = pickle.loads(begin.settings)  # noqa: S301 - from our own parent, over an inherited descriptor
         configure(settings.log.level, settings.log.format, node_id=settings.node_id)
         self._service = RouterService(settings, http=False)
         await self._service.run(lambda ready: self.line.say(Started(ready.nats_url)))
@@ -88,7 +91,8 @@ class _Worker:
     def _hear(self, said: FromParent) -> None:
         match said:
             case Begin():
-                self._begin.set_result(said)
+                if not self._begin.done():  # told to end before it came
+                    self._begin.set_result(said)
             case Ask():
                 self.report()
 

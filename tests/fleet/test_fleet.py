@@ -1,6 +1,7 @@
 """A parent and its processes, which are fakes that start in no time: restarts, refusals, ends, and what the pages show of it all."""
 
 import asyncio
+import errno
 import os
 import signal
 import time
@@ -127,6 +128,69 @@ async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_s
             assert (pids(fleet), task.done()) == (old, False)
         (refusal,) = [line for line in lines.all() if line["event"] == "reload.refused"]
         assert (refusal["worker"], refusal["error"]) == ("worker-1", "topology: the server refused it")
+
+
+async def test_a_worker_that_hangs_is_killed_after_its_deadlines_and_the_reload_goes_on(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "ends_within_s", lambda settings: 0.3)
+    with captured() as lines:
+        async with a_fleet() as (fleet, _):
+            hung = pids(fleet)[0]
+            os.kill(hung, signal.SIGSTOP)
+            fleet.reload()
+            await until(lambda: any(line["event"] == "reload.ended" for line in lines.all()))
+            assert not is_there(hung)
+        killed = [line for line in lines.all() if line["event"] == "worker.killed"]
+        assert ("worker-1", hung) in [(line["worker"], line["pid"]) for line in killed]
+
+
+async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_and_does_not_hold_it(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seat, "READY_WITHIN_S", 0.25)
+    monkeypatch.setattr(process, "ends_within_s", lambda settings: 0.1)
+    with captured() as lines:
+        async with a_fleet() as (fleet, _):
+            old = pids(fleet)
+            ways.are("mute")
+            fleet.reload()
+            await until(lambda: lines.all() and lines.all()[-1]["event"] == "reload.refused")
+            assert pids(fleet) == old
+            assert "it was not ready within" in str(lines.all()[-1]["error"])
+
+
+async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgotten(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def none_left(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    with captured() as lines:
+        async with a_fleet() as (fleet, _):
+            old = pids(fleet)
+            with monkeypatch.context() as full:
+                full.setattr(asyncio, "create_subprocess_exec", none_left)
+                fleet.reload()
+                await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
+            assert pids(fleet) == old
+            assert [len(place._processes) for place in fleet._seats] == [1, 1]
+            fleet.reload()
+            await until(lambda: not set(pids(fleet)) & {0, *old})
+        assert "worker-1 could not be started" in str(next(line["error"] for line in lines.all() if line["event"] == "reload.refused"))
+        assert "child.crashed" not in [line["event"] for line in lines.all()]
+
+
+async def test_a_worker_that_somebody_else_told_to_end_has_not_crashed(ways: Ways) -> None:
+    async with a_fleet() as (fleet, _):
+        (first, _) = pids(fleet)
+        os.kill(first, signal.SIGTERM)
+        await until(lambda: pids(fleet)[0] not in (0, first))
+        assert dict(fleet.metrics.restarts) == {("1", "end"): 1}
+
+
+@pytest.mark.parametrize(("workers", "restarts"), [(1, 5), (3, 15), (32, 20)])
+def test_more_workers_may_end_more_often_but_a_storm_is_still_one(workers: int, restarts: int) -> None:
+    tree = Fleet(two_workers).tree(load(None, {"workers": workers}, {}).settings)
+    assert tree.intensity == Intensity(restarts, 30)
 
 
 async def test_a_worker_that_finds_a_setting_wrong_ends_everything_with_its_words(ways: Ways) -> None:

@@ -2,6 +2,7 @@
 
 well            started, counts how often it is asked, drains at once when told or left alone
 deaf            started, and takes no notice of SIGTERM
+mute            never starts, and takes no notice of SIGTERM
 crashes         ends with status 3
 misconfigured   refuses with a setting
 """
@@ -25,9 +26,11 @@ def main(way: str, descriptor: int) -> int:
     if way == "misconfigured":
         _say(line, {"type": "Refused", "setting": "topology", "text": "the server refused it"})
         return 2
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if way == "deaf" else lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if way in ("deaf", "mute") else lambda *_: sys.exit(0))
     heard = _heard(line)
     next(heard)  # Begin
+    if way == "mute":
+        return len(list(heard))
     with contextlib.suppress(BlockingIOError):
         line.recv(65536, socket.MSG_DONTWAIT)  # whoever asked before it has started is not answered
     _say(line, {"type": "Started", "nats_url": "nats://there"})
