@@ -126,6 +126,7 @@ class RelayService:
             Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
             Child("gauges", self._gauges),
             Child("retention", retention.run),
+            Child("scrub", relay.scrub.run),
             Child("relay", relay.run, shutdown_s=settings.drain.hard_deadline_ms / 1000),
         )
         return Supervisor("outbox", children, intensity=Intensity(30, 60))

@@ -104,8 +104,8 @@ async def reading(
 ) -> AsyncIterator[Reader]:
     """An open Reader, closed in the end."""
     reader = Reader(jetstream, stream, start, subject=subject, heads_only=heads_only)
-    await reader.open()
     try:
+        await reader.open()
         yield reader
     finally:
         await reader.close()

@@ -49,3 +49,17 @@ def test_a_duplicate_is_not_counted_as_processed_and_the_next_message_is() -> No
     watch.settled(replace(again, sequence=8), Done(), True)
     assert counted(watch) == {"duplicate": 1, "processed": 1}
     assert watch._known == set()
+
+
+def test_a_stream_made_anew_is_not_taken_for_the_old_one() -> None:
+    watch, old = a_watch(), a_message()
+    watch.duplicate(old)
+    watch.settled(replace(old, stored_ns=old.stored_ns + 1), Done(), True)
+    assert counted(watch) == {"processed": 1}
+
+
+def test_a_duplicate_that_ends_in_the_dead_letters_is_forgotten() -> None:
+    watch, again = a_watch(), a_message()
+    watch.duplicate(again)
+    watch.settled(again, Dead(FAULT, PROCESSING_ERROR), True)
+    assert watch._known == set()

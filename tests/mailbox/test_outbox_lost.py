@@ -1,15 +1,13 @@
 """T11 and T12: what the broker acknowledged and has no more."""
 
-import itertools
 from collections.abc import AsyncIterator
 
 import pytest
 
 from router.mailbox.outbox.lost import take_back_lost
-from router.mailbox.outbox.scrub import Scrub
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import STREAM, Place, a_place, a_relay, all_published, config, filled, rounds, unpublished
+from tests.support.mailbox import STREAM, Place, a_place, a_relay, all_published, filled, rounds, unpublished
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -128,21 +126,6 @@ async def test_a_block_that_rots_while_the_server_is_stopped_costs_one_event_and
         await until(lambda: relay.totals.taken_back == 1)
         await all_published(dsn)
     assert sorted(await place.numbers()) == list(range(1, 1001))
-
-
-async def test_a_scrub_reads_every_receipt_once_and_rests_between_its_pages(dsn: str, database: Database, place: Place) -> None:
-    """T12: nine tenths of the time are the relay's."""
-    await filled(dsn, 210)
-    await rounds(database, place, of=config(page=10))
-    ticks = itertools.count()  # a page takes one
-    scrub = Scrub(database, place.jetstream, STREAM, clock=lambda: float(next(ticks)))
-    assert (await scrub.step(), scrub.read, next(ticks)) == (0, 0, 1), "nothing is begun"
-    scrub.begin()
-    read = []
-    for _ in range(12):
-        assert await scrub.step() == 0
-        read.append(scrub.read)
-    assert read == [*[200] * 9, *[210] * 3]
 
 
 async def test_holes_inside_a_stream_are_filled_again(dsn: str, database: Database, place: Place) -> None:

@@ -161,15 +161,16 @@ async def rounds(database: Database, place: Place, *, of: RelayConfig | None = N
 
 @asynccontextmanager
 async def a_relay(database: Database, place: Place, **fields: object) -> AsyncIterator[OutboxPublisher]:
-    """A relay at work until the block ends."""
+    """A relay at work until the block ends, and its scrub beside it."""
     relay = OutboxPublisher(config(**fields), database, place.jetstream)
-    task = asyncio.create_task(relay.run())
+    tasks = [asyncio.create_task(relay.scrub.run()), asyncio.create_task(relay.run())]
     try:
         yield relay
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
 
 
 async def all_published(dsn: str, within_s: float = 20.0) -> None:

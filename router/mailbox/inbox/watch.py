@@ -39,14 +39,14 @@ class InboxWatch(Silent):
     def __init__(self, durable: str, ledger: InboxLedger) -> None:
         self.figures = InboxFigures()
         self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
-        self._known: set[int] = set()  # sequences in hand that were processed before
+        self._known: set[tuple[str, int, int]] = set()  # in hand and processed before
         self._durable = durable
         self._ledger = ledger
         self._once = Once(every_s=1.0)
 
     def duplicate(self, message: Message) -> None:
         self.figures.duplicates += 1
-        self._known.add(message.sequence)
+        self._known.add(_which(message))
         log.debug(events.DUPLICATE_DETECTED, consumer=self._durable, sequence=message.sequence)
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
@@ -55,9 +55,10 @@ class InboxWatch(Silent):
             self.codes[TRANSIENT] += 1
             return
         self.figures.settled += 1
+        is_known = _which(message) in self._known
+        self._known.discard(_which(message))
         if isinstance(outcome, Done):
-            self.codes[DUPLICATE if message.sequence in self._known else PROCESSED] += 1
-            self._known.discard(message.sequence)
+            self.codes[DUPLICATE if is_known else PROCESSED] += 1
         else:
             self._letter_stored(message, outcome)
 
@@ -82,3 +83,8 @@ class InboxWatch(Silent):
     def alarmed(self, message: Message, exc: BaseException) -> None:
         if self._once.allows(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
+
+
+def _which(message: Message) -> tuple[str, int, int]:
+    """A stream that was made anew begins its sequences again: its time tells them apart."""
+    return message.stream, message.sequence, message.stored_ns

@@ -111,16 +111,17 @@ async def take_back(session: Session, standing: Standing, written: Written, lost
     kept = [(event, sequence) for event, sequence in places if sequence not in lost]
     if not gone:
         return 0
-    await session.execute(FORGET, ([written.id],))
+    if not await session.execute(FORGET, ([written.id],)):
+        return 0  # another relay, or the scrub beside this one, was first
     if kept:
         sequences = [sequence for _, sequence in kept]
         await session.execute(KEEP, (standing.name, written.stream_created, max(sequences), [event for event, _ in kept], sequences))
     return await session.execute(TAKE_BACK, (gone,))
 
 
-async def standing_of(jetstream: JetStream, stream: str) -> Standing:
-    """Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
-    info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": True})
+async def standing_of(jetstream: JetStream, stream: str, *, with_holes: bool = True) -> Standing:
+    """`with_holes`: as many numbers as were deleted. Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
+    info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": with_holes})
     state = info["state"]
     return Standing(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), list(state.get("deleted") or ()))
 

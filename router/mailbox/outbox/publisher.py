@@ -25,6 +25,7 @@ from router.mailbox.outbox.message import Publishing
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, publisher_on
 from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
 from router.mailbox.outbox.round import Report, Round
+from router.mailbox.outbox.scrub import Scrub
 from router.mailbox.outbox.watch import Restore, Watch
 from router.mailbox.postgres import Database
 from router.observability import events, logs
@@ -45,7 +46,8 @@ class OutboxPublisher:
         self._jetstream = jetstream
         self._publishing = Publishing(config.context, self._jetstream.connection.max_payload)
         self._first_lane = 0
-        self._watch = Watch(database, jetstream, config.stream, every=config.check, restore=restore)
+        self.scrub = Scrub(database, jetstream, config.stream, self._taken_back)  # a child beside this one; begun by `watch`
+        self._watch = Watch(database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.scrub.begin)
         self._is_stopping = asyncio.Event()
         self.totals = Totals()
         self.on_round: Callable[[Report], None] = lambda _: None
@@ -113,8 +115,11 @@ class OutboxPublisher:
 
     async def _look_for_lost(self) -> None:
         if taken_back := await self._watch.look():
-            self.totals.taken_back += taken_back
-            log.error(events.OUTBOX_TAKEN_BACK, stream=self._config.stream, rows=taken_back)
+            self._taken_back(taken_back)
+
+    def _taken_back(self, rows: int) -> None:
+        self.totals.taken_back += rows
+        log.error(events.OUTBOX_TAKEN_BACK, stream=self._config.stream, rows=rows)
 
     def _count(self, report: Report) -> None:
         totals = self.totals

@@ -1,6 +1,6 @@
 """When to ask whether the broker still has what it acknowledged; `lost` is what asks.
 
-it reconnected                     a server that was away may come back with less: a quick look, then `scrub`, a page now and then
+it reconnected                     a server that was away may come back with less: a quick look, then `scrub` is begun
 it could not store something       it may be another one soon
 its sequences went back            a stream of the same name was created anew, while we were connected
 a minute passed
@@ -14,25 +14,32 @@ from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.mailbox.outbox.lost import take_back_lost
 from router.mailbox.outbox.round import Report
-from router.mailbox.outbox.scrub import Scrub
 from router.mailbox.postgres import Database
 
 Restore = Callable[[], Awaitable[object]]  # makes the stream if it is gone, where that is ours to do
 
 
 class Watch:
-    """One relay's. `every`: seconds between two looks that nothing asked for."""
+    """One relay's. `every`: seconds between two looks that nothing asked for; `on_new_life`: the connection is another one."""
 
     def __init__(
-        self, database: Database, jetstream: JetStream, stream: str, *, every: float, restore: Restore, clock: Clock = steady
+        self,
+        database: Database,
+        jetstream: JetStream,
+        stream: str,
+        *,
+        every: float,
+        restore: Restore,
+        on_new_life: Callable[[], None],
+        clock: Clock = steady,
     ) -> None:
         self._database = database
         self._jetstream = jetstream
         self._stream = stream
         self._every = every
         self._restore = restore
+        self._on_new_life = on_new_life
         self._clock = clock
-        self._scrub = Scrub(database, jetstream, stream, clock=clock)
         self._newest = 0
         self._looked: tuple[int, float] | None = None  # in which life of the connection, and when
         self.created = ""  # which stream of that name it is
@@ -41,11 +48,11 @@ class Watch:
         """How many rows are to be published again. Raises as `take_back_lost`, and what `restore` raises."""
         now, lives = self._clock(), self._jetstream.connection.lives
         if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
-            return await self._scrub.step()
+            return 0
         await self._restore()
         self.created, taken_back = await take_back_lost(self._database, self._jetstream, self._stream)
         if self._looked is None or self._looked[0] != lives:
-            self._scrub.begin()
+            self._on_new_life()
         self._looked, self._newest = (lives, now), 0
         return taken_back
 
