@@ -126,7 +126,8 @@ class EmbeddedServer:
         deadline = asyncio.get_running_loop().time() + timeout_s
         while asyncio.get_running_loop().time() < deadline:
             if self._process.returncode is not None:
-                raise BrokerUnavailable(f"nats-server ended with status {self._process.returncode}: is its port or its store in use?")
+                place = f"port {self._port or 'any'} or its store {self._store}"
+                raise BrokerUnavailable(f"nats-server ended with status {self._process.returncode}: is {place} in use?")
             if (port := _port_in(scratch)) is not None:
                 return port
             await asyncio.sleep(0.005)

@@ -51,6 +51,10 @@ class BrokerUnavailable(Transient):
     code = "broker_unavailable"
 
 
+class NotMade(BrokerUnavailable):
+    """The broker is there, and what is asked for on it was never made, or was removed."""
+
+
 class BrokerRefused(RouterError):
     """The broker answered with an error of its own; `err_code` is JetStream's number for it."""
 

@@ -2,7 +2,10 @@
 
 Instances may race: whoever comes second finds that it is there. What was deleted on purpose does not come back by itself.
 A policy that refuses every request is sown all the same, and told: without it the shared one of its name would be met, which may
-know nothing of its validators. The samples of the package only keep the place warm: they give way to the first directory of somebody's own.
+know nothing of its validators.
+
+The samples of the package only keep the place warm: they are sown where no policy of anybody's stands, and they give way to the
+first directory of somebody's own: what it holds replaces them, what it does not hold is removed, and each is told in a line.
 """
 
 from __future__ import annotations
@@ -30,9 +33,16 @@ async def seed(store: PolicyStore, root: Path) -> None:
         log.error(events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message)
     author = SAMPLES if root == samples.policies() else SEED
     standing = {(one.tenant_id, one.policy_id): one.record for one in await store.list()}
+    if author == SAMPLES and not all(record.author == SAMPLES for record in standing.values()):
+        return
     if author == SEED:
         await _clear(store, {key: record for key, record in standing.items() if record.author == SAMPLES and key not in files.policies})
     await asyncio.gather(*(_sow(store, key, parsed, standing.get(key), author) for key, parsed in files.policies.items()))
+
+
+async def only_samples(store: PolicyStore) -> bool:
+    """Whether nobody's own policy stands there: the samples are in force, or will be once they are sown. Raises BrokerUnavailable."""
+    return all(one.record.author == SAMPLES for one in await store.list())
 
 
 async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: Record | None, author: str) -> None:
@@ -41,6 +51,8 @@ async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: Recor
             log.info(events.POLICY_NOT_SEEDED, tenant=key[0], policy=key[1], version=record.version, by=record.author)
         return
     if await store.seed(*key, parsed, replaces=record, author=author):
+        if record is not None:
+            log.info(events.SAMPLE_REPLACED, tenant=key[0], policy=key[1], version=record.version + 1)
         for warning in (*parsed.warnings, *(found for found in lint(parsed.policy) if found.severity == "error")):
             log.warning(events.POLICY_WARNING, tenant=key[0], policy=key[1], path=warning.path, warning=warning.message)
 
@@ -49,5 +61,6 @@ async def _clear(store: PolicyStore, unwanted: dict[Key, Record]) -> None:
     for key, record in unwanted.items():
         try:
             await store.delete(*key, replaces=record.version)
+            log.info(events.SAMPLE_REMOVED, tenant=key[0], policy=key[1], version=record.version)
         except Conflict:
             continue  # somebody made it their own

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from router.delivery.api import STREAM_NOT_FOUND
-from router.errors import BrokerRefused, BrokerUnavailable
+from router.errors import BrokerRefused, BrokerUnavailable, NotMade
 
 
-def missing(bucket: str) -> BrokerUnavailable:
-    return BrokerUnavailable(f"there is no bucket {bucket}: `router topology apply` makes it")
+def missing(bucket: str) -> NotMade:
+    return NotMade(f"there is no bucket {bucket}: `router topology apply` makes it")
 
 
 def away(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:

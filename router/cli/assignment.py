@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 Facts = Iterable[tuple[str, object]]
 
 
-def print_assignment(one: Assigned) -> None:
-    console().print(assignment_panel(one))
+def print_assignment(one: Assigned, status: str | None) -> None:
+    console().print(assignment_panel(one, status))
 
 
-def assignment_panel(one: Assigned) -> Panel:
-    """The whole of it in a frame."""
+def assignment_panel(one: Assigned, status: str | None) -> Panel:
+    """The whole of it in a frame. `status`: None where nobody listens for acknowledgements."""
     work = orjson.loads(bytes(one.record.assignment))
-    parts: list[RenderableType] = [grid(_who(one)), heading("decision"), grid(_decision(one)), heading("work")]
+    parts: list[RenderableType] = [grid(_who(one, status)), heading("decision"), grid(_decision(one)), heading("work")]
     parts.append(Text(shown(orjson.dumps(work.get("job")))))
     if one.ack is not None:
         parts += [heading("worker"), grid(_said(one))]
@@ -36,14 +36,14 @@ def assignment_panel(one: Assigned) -> Panel:
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
-def _who(one: Assigned) -> Facts:
+def _who(one: Assigned, status: str | None) -> Facts:
     known = one.known
     yield "tenant", known.tenant_id
     yield "request", known.request_id
     yield "trace", known.trace_id
     yield "pushed", f"{one.stored_at} to {one.record.subject}"
     yield "deadline", f"{known.deadline_ms} ms"
-    yield "status", one.status
+    yield "status", status
 
 
 def _decision(one: Assigned) -> Facts:

@@ -38,7 +38,8 @@ def list_(
 ) -> None:
     """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
 
-    A status is what a worker last acknowledged; acknowledgements are heard when acks.enabled is set. Exit status 0.
+    A status is what a worker last acknowledged. Acknowledgements are heard when acks.enabled is set, which it is not by default:
+    while it is off, none is told. Exit status 0.
 
     Example:  router assignments --tenant acme --status rejected
     """
@@ -73,9 +74,9 @@ async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> in
     async with jetstream_of(settings) as jetstream:
         found = [one async for one in assigned_newest_first(jetstream, settings.buckets.assignments_known.name, **wanted)]
     if as_json:
-        print_lines(map(_fields, found))
+        print_lines(_fields(one, settings) for one in found)
     elif found:
-        print_table(COLUMNS, map(_row, found))
+        print_table(COLUMNS, (_row(one, settings) for one in found))
     else:
         print("no assignments")
     return ends.OK
@@ -92,19 +93,25 @@ async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
         ends.complain(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
         return ends.NO
     if as_json:
-        print_json({**_fields(found), "subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))})
+        whole = {"subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))}
+        print_json({**_fields(found, settings), **whole})
     else:
-        print_assignment(found)
+        print_assignment(found, _status(found, settings))
     return ends.OK
 
 
-def _row(one: Assigned) -> tuple[object, ...]:
+def _status(one: Assigned, settings: Settings) -> str | None:
+    """None: nobody listens for acknowledgements, so that there is none says nothing."""
+    return one.status if one.ack is not None or settings.acks.enabled else None
+
+
+def _row(one: Assigned, settings: Settings) -> tuple[object, ...]:
     known, ack = one.known, one.ack
     pushed, said = one.stored_at[:19].replace("T", " "), ack.message if ack is not None else None
-    return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, one.status, said)
+    return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, _status(one, settings), said)
 
 
-def _fields(one: Assigned) -> dict[str, object]:
+def _fields(one: Assigned, settings: Settings) -> dict[str, object]:
     known, ack = one.known, one.ack
     fields = {
         "assignment_id": known.assignment_id,
@@ -114,7 +121,7 @@ def _fields(one: Assigned) -> dict[str, object]:
         "job": known.job_type,
         "provider_id": known.provider_id,
         "pushed_at": one.stored_at,
-        "status": one.status,
+        "status": _status(one, settings),
         "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat() if ack is not None else None,
         "message": ack.message if ack is not None else None,
     }

@@ -49,7 +49,7 @@ def decide(
         if (tenant, type_, payload) != (None, None, None):
             raise typer.BadParameter("--file sends whole requests: give no --tenant, --type or --payload with it")
         lines = [line for line in bytes_of(file, "--file").splitlines() if line.strip()]
-        ends.run(_many(settings, lines, timeout), unavailable=ends.SILENT)
+        ends.run(_many(settings, lines, timeout))
     if tenant is None or type_ is None or payload is None:
         raise typer.BadParameter("--tenant, --type and --payload are needed, or --file")
     asked = {
@@ -62,7 +62,7 @@ def decide(
         "push": push,
         "timeout": timeout,
     }
-    ends.run(_one(settings, asked, as_json), unavailable=ends.SILENT)
+    ends.run(_one(settings, asked, as_json))
 
 
 async def _one(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:

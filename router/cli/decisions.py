@@ -55,7 +55,7 @@ def explain(
     with ends.errors_told():
         settings = settings_of(nats_url, config)
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    ends.run(_explain(settings, asked, timeout, as_json), unavailable=ends.SILENT)
+    ends.run(_explain(settings, asked, timeout, as_json))
 
 
 async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: float, as_json: bool) -> int:

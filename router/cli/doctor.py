@@ -24,7 +24,7 @@ def doctor(
 ) -> None:
     """Look at the server, the streams and the consumers; say what is wrong and what to do. Changes nothing.
 
-    Exit status: 0 nothing failed (warnings may remain), 1 something failed, or no server answers.
+    Exit status: 0 nothing failed (warnings may remain), 1 something failed, 3 no server answers.
 
     Example:  router doctor --nats-url nats://nats.internal:4222
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Coroutine, Iterator
@@ -12,24 +13,25 @@ from typing import Any, NoReturn
 
 import typer
 
-from router.errors import BrokerUnavailable, Misconfigured, RouterError, Unanswered, in_full
+from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError, Unanswered, in_full
 from router.masking import without_logins
 
 OK = 0
-NO = 1  # the router said no; a check failed; the broker is away
+NO = 1  # the router said no; a check failed
 USAGE = 2  # the command or a setting is wrong
-SILENT = 3  # nobody answered in time
+SILENT = 3  # nobody answered in time; the broker is away
 INTERRUPTED = 130
 
 
-def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO) -> NoReturn:
+def run(work: Coroutine[Any, Any, int], *, unavailable: int = SILENT) -> NoReturn:
     """Run a command's work and end with the status it returns; `unavailable` when no broker answers. Traced, if OTEL_* says so."""
+    logging.getLogger("asyncio").addFilter(_is_worth_a_line)
     with errors_told(unavailable=unavailable), contextlib.closing(work), _traces():
         raise typer.Exit(asyncio.run(work))
 
 
 @contextmanager
-def errors_told(*, unavailable: int = NO) -> Iterator[None]:
+def errors_told(*, unavailable: int = SILENT) -> Iterator[None]:
     """Known errors become a line and a status."""
     try:
         yield
@@ -48,6 +50,10 @@ def _traces() -> AbstractContextManager[None]:
     return exporting()
 
 
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    return "eof_received() has no effect" not in record.msg  # asyncio of every TLS connection that the other side ends
+
+
 def complain(text: object) -> None:
     """One line on standard error."""
     print(f"router: {without_logins(' '.join(str(text).split()))}", file=sys.stderr, flush=True)
@@ -59,6 +65,8 @@ def _status(exc: RouterError, unavailable: int) -> int:
             return USAGE
         case Unanswered():
             return SILENT
+        case NotMade():
+            return NO
         case BrokerUnavailable():
             return unavailable
         case _:

@@ -21,7 +21,7 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain an error code, a dead letter's reason, a policy's id, a verdict or an exit status.
+    """Explain an error code, a decision's or a dead letter's reason, a policy's id, a verdict or an exit status.
 
     With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; the nearest names are told.
 

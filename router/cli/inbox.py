@@ -41,9 +41,9 @@ def consume(
     if target is not None and url is not None:
         raise typer.BadParameter("give MODULE:FUNCTION or --url: an event has one handler")
     with ends.errors_told():
-        from router.app.inbox import InboxService
-
         settings = mailbox_settings(dsn, None, nats_url, config, {"inbox.handler.url": url})
+        from router.app.inbox import InboxService  # looked for by now
+
         service = InboxService(settings, function_at(target, "my_package.events:handle") if target is not None else None)
     ends.run(_consume(service))
 

@@ -19,5 +19,9 @@ Workers = Annotated[
 ]
 PoliciesDir = Annotated[
     Path | None,
-    typer.Option("--policies", metavar="DIR", help="Directory of <tenant>/<policy>.json and _shared/: puts what the server never had."),
+    typer.Option(
+        "--policies",
+        metavar="DIR",
+        help="Directory of <tenant>/<policy>.json and _shared/: puts what the server never had; only the package's samples give way to it.",
+    ),
 ]

@@ -56,7 +56,7 @@ def invoke(
         "context": pairs_of(context or (), "--context"),
         "timeout": timeout,
     }
-    ends.run((_streamed if stream else _whole)(settings, asked, as_json), unavailable=ends.SILENT)
+    ends.run((_streamed if stream else _whole)(settings, asked, as_json))
 
 
 async def _whole(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:

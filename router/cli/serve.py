@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
@@ -41,6 +42,8 @@ def serve(
     """Serve until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
 
     Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to standard error.
+    --policies only seeds: it puts what the server never had and changes nothing that somebody wrote. Only the samples, which an
+    embedded server starts with, give way to it: its files replace them, the others of them are removed, and the log tells each.
 
     With --workers 2 and more a parent supervises so many processes: one that dies is started again, and SIGHUP reads the
     settings anew and replaces one after the other, so that requests are answered all the time.
@@ -51,7 +54,8 @@ def serve(
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
     given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
     server = _embedded_server(store, nats_port) if embedded else None
-    ends.run(_serve(lambda: _settings(config, given, server), server))
+    # A server of our own that does not start is a failure, not a silence.
+    ends.run(_serve(lambda: _settings(config, given, server), server), unavailable=ends.SILENT if server is None else ends.NO)
 
 
 def _embedded_server(store: Path, port: int) -> EmbeddedServer:
@@ -67,10 +71,14 @@ def _settings(config: Path | None, given: Mapping[str, object], server: Embedded
     settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
     if directory is None and server is not None:
-        return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": samples()})})
+        return _seeded_from(samples(), settings)
     if directory is not None and not directory.is_dir():
         raise Misconfigured("policies.dir", f"{directory} is not a directory")
     return settings
+
+
+def _seeded_from(directory: Path | None, settings: Settings) -> Settings:
+    return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": directory})})
 
 
 async def _serve(read: Read, server: EmbeddedServer | None) -> int:
@@ -87,7 +95,27 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     if server is None:
         return await until_told(serve(), reload=reload)
     stop_s = settings.drain.hard_deadline_ms / 1000 + STOP_S
-    return await until_told(on_embedded_broker(server, serve, stop_s), reload=reload)
+
+    async def serve_what_stands() -> None:
+        nonlocal settings
+        settings = await _as_it_stands(read())
+        await serve()
+
+    return await until_told(on_embedded_broker(server, serve_what_stands, stop_s), reload=reload)
+
+
+async def _as_it_stands(settings: Settings) -> Settings:
+    """What is announced: the samples only where nobody's own policy stands."""
+    from router.app.policy_seed import only_samples
+    from router.cli.policy.store import store_of
+    from router.errors import NotMade
+
+    if settings.policies.dir != samples():
+        return settings
+    with contextlib.suppress(NotMade):  # a new server has no bucket yet
+        async with store_of(settings) as store:
+            return settings if await only_samples(store) else _seeded_from(None, settings)
+    return settings
 
 
 def _one(read: Read, announce: Announce) -> Serve:

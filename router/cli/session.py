@@ -25,9 +25,11 @@ def settings_of(nats_url: str | None, config: Path | None) -> Settings:
 def mailbox_settings(
     dsn: str | None, context: str | None, nats_url: str | None, config: Path | None, more: Mapping[str, object] = NOTHING
 ) -> Settings:
-    """The same for a command that works on one context's database. Raises Misconfigured."""
+    """The same for a command that works on one context's database. Raises Misconfigured, without the extra `postgres` too."""
+    from router.cli.extras import need
     from router.config import load
 
+    need("postgres", "psycopg", "psycopg_pool", "httpx2")
     return load(config, {"nats.url": nats_url, "mailbox.dsn": dsn, "mailbox.context": context, **more}).settings
 
 

@@ -1,6 +1,7 @@
 """Every code that the router says to somebody, explained: what it means, what usually causes it, what to do.
 
     answers.toml     in answers to requests, calls and operators' services
+    decisions.toml   in decisions: why this provider
     letters.toml     in dead letters
     failures.toml    on standard error, in logs
     operators.toml   the mailbox's policies, the doctor's verdicts, exit statuses
@@ -19,11 +20,12 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
-FILES = ("answers", "letters", "failures", "operators")
+FILES = ("answers", "decisions", "letters", "failures", "operators")
 
 # Where a code is met, in the order in which they are listed.
 KINDS: Mapping[str, str] = {
     "answer": "In an answer: error.code, or its details.cause",
+    "decision": "In a decision: reason",
     "admin": "In an answer of an operators' service",
     "reason": "In a dead letter: reason",
     "validation": "In a dead letter: validation_error.code",

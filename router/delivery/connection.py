@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -208,7 +209,9 @@ async def connect(
             await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_back)
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
-        raise BrokerUnavailable(f"no NATS server answers at {_shown(options)}: {cause or type(cause).__name__}") from exc
+        said = f"{_shown(options)}: {cause or type(cause).__name__}"
+        is_tls = isinstance(cause, ssl.SSLError)  # somebody answered, and one of the two does not trust the other
+        raise BrokerUnavailable(f"TLS failed with the server at {said}" if is_tls else f"no NATS server answers at {said}") from exc
     return connection
 
 

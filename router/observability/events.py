@@ -23,6 +23,7 @@ SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 RELOAD_BEGAN: Final = "reload.began"
 RELOAD_ENDED: Final = "reload.ended"
 RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them: the old ones stay
+WORKER_KILLED: Final = "worker.killed"  # it did not end in time, or nobody waits any more
 PARENT_GONE: Final = "parent.gone"  # this process drains and ends
 
 # The broker
@@ -66,6 +67,8 @@ POLICY_LOADED: Final = "policy.loaded"
 POLICY_BROKEN: Final = "policy.broken"
 POLICY_WARNING: Final = "policy.warning"
 POLICY_NOT_SEEDED: Final = "policy.not_seeded"
+SAMPLE_REPLACED: Final = "sample.replaced"  # by a directory of somebody's own
+SAMPLE_REMOVED: Final = "sample.removed"
 EXTENSIONS_LOADED: Final = "extensions.loaded"
 EXTENSION_BROKEN: Final = "extension.broken"
 EXTENSION_FAILED: Final = "extension.failed"  # at its author's side
@@ -95,6 +98,7 @@ OUTBOX_PAUSED: Final = "outbox.paused"  # the broker or the database is away: no
 OUTBOX_RESUMED: Final = "outbox.resumed"
 OUTBOX_PARKED: Final = "outbox.parked"
 OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost what it had acknowledged: published again
+OUTBOX_SCRUB_FAILED: Final = "outbox.scrub_failed"  # what rotted stays unseen until it can read again; publishing goes on
 OUTBOX_CLEANED: Final = "outbox.cleaned"
 
 # Operators

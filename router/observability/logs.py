@@ -3,7 +3,8 @@
     log = logs.logger(__name__)
     log.info(events.LETTER_STORED, subject=…, reason=…)
 
-The level is checked before anything is bound. Lines of other libraries (uvicorn, asyncio) take the same form.
+The level is checked before anything is bound. A program that imports us and configures no logs hears warnings alone.
+Lines of other libraries (uvicorn, asyncio) take the same form.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, TextIO, cast
 
 import orjson
@@ -29,9 +30,12 @@ LEVELS = {
 }
 
 
+_QUIET = structlog.make_filtering_bound_logger(logging.WARNING)
+
+
 def logger(name: str) -> FilteringBoundLogger:
     """A logger that says which module speaks; may be made before `configure`."""
-    return cast(FilteringBoundLogger, structlog.get_logger(module=name))
+    return cast(FilteringBoundLogger, structlog.wrap_logger(None, wrapper_class=cast(type[FilteringBoundLogger], _bound), module=name))
 
 
 def configure(level: str = "info", style: str = "json", stream: TextIO | None = None, **facts: object) -> None:
@@ -48,6 +52,12 @@ def configure(level: str = "info", style: str = "json", stream: TextIO | None = 
         cache_logger_on_first_use=True,
     )
     _adopt_foreign_lines(LEVELS[level], renderers, out)
+
+
+def _bound(logger: object, **parts: Any) -> FilteringBoundLogger:
+    """By the program's own configuration, or ours; where there is none, we are a library and quiet."""
+    kind: Callable[..., FilteringBoundLogger] = structlog.get_config()["wrapper_class"] if structlog.is_configured() else _QUIET
+    return kind(logger, **parts)
 
 
 def _console(out: TextIO) -> Processor:

@@ -58,7 +58,8 @@ def _wanted(environ: Mapping[str, str]) -> str | None:
     if named == OTLP and environ.get(PROTOCOL, SPOKEN) != SPOKEN:
         raise Misconfigured(PROTOCOL, f"{environ[PROTOCOL]!r} is not legal: {SPOKEN} is what is spoken here")
     if importlib.util.find_spec("opentelemetry") is None or importlib.util.find_spec("opentelemetry.sdk") is None:
-        raise Misconfigured(EXPORTER, "traces need the extra `otel`: pip install 'beamline-router[otel]'")
+        asked_by = next(name for name in (EXPORTER, *ENDPOINTS) if environ.get(name))
+        raise Misconfigured(asked_by, "traces need the extra `otel`: pip install 'beamline-router[otel]'")
     return named
 
 

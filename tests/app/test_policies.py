@@ -117,7 +117,10 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds:
     (seeds / "_shared").mkdir()
     (seeds / "_shared" / "default.json").write_bytes(a_policy_of("seeded"))
     shelf, live = place.a_shelf()
-    await live.begin(seeds)
+    with captured() as lines:
+        await live.begin(seeds)
+    told = {line["event"]: (line["tenant"], line["policy"]) for line in lines.all() if line["event"].startswith("sample.")}
+    assert told == {"sample.replaced": ("_shared", "default"), "sample.removed": ("acme", "fast")}
     assert {name: chosen(shelf, name) for name in ("default", "fast", "mine")} == {
         "default": ("seeded", 2),
         "fast": None,
@@ -125,6 +128,13 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds:
     }
     await live.begin(samples.policies())
     assert chosen(shelf) == ("seeded", 2)
+
+
+async def test_samples_are_not_sown_beside_somebody_s_own_policies(place: Place) -> None:
+    await place.put("acme", "mine", a_policy_of("ann"), replaces=None, author="ann")
+    shelf, live = place.a_shelf()
+    await live.begin(samples.policies())
+    assert [policy_id for _, policy_id in shelf.all()] == ["mine"]
 
 
 async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(place: Place) -> None:

@@ -112,6 +112,25 @@ def test_wrong_use_is_status_2(arguments: tuple[str, ...]) -> None:
     assert called(*arguments).status == 2
 
 
+AWAY = [
+    ("doctor",),
+    ("assignments",),
+    ("workers",),
+    ("dlq", "stats"),
+    ("policy", "list"),
+    ("topology", "plan"),
+    ("extension", "list"),
+    ("decide", "--tenant", "acme", "--type", "chat", "--payload", "x"),
+]
+
+
+@pytest.mark.parametrize("arguments", AWAY, ids=" ".join)
+def test_a_broker_that_is_away_is_status_3(arguments: tuple[str, ...]) -> None:
+    ended = called(*arguments, "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT)
+    assert (ended.status, ended.out) == (3, "")
+    assert "no NATS server answers at nats://127.0.0.1:1" in ended.err
+
+
 def test_no_answer_is_status_3(nats_url: str) -> None:
     ended = router(*ASK, "--payload", "x", "--timeout", "0.1", "--nats-url", nats_url)
     assert (ended.status, ended.out) == (3, "")

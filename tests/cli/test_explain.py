@@ -19,6 +19,7 @@ from router.doctor import Verdict
 from router.errors import RouterError
 from router.extensions import modes
 from router.mailbox.policies import POLICIES
+from router.policy import plan
 from tests.support.cli import invoked, words
 from tests.support.commands import wrong_in
 
@@ -28,6 +29,7 @@ HOME = Path(router.__file__).parent
 TOLD = {
     "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
     | set(modes._CODES.values()),
+    "decision": set(plan.PRIORITIES),
     "admin": {*declined.STATUSES, declined.INTERNAL},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),

@@ -12,6 +12,7 @@ import pytest
 from tests.support.broker import Broker
 from tests.support.cli import router, serving
 from tests.support.fleet import is_there
+from tests.support.policies_at_run_time import a_policy_of
 
 ANY_PORTS = ("--http-port", "0", "--nats-port", "0")
 
@@ -60,13 +61,19 @@ def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
         broker.remove()
 
 
-def test_a_restart_on_the_same_store_finds_its_streams(tmp_path: Path) -> None:
+def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Path) -> None:
     store = ("--store", str(tmp_path / "s"))
-    with serving("--embedded", *ANY_PORTS, *store) as served:
+    own = tmp_path / "policies" / "acme" / "default.json"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(a_policy_of("own"))
+    with serving("--embedded", *ANY_PORTS, *store, "--policies", str(tmp_path / "policies")) as served:
         router("decide", "--nats-url", served.ready["nats_url"], "--file", "-", given=b"nonsense")
         served.told(signal.SIGTERM)
     with serving("--embedded", *ANY_PORTS, *store) as served:
         assert len(router("dlq", "list", "--nats-url", served.ready["nats_url"], "--json").lines) == 1
+        assert served.ready["policies"] is None  # nobody's samples: what the server holds
+        served.told(signal.SIGTERM)
+        assert "samples" not in served.process.communicate()[1]
 
 
 def test_an_embedded_broker_that_is_killed_comes_back(tmp_path: Path) -> None:
@@ -97,7 +104,7 @@ def test_it_serves_on_somebody_else_s_broker(nats_url: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        (("--nats-url", "nats://127.0.0.1:1"), 1, "no NATS server answers at"),
+        (("--nats-url", "nats://127.0.0.1:1"), 3, "no NATS server answers at"),
         (("--policies", "/nowhere", "--nats-url", "nats://127.0.0.1:1"), 2, "policies.dir: /nowhere is not a directory"),
         (("--config", "/nowhere.toml"), 2, "config_file: /nowhere.toml cannot be read"),
         (("--http-port", "99999"), 2, "http.port"),
@@ -122,4 +129,4 @@ def test_an_embedded_broker_that_cannot_start_says_why(tmp_path: Path) -> None:
         port = served.ready["nats_url"].rpartition(":")[2]
         ended = router("serve", "--embedded", "--http-port", "0", "--nats-port", port, "--store", str(tmp_path / "b"))
     assert ended.status == 1
-    assert "is its port or its store in use?" in ended.err
+    assert f"is port {port} or its store {tmp_path / 'b'} in use?" in ended.err

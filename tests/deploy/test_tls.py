@@ -80,7 +80,9 @@ async def test_a_certificate_of_another_authority_is_refused(shipped: Shipped, e
 
 
 async def test_a_server_of_another_authority_is_not_believed(shipped: Shipped, elsewhere: Path) -> None:
-    assert "certificate verify failed" in await refusal(shipped, nats__tls_ca=elsewhere / "ca.pem")
+    told = await refusal(shipped, nats__tls_ca=elsewhere / "ca.pem")
+    assert "certificate verify failed" in told
+    assert told.startswith("TLS failed with the server at tls://")
 
 
 async def test_a_certificate_of_another_host_is_not_believed_unless_its_name_is_given(shipped: Shipped) -> None:
@@ -101,6 +103,15 @@ async def test_a_key_that_the_server_does_not_know_is_refused(shipped: Shipped, 
 async def test_a_plain_connection_is_refused(shipped: Shipped) -> None:
     plain = {"nats__url": f"nats://127.0.0.1:{shipped.port}", "nats__tls_ca": None, "nats__tls_cert": None, "nats__tls_key": None}
     assert "TLS" in await refusal(shipped, **plain)
+
+
+def test_certificates_that_are_there_stay_and_a_missing_one_is_made_by_the_same_authority(tmp_path: Path) -> None:
+    certificates(tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    (tmp_path / "server.pem").unlink()
+    certificates(tmp_path, "nats")
+    changed = {file.name for file in tmp_path.iterdir() if file.read_bytes() != before[file.name]}
+    assert changed == {"server.pem", "server.key"}
 
 
 def test_the_file_is_valid(shipped: Shipped) -> None:

@@ -3,12 +3,13 @@
 import logging
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.masking import MASK, masked
 from router.observability import Once, events, logger
-from tests.support.observability import captured
+from tests.support.observability import captured, logs_left_alone
 
 
 def test_event_names_are_constant_unique_and_name_their_room() -> None:
@@ -29,6 +30,23 @@ def test_a_level_below_the_wanted_one_writes_nothing() -> None:
     with captured("warning") as lines:
         logger("x").info("a.b")
     assert lines.all() == []
+
+
+def test_a_library_is_quiet_below_warning_where_nobody_configured_logs(capfd: pytest.CaptureFixture[str]) -> None:
+    structlog.reset_defaults()
+    quiet = logger("router.x")
+    for say in (quiet.debug, quiet.info, quiet.warning):
+        say("a.b")
+    out, err = capfd.readouterr()
+    assert (out + err).count("a.b") == 1
+
+
+def test_a_program_s_own_structlog_decides_for_us_too() -> None:
+    said: list[str] = []
+    with logs_left_alone():
+        structlog.configure(processors=[lambda _logger, _method, event: said.append(event["event"]) or ""])
+        logger("router.x").debug("a.b")
+    assert said == ["a.b"]
 
 
 def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:

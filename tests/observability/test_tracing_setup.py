@@ -11,7 +11,7 @@ from opentelemetry.util._once import Once
 
 from router.errors import Misconfigured
 from router.observability.tracing import sending, tracing
-from router.observability.tracing_setup import exporting
+from router.observability.tracing_setup import ENDPOINTS, exporting
 
 
 class Collector(HTTPServer):
@@ -87,7 +87,12 @@ def test_what_cannot_be_done_is_refused_by_name(environ: dict[str, str], setting
     assert refused.value.setting == setting
 
 
-def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked_by", ENDPOINTS)
+def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch, asked_by: str) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(Misconfigured, match=r"pip install 'beamline-router\[otel\]'"), exporting({"OTEL_TRACES_EXPORTER": "otlp"}):
+    with (
+        pytest.raises(Misconfigured, match=r"pip install 'beamline-router\[otel\]'") as refused,
+        exporting({asked_by: "http://127.0.0.1:1"}),
+    ):
         pass
+    assert refused.value.setting == asked_by

@@ -48,7 +48,7 @@ def _is_right(named: str) -> bool:
     words = named.split()
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
-    if isinstance(command, TyperGroup) and words:
+    if isinstance(command, TyperGroup) and words and not words[0].startswith("--"):  # a group may do something itself
         return False
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
     return set(_OPTION.findall(named)) <= known or bool(command.context_settings.get("ignore_unknown_options"))  # it hands them on

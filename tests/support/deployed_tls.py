@@ -82,5 +82,5 @@ class Shipped:
 
 def certificates(directory: Path, *hosts: str) -> None:
     """An authority of its own, and what it signs, by the script that is shipped."""
-    directory.mkdir(parents=True)
+    directory.mkdir(parents=True, exist_ok=True)
     subprocess.run(["sh", str(NATS / "certificates.sh"), str(directory), *hosts], check=True, capture_output=True)

@@ -33,7 +33,7 @@ def run(
     """Run an agent until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
 
     Prints one JSON line, agent.ready, once an earlier life's work is finished and messages are fetched. Logs go to standard error.
-    Exit status: 1 the store failed or no broker answered, 2 the store, the durable or the filters are another's.
+    Exit status: 1 the store failed, 2 the store, the durable or the filters are another's, 3 no broker answered.
 
     Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
     """

@@ -48,7 +48,7 @@ def call(
     about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context, "timeout_ms": timeout_ms}
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_call(settings, extension_id, message_of(payload), about, as_json), unavailable=ends.SILENT)
+    ends.run(_call(settings, extension_id, message_of(payload), about, as_json))
 
 
 async def _call(settings: Settings, extension_id: str, payload: object, about: Mapping[str, Any], as_json: bool) -> int:

@@ -47,7 +47,7 @@ def check(
     tried = cases(kind, extension_id, message_of(payload), object_of(extension_config, "--extension-config"))
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json), unavailable=ends.SILENT)
+    ends.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
 
 
 async def _check(settings: Settings, subject: str, tried: Sequence[Case], *, timeout_s: float, strict: bool, as_json: bool) -> int:

@@ -36,7 +36,7 @@ def health(
     """
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_health(settings, extension_id, as_json), unavailable=ends.SILENT)
+    ends.run(_health(settings, extension_id, as_json))
 
 
 async def _health(settings: Settings, extension_id: str | None, as_json: bool) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SERVICE = "try_policy"
 MOST = 1000
+GUESSED = "; the tenant is the name of FILE's directory: --tenant says another"
 
 JsonFile = Annotated[
     Path | None,
@@ -61,7 +62,8 @@ def try_(
         raise typer.Exit(_decide(candidate.policy, _request(request), as_json))
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    ends.run(_compare(settings, candidate, against or 1, timeout, as_json), unavailable=ends.SILENT)
+    hint = "" if tenant else GUESSED
+    ends.run(_compare(settings, candidate, against or 1, timeout, as_json, hint))
 
 
 def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
@@ -78,7 +80,8 @@ def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPol
     return parsed
 
 
-async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool) -> int:
+async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, hint: str) -> int:
+    """`hint`: said beside a tenant that was guessed, when nothing is found."""
     from router.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
@@ -89,7 +92,7 @@ async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, ti
         return complain_of(heard)
     found = tried(heard.good, against, heard.missing)
     if found.total == 0:
-        ends.complain(_why_nothing(owner, name, any(answer["is_recorded"] for answer in heard.good)))
+        ends.complain(_why_nothing(owner, name, any(answer["is_recorded"] for answer in heard.good)) + hint)
         return ends.NO
     (print_tried_json if as_json else print_tried)(found)
     return ends.NO if found.changed else ends.OK

@@ -36,7 +36,7 @@ def reconcile(
 ) -> None:
     """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly.
 
-    What differs is named: sequences, event ids, groups. Exit status: 0 it all agrees, 1 something differs or the broker is away.
+    What differs is named: sequences, event ids, groups. Exit status: 0 it all agrees, 1 something differs, 3 the broker is away.
 
     Example:  router usage reconcile --warehouse ./usage --json
     """

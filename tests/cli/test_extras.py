@@ -1,0 +1,27 @@
+"""What an extra brings, where it is not installed: said before anything begins, with what to install."""
+
+import sys
+
+import pytest
+
+from tests.support.cli import called
+
+NEEDS_POSTGRES = [
+    ("mailbox", "migrate"),
+    ("mailbox", "check"),
+    ("outbox", "relay"),
+    ("outbox", "backlog"),
+    ("outbox", "parked"),
+    ("outbox", "requeue", "--all"),
+    ("inbox", "consume", "--url", "http://127.0.0.1:1/handle"),
+    ("inbox", "backlog"),
+]
+
+
+@pytest.mark.parametrize("command", NEEDS_POSTGRES, ids=" ".join)
+@pytest.mark.parametrize("module", ["psycopg", "httpx2"])
+def test_a_command_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    ended = called(*command)
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err == f"router: {module}: is not installed: pip install 'beamline-router[postgres]'\n"
