@@ -53,6 +53,12 @@ def test_nobody_is_told_to_record_what_is_no_tenant() -> None:
     assert "_shared" not in _why_nothing("_shared", "default", is_recorded=False)
 
 
+def test_a_tenant_that_was_guessed_is_told_with_the_option_that_says_another() -> None:
+    told = [_why_nothing("tmp", "default", is_recorded=recorded, is_guessed=True) for recorded in (True, False)]
+    assert all("tmp" in line and "--tenant" in line for line in told)
+    assert "--tenant" not in _why_nothing("acme", "default", is_recorded=False)
+
+
 def test_the_servers_word_that_nobody_listens_is_no_answer() -> None:
     heard = Heard()
     heard.hear("", "", b"", {"Status": "503"})

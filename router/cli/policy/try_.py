@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 SERVICE = "try_policy"
 MOST = 1000
-GUESSED = "; the tenant is the name of FILE's directory: --tenant says another"
 
 JsonFile = Annotated[
     Path | None,
@@ -62,8 +61,7 @@ def try_(
         raise typer.Exit(_decide(candidate.policy, _request(request), as_json))
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-    hint = "" if tenant else GUESSED
-    ends.run(_compare(settings, candidate, against or 1, timeout, as_json, hint))
+    ends.run(_compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
 
 
 def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
@@ -80,8 +78,8 @@ def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPol
     return parsed
 
 
-async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, hint: str) -> int:
-    """`hint`: said beside a tenant that was guessed, when nothing is found."""
+async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, *, is_guessed: bool) -> int:
+    """`is_guessed`: the tenant is not what somebody said."""
     from router.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
@@ -92,20 +90,22 @@ async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, ti
         return complain_of(heard)
     found = tried(heard.good, against, heard.missing)
     if found.total == 0:
-        ends.complain(_why_nothing(owner, name, any(answer["is_recorded"] for answer in heard.good)) + hint)
+        is_recorded = any(answer["is_recorded"] for answer in heard.good)
+        ends.complain(_why_nothing(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
         return ends.NO
     (print_tried_json if as_json else print_tried)(found)
     return ends.NO if found.changed else ends.OK
 
 
-def _why_nothing(owner: str, name: str, is_recorded: bool) -> str:
+def _why_nothing(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
     from router.policy import SHARED
 
+    hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
     if is_recorded:
-        return f"no decision by {owner}/{name} is recorded yet"
+        return f"no decision by {owner}/{name} is recorded yet{hint}"
     if owner == SHARED:
-        return "no decisions are recorded: name tenants in the setting recorder.tenants of the router"
-    return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router"
+        return f"no decisions are recorded: name tenants in the setting recorder.tenants of the router{hint}"
+    return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router{hint}"
 
 
 def _request(file: Path) -> RouteRequest:
