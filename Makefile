@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
-JOBS   ?= 2
+JOBS   ?= 3
 # The tests start a few hundred processes: what the first of them compiled, the others load.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -82,13 +82,13 @@ def once_each(sent: list[Sent]) -> Counter[str]:
     return Counter(str(number) for number in range(len(sent)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(requests(st.sampled_from(["a", "b"]), b"x"))
 def test_with_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> None:
     assert answers_to(sent) == once_each(sent)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(requests(st.just("a"), b"x", b"y"))
 def test_with_other_bytes_under_one_id_none_is_answered_twice_and_whatever_is_stored_is_answered(sent: list[Sent]) -> None:
     answers = answers_to(sent)
@@ -96,13 +96,13 @@ def test_with_other_bytes_under_one_id_none_is_answered_twice_and_whatever_is_st
     assert {str(number) for number in stored(sent)} <= set(answers)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(requests(st.none(), b"x", b"y"))
 def test_without_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> None:
     assert answers_to(sent) == once_each(sent)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(milliseconds(0, 40), milliseconds(0, 80), st.integers(0, 1)), min_size=1, max_size=8))
 def test_without_ids_no_inbox_of_two_instances_is_left_out(sent: list[tuple[float, float, int]]) -> None:
     """Both hear every request, one of them decides it: sooner, perhaps, than it hears who asked."""

@@ -67,14 +67,14 @@ def _policy(document: dict[str, object]) -> Policy | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(policies, requests, st.just(NO_STATES) | states, names, st.none() | st.builds(Previous, st.sampled_from(NAMES), st.integers(1, 3)))
 def test_evaluate_answers_every_request(policy, request, known, remembered, previous) -> None:
     answer = evaluate(policy, request, states=known, now=1.0, remembered=remembered, previous=previous)
     assert isinstance(answer, Decision | Refusal)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(policies, requests, names)
 def test_the_plan_and_the_selection_give_the_same_answer(policy, request, remembered) -> None:
     fast = evaluate(policy, request, now=1.0, remembered=remembered)
@@ -82,7 +82,7 @@ def test_the_plan_and_the_selection_give_the_same_answer(policy, request, rememb
     assert fast == slow
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(policies, requests, states, names)
 def test_a_decision_never_breaks_a_breaker_or_a_switch(policy, request, known, remembered) -> None:
     answer = evaluate(policy, request, states=known, now=1.0, remembered=remembered)
@@ -92,13 +92,13 @@ def test_a_decision_never_breaks_a_breaker_or_a_switch(policy, request, known, r
         assert state is None or state.shut_until <= 1.0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(policies)
 def test_lint_reads_every_policy(policy) -> None:
     assert all(finding.severity in ("warning", "error") for finding in lint(policy))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     json_values
     | st.dictionaries(st.sampled_from(["providers", "weights", "fallbacks", "fallback", "sticky", "extensions", "pre"]), json_values)

@@ -40,7 +40,7 @@ def logs_left_alone() -> Iterator[None]:
     """For what configures them: afterwards they are as they were."""
     root = logging.getLogger()
     handlers, threshold = root.handlers[:], root.level
-    root.handlers = []  # kept from `configure`, which would close the test runner's own
+    root.handlers = [logging.NullHandler()]  # `configure` closes what is there: not the test runner's own
     try:
         yield
     finally:
