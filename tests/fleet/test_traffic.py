@@ -102,4 +102,5 @@ async def replaced(http: str, times: int) -> bool:
 
 
 async def counts(http: str, expected: float) -> bool:
-    return await metric(http, ACKED) == expected
+    """At least: what came again while the machine was busy is acknowledged again."""
+    return await metric(http, ACKED) >= expected
