@@ -56,7 +56,7 @@ soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a table of what came of them
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
 
-audit:  ## known vulnerabilities of the versions in constraints.txt (asks pypi.org; a set-up of its own)
+audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit
 	$(VENV)-audit/bin/python -m pip --quiet install pip-audit==2.10.1
 	$(VENV)-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --progress-spinner off

@@ -75,7 +75,7 @@ class WorkerProcess:
                     start_new_session=True,  # Ctrl-C in the terminal is the parent's
                 )
             await self._line.open(ours)
-        except BaseException:
+        except BaseException:  # cancelled meanwhile as well
             ours.close()  # a process that did start hears it, and ends
             self._lost()
             raise

@@ -123,7 +123,7 @@ class Seat:
         self._processes.append(process)  # now already, so that whoever ends all ends this one, too
         try:
             await process.begin(settings.model_copy(update={"node_id": f"{settings.node_id}-{self._number}"}))
-        except BaseException as exc:
+        except BaseException as exc:  # cancelled as well: a process that never began is nobody's
             self._bury(process)
             if isinstance(exc, OSError):
                 raise WorkerEnded(f"{self.name} could not be started: {exc}") from exc

@@ -116,7 +116,7 @@ class Tracing:
             with self.current(span):
                 yield self._carried(span, headers)
             error = None
-        except Exception as exc:
+        except Exception as exc:  # whatever the caller meets goes on to it; the span only says its name
             error = code_of(exc)
             raise
         finally:

@@ -90,7 +90,7 @@ class TracedHandler:
         try:
             with self._traced.current(span):
                 yield
-        except BaseException as exc:
+        except BaseException as exc:  # a cancellation ends the span, too
             self._traced.ended(span, code_of(exc))
             raise
 
