@@ -1,0 +1,69 @@
+"""The page for authors of workers: what stands there works."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from router.contracts.exec_assignment import read_exec_assignment
+from router.contracts.result import SUBJECT
+from router.delivery.api import JetStream
+from tests.support.delivery import connected
+from tests.support.sdk import a_body, a_work_place, at_work
+
+PAGE = (Path(__file__).parents[2] / "router" / "samples" / "workers" / "README.md").read_text()
+FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)]  # what the page shows
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's files, importable; what a test imports of them is forgotten."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "modules", {**sys.modules})
+
+
+def shown(lines: list[dict[str, object]]) -> list[Mapping[str, object]]:
+    """What the page and a run have in common: all but ids and clocks."""
+    told = ("status", "cost", "payload", "error_code", "error_message")
+    return [{name: line[name] for name in told if name in line} for line in lines]
+
+
+async def test_the_pages_worker_says_what_the_page_shows(nats_url: str, prefix: str) -> None:
+    async with a_work_place(nats_url, prefix) as place, at_work(place.worker(import_module("shout").answer)):
+        works = [{"type": "chat", "payload": said} for said in ("hello", "busy", {"no": "text"})]
+        await place.push(*(a_body(f"a-{number}", job=work) for number, work in enumerate(works)))
+        results = await place.results(2)
+        (letter,) = await place.letters()
+    results.sort(key=lambda result: result["status"], reverse=True)
+    assert shown(results) == shown([line for line in TOLD if isinstance(line.get("job"), dict)])  # usage and a worker's lines have none
+    assert [letter["error_code"], letter["error_message"]] == ["3001", "the payload is not text"]
+
+
+async def test_what_is_stored_is_shown(nats_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = import_module("stored")
+    monkeypatch.setattr(stored, "URL", nats_url)
+    async with connected(nats_url) as connection:
+        await JetStream(connection).ask("STREAM.CREATE.RESULTS", {"name": "RESULTS", "subjects": [SUBJECT]})
+        await connection.jetstream().publish(SUBJECT, b"{}")
+        await stored.main(SUBJECT)
+    assert capsys.readouterr().out == "{}\n"
+
+
+async def test_a_worker_of_ones_own_process_takes_what_is_not_too_urgent(nats_url: str, prefix: str) -> None:
+    gpu = import_module("gpu")
+    async with a_work_place(nats_url, prefix) as place, at_work(place.worker(gpu.answer, accepts=gpu.not_too_urgent)):
+        await place.push(a_body("a-1", job={"type": "chat", "payload": "hello"}))
+        (result,) = await place.results()
+    assert result["payload"] == {"text": "HELLO"}
+    assert gpu.not_too_urgent(read_exec_assignment(json.dumps(a_body(options={"priority": 90})).encode())) == "too urgent for me"
+
+
+def test_the_pages_test_passes() -> None:
+    import_module("test_shout").test_text_is_shouted()
