@@ -2,6 +2,7 @@
 
     answers.toml     in answers to requests, calls and operators' services
     decisions.toml   in decisions: why this provider
+    workers.toml     in workers' results and dead letters
     letters.toml     in dead letters
     failures.toml    on standard error, in logs
     operators.toml   the mailbox's policies, the doctor's verdicts, exit statuses
@@ -20,13 +21,14 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
-FILES = ("answers", "decisions", "letters", "failures", "operators")
+FILES = ("answers", "decisions", "workers", "letters", "failures", "operators")
 
 # Where a code is met, in the order in which they are listed.
 KINDS: Mapping[str, str] = {
     "answer": "In an answer: error.code, or its details.cause",
     "decision": "In a decision: reason",
     "admin": "In an answer of an operators' service",
+    "worker": "In a worker's result or dead letter: error_code",
     "reason": "In a dead letter: reason",
     "validation": "In a dead letter: validation_error.code",
     "fault": "In a dead letter: last_error.code",

@@ -20,6 +20,7 @@ from router.errors import RouterError
 from router.extensions import modes
 from router.mailbox.policies import POLICIES
 from router.policy import plan
+from router.sdk import step
 from tests.support.cli import invoked, words
 from tests.support.commands import wrong_in
 
@@ -31,6 +32,7 @@ TOLD = {
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
     "admin": {*declined.STATUSES, declined.INTERNAL},
+    "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),
     "policy": {name for policy in POLICIES for name in (policy.id, policy.error_code) if name},
