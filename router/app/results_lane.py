@@ -11,7 +11,7 @@ from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.lane import Lane
 from router.observability.tracing_messages import traced_handler, traced_letter
-from router.results import ResultRules, ResultsHandler
+from router.results import Recent, ResultRules, ResultsHandler
 
 
 def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
@@ -41,4 +41,5 @@ def results_handler(ground: Ground) -> ResultsHandler:
             tenants_allowed=frozenset(settings.tenants_allowed),
             usage_subject=SUBJECT if settings.usage.enabled else None,
         ),
+        recent=Recent(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
     )

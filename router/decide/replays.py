@@ -64,7 +64,8 @@ class Replays:
         content = hash(data) if request.idempotency_key is None else None
         has_id = request.request_id is not None
         known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
-        self._known.keep((request.tenant_id, request.request_key), known, self._clock() + self._ttl_s)
+        now = self._clock()
+        self._known.keep((request.tenant_id, request.request_key), known, now + self._ttl_s, now)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""

@@ -21,7 +21,8 @@ class Sessions:
         return self._choices.recall((tenant_id, policy_id, session), self._clock())
 
     def remember(self, tenant_id: str, policy_id: str, session: str, provider_id: str, ttl_s: float) -> None:
-        self._choices.keep((tenant_id, policy_id, session), provider_id, self._clock() + ttl_s)
+        now = self._clock()
+        self._choices.keep((tenant_id, policy_id, session), provider_id, now + ttl_s, now)
 
     def __len__(self) -> int:
         return len(self._choices)

@@ -9,8 +9,8 @@ all instances together, is told by the PubAck's own `duplicate` mark, which deli
 from __future__ import annotations
 
 from enum import Enum
-from math import inf
 
+from router.clock import Clock, steady
 from router.contracts.usage import UsageEvent
 from router.memory import Memory
 from router.message import Message
@@ -26,9 +26,11 @@ class Seen(Enum):
 
 
 class Recent:
-    """Identities with a digest of what was said; at most `limit`, the one longest unheard of goes first."""
+    """Identities with a digest of what was said, for `keep_s` each; at most `limit`, the one longest unheard of goes first."""
 
-    def __init__(self, limit: int = 100_000) -> None:
+    def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
+        self._keep_s = keep_s
+        self._clock = clock
         self._told: Memory[str, tuple[int, int]] = Memory(limit)
 
     def note(self, event_id: str, event: UsageEvent, message: Message) -> Seen:
@@ -36,9 +38,10 @@ class Recent:
         # When and under which trace it was said is left out: a worker that repeats itself does so later.
         content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
         place = hash((message.sequence, message.stored_ns))
-        first = self._told.recall(event_id, 0.0)
+        now = self._clock()
+        first = self._told.recall(event_id, now)
         if first is None:
-            self._told.keep(event_id, (content, place), inf)
+            self._told.keep(event_id, (content, place), now + self._keep_s, now)
             return Seen.FIRST
         if first[1] == place:
             return Seen.REDELIVERED

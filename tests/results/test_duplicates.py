@@ -14,3 +14,13 @@ def test_memory_is_bounded_and_keeps_the_younger_half() -> None:
     assert len(recent) <= 10
     assert recent.note("usage:996", EVENT, a_result(sequence=5000)) is Seen.DUPLICATE
     assert recent.note("usage:1", EVENT, a_result(sequence=5000)) is Seen.FIRST
+
+
+def test_what_was_told_longer_ago_is_told_for_the_first_time() -> None:
+    now = 0.0
+    recent = Recent(keep_s=10.0, clock=lambda: now)
+    recent.note("usage:1", EVENT, a_result(sequence=1))
+    now = 9.0
+    assert recent.note("usage:1", EVENT, a_result(sequence=2)) is Seen.DUPLICATE
+    now = 10.0
+    assert recent.note("usage:1", EVENT, a_result(sequence=3)) is Seen.FIRST

@@ -26,5 +26,6 @@ class MemoryProcessed:
         refuse_to_write(write)
         if await self.has(key):
             return False
-        self._keys.keep(key, True, self._clock() + self._keep_s)
+        now = self._clock()
+        self._keys.keep(key, True, now + self._keep_s, now)
         return True

@@ -1,0 +1,78 @@
+"""A bounded memory that forgets by itself."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.memory import AT_ONCE, LOOK_S, Memory
+
+TTL_S = 10.0
+
+
+def a_memory(count: int, now: float, limit: int = 1_000_000) -> Memory[int, int]:
+    """Values 0, 1, 2 … kept at one moment."""
+    memory: Memory[int, int] = Memory(limit)
+    for key in range(count):
+        memory.keep(key, key, now + TTL_S, now)
+    return memory
+
+
+def test_what_is_held_follows_what_is_kept() -> None:
+    memory = a_memory(0, 0.0)
+    most = 0
+    for number in range(10_000):
+        now = number / 100
+        memory.keep(number, number, now + TTL_S, now)
+        most = max(most, len(memory))
+    assert most <= 100 * (TTL_S + LOOK_S) + 1
+
+
+def test_after_a_rush_each_call_clears_away_a_little() -> None:
+    memory = a_memory(100, 0.0)
+    memory.keep(-1, -1, 30.0, 20.0)
+    assert len(memory) == 101 - AT_ONCE
+    for number in range(2, 9):
+        memory.keep(-number, -number, 30.0, 20.0)
+    assert len(memory) == 8
+
+
+def test_a_value_that_is_recalled_lies_there_no_longer_than_twice_its_time() -> None:
+    memory = a_memory(1, 0.0)
+    for second in range(1, int(2 * TTL_S + LOOK_S) + 1):
+        memory.recall(0, float(second))
+        memory.keep(second, second, second + TTL_S, float(second))
+    assert 0 not in memory.keys()  # noqa: SIM118 - a memory is no dictionary
+
+
+def test_clearing_away_leaves_the_order() -> None:
+    memory = a_memory(3, 0.0, limit=3)
+    memory.keep(3, 3, 20.0, 2 * LOOK_S)
+    assert memory.keys() == [1, 2, 3]
+    memory.keep(4, 4, 20.0, 4 * LOOK_S)
+    assert memory.keys() == [2, 3, 4]
+
+
+def test_a_value_whose_time_is_over_already_is_no_trouble() -> None:
+    memory = a_memory(0, 0.0)
+    memory.keep(1, 1, 5.0, 6.0)
+    assert memory.recall(1, 6.0) is None
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(("keep", "recall", "forget")), st.integers(0, 20), st.floats(0.0, 3.0), st.sampled_from((1.0, TTL_S))),
+    max_size=200,
+)
+
+
+@given(STEPS)
+def test_no_value_goes_before_its_time(steps: list[tuple[str, int, float, float]]) -> None:
+    memory, model, now = a_memory(0, 0.0), {}, 0.0
+    for number, (step, key, pause, ttl_s) in enumerate(steps):
+        now += pause
+        if step == "keep":
+            memory.keep(key, number, now + ttl_s, now)
+            model[key] = (number, now + ttl_s)
+        elif step == "forget":
+            memory.forget(key)
+            model.pop(key, None)
+        value, until = model.get(key, (None, now))
+        assert memory.recall(key, now) == (value if until > now else None)
