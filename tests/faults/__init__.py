@@ -12,5 +12,5 @@ python -m tests.faults.soak --minutes 30         the circle without faults: does
     slope vitals soak         a line through what may not grow
 
 The processes are the real commands: `clocked` lets their clocks be stepped, `job` is the workers' and the extensions' work,
-`hasty_router` is the control, which does lose, `forgetful_router` has small memories, for the soak.
+`hasty_router` is the control, which does lose.
 """

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.faults.clocked import OFFSETS_S
+
 PATIENCE_S = 120.0  # a start, on a machine that is busy
-STEP = {300.0: signal.SIGUSR1, -300.0: signal.SIGUSR2, 0.0: signal.SIGHUP}  # see `clocked`
+STEP = {float(seconds): number for number, seconds in OFFSETS_S.items()}
 
 
 class Child:

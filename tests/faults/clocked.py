@@ -1,13 +1,14 @@
 """The command `router` with a wall clock that can be stepped, as a bad time server would: `python -m tests.faults.clocked serve …`.
 
-SIGUSR1 five minutes ahead, SIGUSR2 five minutes behind, SIGHUP right again. The steady clock stays what it is, as on any system.
+SIGUSR1 five minutes ahead, SIGUSR2 five minutes behind, SIGWINCH right again: signals that the command itself does not hear.
+The steady clock stays what it is, as on any system.
 """
 
 import signal
 import time
 from types import FrameType
 
-OFFSETS_S = {signal.SIGUSR1: 300, signal.SIGUSR2: -300, signal.SIGHUP: 0}
+OFFSETS_S = {signal.SIGUSR1: 300, signal.SIGUSR2: -300, signal.SIGWINCH: 0}
 
 _real_s, _real_ns = time.time, time.time_ns
 _offset_s = 0

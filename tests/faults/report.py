@@ -32,7 +32,7 @@ class Report(Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        return self.is_quiet and self.balance.is_clean
+        return self.is_quiet and self.balance.is_clean and not any(self.deaths.values())
 
     def text(self) -> str:
         return f"{tables([self])}\n{self.verdict}\n"

@@ -41,7 +41,6 @@ class Cast(Struct, frozen=True):
     router: str = REAL
     is_proxied: bool = True
     ack_wait_s: float = 3.0
-    remembered: int = 100_000  # decisions, by each router
     store_limit: int | None = None
 
 
@@ -152,7 +151,6 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
         "decide.ack_wait_ms": int(cast.ack_wait_s * 1000),
         "results.ack_wait_ms": int(cast.ack_wait_s * 1000),
         "extension_breaker.timeout_ms": 2000,
-        "idempotency.entries": cast.remembered,
         "log.level": "warning",
         **{f"streams.{name}.max_bytes": -1 for name in streams},
     }

@@ -6,7 +6,7 @@ from tests.faults.recovery import Recovered, line
 from tests.faults.report import Report, page, tables
 
 
-def a_report(seed: int, lost: tuple[str, ...] = (), *, is_quiet: bool = True) -> Report:
+def a_report(seed: int, lost: tuple[str, ...] = (), *, is_quiet: bool = True, deaths: int = 0) -> Report:
     recovered = [Recovered("store full", 0.5 * seed, 1.0, 3.0)]
     return Report(
         seed=seed,
@@ -17,7 +17,7 @@ def a_report(seed: int, lost: tuple[str, ...] = (), *, is_quiet: bool = True) ->
         recovered=recovered,
         lines=[line("store full", recovered, 100, len(lost), 0)],
         balance=Ledger((Row("metered", 100, 100 - len(lost), lost, (), ()),), (), {}, 110),
-        deaths={"router-1": 0},
+        deaths={"router-1": deaths},
         starts_s=[1.5],
     )
 
@@ -33,6 +33,10 @@ def test_a_run_that_lost_something_or_was_never_quiet_is_not_clean() -> None:
     assert a_report(1).is_clean
     assert not a_report(1, lost=("f-1",)).is_clean
     assert not a_report(1, is_quiet=False).is_clean
+
+
+def test_a_run_in_which_a_process_ended_by_itself_is_not_clean() -> None:
+    assert not a_report(1, deaths=1).is_clean
 
 
 def test_a_page_tells_every_verdict_and_the_control() -> None:

@@ -1,0 +1,17 @@
+"""Signals that step a clock do nothing else."""
+
+import signal
+
+from router.cli.life import until_told
+from tests.faults.clocked import OFFSETS_S
+
+
+async def test_a_serving_command_does_not_hear_them() -> None:
+    before = {number: signal.getsignal(number) for number in OFFSETS_S}
+    during = {}
+
+    async def work() -> None:
+        during.update({number: signal.getsignal(number) for number in OFFSETS_S})
+
+    await until_told(work())
+    assert during == before
