@@ -150,7 +150,7 @@ class Consumer:
     async def _tick(self, desk: Desk, evidence: Evidence) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            desk.tick()
+            desk.tick(TICK_S)
             evidence.expire()
 
     async def _watch(self, puller: Puller) -> None:

@@ -265,9 +265,9 @@ class Desk:
 
     # -- time, and the end ---------------------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Called by the lane's timer."""
-        self.hands.signal()
+    def tick(self, next_in_s: float = 0.0) -> None:
+        """Called by the lane's timer, which comes again in so many seconds."""
+        self.hands.signal(next_in_s)
         self._again.tick()
         self._slots.end_overdue()
 

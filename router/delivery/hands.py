@@ -14,6 +14,8 @@ from router.delivery.turn import Turn
 from router.later import Later
 from router.message import Message
 
+SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
+
 
 class Held(Struct):
     """One message in hand. `token` is the newest delivery's; an older one settles the same message."""
@@ -29,7 +31,7 @@ class Hands:
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection
-        self._signal_s = ack_wait_s / 3
+        self._signal_s = ack_wait_s / SIGNALS
         self._held: dict[tuple[int, int], Held] = {}
         self._now = asyncio.get_running_loop().time
 
@@ -58,12 +60,13 @@ class Hands:
         held = self._held.pop((message.sequence, message.stored_ns), None)
         return held.token if held is not None else message.token
 
-    def signal(self) -> None:
-        """Tell the server that we are still at it, for whatever is due: also for what waits in the prefetch."""
+    def signal(self, next_in_s: float = 0.0) -> None:
+        """Tell the server that we are still at it, for whatever is due before the next call: also for what waits in the prefetch."""
         if not self._connection.is_connected:
             return  # it would pile up in the write buffer and arrive when it says nothing any more
         now = self._now()
+        until = now + next_in_s
         for held in self._held.values():
-            if held.signal_at <= now:
+            if held.signal_at <= until:
                 held.signal_at = now + self._signal_s
                 self._connection.post(held.token, IN_PROGRESS)

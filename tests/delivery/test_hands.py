@@ -23,10 +23,21 @@ async def hands(connection: FakeConnection) -> Hands:
     return hands
 
 
-async def test_what_is_held_is_signalled_at_each_third_of_the_ack_wait(hands: Hands, connection: FakeConnection) -> None:
+async def test_what_is_held_is_signalled_at_each_quarter_of_the_ack_wait(hands: Hands, connection: FakeConnection) -> None:
     hands.hold(a_delivery())
-    for At.now in (109.0, 110.0, 111.0, 119.0, 120.0):
+    for At.now in (107.0, 107.5, 108.0, 114.0, 115.0):
         hands.signal()
+    assert connection.posted(token_of(1)) == [b"+WPI"] * 2
+
+
+async def test_what_is_due_before_the_next_look_is_signalled_now(hands: Hands, connection: FakeConnection) -> None:
+    """Else the time between two looks would be added to a silence."""
+    hands.hold(a_delivery())
+    for At.now in (107.0, 107.25, 107.5):
+        hands.signal(next_in_s=0.25)
+    assert connection.posted(token_of(1)) == [b"+WPI"]
+    for At.now in (114.5, 114.75):
+        hands.signal(next_in_s=0.25)
     assert connection.posted(token_of(1)) == [b"+WPI"] * 2
 
 

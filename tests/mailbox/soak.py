@@ -3,8 +3,10 @@
     python -m tests.mailbox.soak --minutes 60             at half of the rate at which both empty a backlog, measured first
     python -m tests.mailbox.soak --minutes 15 --rate 100
 
-Everything that is kept has an end here: published rows, processed rows and the stream's events leave after three minutes. Every ten
-seconds both processes' resident memory, the tables' dead rows and sizes are written down; the table goes to bench/results.
+Everything that is kept has an end here: published rows, processed rows and the stream's events leave after three minutes, and what
+has not been handled by then is gone. So the sender holds its rows back while a minute of them is on the way, and says how long it did: a
+machine that others need too is no loss of ours. Every ten seconds both processes' resident memory, the tables' dead rows and sizes are
+written down; the table goes to bench/results.
 """
 
 import argparse
@@ -32,6 +34,7 @@ WINDOW_MS = 60_000
 BACKLOG = 10_000  # emptied once, to know the peak
 TICK_S = 0.2
 LOOK_S = 10.0
+BEHIND_S = 60.0  # of rows may be on their way
 WARM_UP = 0.25  # of the time: until the first rows leave and the allocators have what they need
 MIB = 1024 * 1024
 TABLES = ("outbox_events", "outbox_receipts", "inbox_messages")
@@ -89,7 +92,11 @@ class Ground:
         return int(str((await rows(self.inbox, "SELECT n FROM handled"))[0][0]))
 
     async def is_done(self) -> bool:
-        return await self.handled() == self.sent
+        return await self.has_at_most(0)
+
+    async def has_at_most(self, most: float) -> bool:
+        """Whether no more rows than that are on their way."""
+        return self.sent - await self.handled() <= most
 
     async def look(self, since: float) -> Look:
         ((outbox_dead, outbox_bytes),) = await rows(self.outbox, FIGURES, list(TABLES))
@@ -118,19 +125,29 @@ async def peak(ground: Ground) -> float:
     return BACKLOG / (time.monotonic() - since)
 
 
-async def steadily(ground: Ground, rate: float, minutes: float) -> list[Look]:
-    """The looks, while so many rows a second are committed."""
-    since, looks, paid = time.monotonic(), list[Look](), 0
+async def steadily(ground: Ground, rate: float, minutes: float, most: float) -> tuple[list[Look], float]:
+    """The looks, while so many rows a second are committed; and how many seconds they were held back, for more than `most` were behind."""
+    since, looks, paid, held = time.monotonic(), list[Look](), 0, 0.0
     async with await psycopg.AsyncConnection.connect(ground.outbox, autocommit=True) as connection:
         while (now := time.monotonic() - since) < minutes * 60:
-            due = int(rate * now) - paid
+            due = int(rate * (now - held)) - paid
             if due > 0:
                 await ground.send(connection, due)
                 paid += due
-            if now >= len(looks) * LOOK_S:
+            if not looks or now >= looks[-1].at + LOOK_S:
                 looks.append(await ground.look(since))
+                held += await _held_back(ground, most)
             await asyncio.sleep(TICK_S)
-    return looks
+    return looks, held
+
+
+async def _held_back(ground: Ground, most: float) -> float:
+    """Seconds until no more rows than `most` are on their way, and half of that where there were more."""
+    if await ground.has_at_most(most):
+        return 0.0
+    since = time.monotonic()
+    await until(lambda: ground.has_at_most(most / 2), within_s=600, what="half of what is on its way handled")
+    return time.monotonic() - since
 
 
 def slope_of(looks: Sequence[tuple[float, float]]) -> float:
@@ -183,7 +200,7 @@ async def soak(minutes: float, rate: float | None, note: str) -> None:
         await ground.start()
         fastest = await peak(ground)
         steady = rate or fastest / 2
-        looks = await steadily(ground, steady, minutes)
+        looks, held = await steadily(ground, steady, minutes, min(steady, fastest) * BEHIND_S)
         with contextlib.suppress(AssertionError):
             await until(ground.is_done, within_s=120)
         handled = await ground.handled()
@@ -194,12 +211,12 @@ async def soak(minutes: float, rate: float | None, note: str) -> None:
     text = told(looks)
     facts = (
         f"{minutes:g} minutes at {steady:.0f} events/s, {steady / fastest:.0%} of the {fastest:.0f}/s at which both emptied a backlog of "
-        f"{BACKLOG} just before. Of {ground.sent} events {handled} were handled. Rows and events are kept for {KEEP_MS // 1000} s. "
-        f"PostgreSQL 16, fsync on. {note}"
+        f"{BACKLOG} just before; the sender held back for {held:.0f} s. Of {ground.sent} events {handled} were handled. "
+        f"Rows and events are kept for {KEEP_MS // 1000} s. PostgreSQL 16, fsync on. {note}"
     )
     publish("mailbox_soak", "A relay and an inbox at a steady rate", text, facts.strip())
     print(text, facts, sep="\n")
-    assert handled == ground.sent, "an event was lost or handled twice; or the rate is above what this machine can do"
+    assert handled == ground.sent, "an event was lost or handled twice"
 
 
 if __name__ == "__main__":

@@ -166,8 +166,8 @@ async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broke
 async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker, nc: Client, dsn: str) -> None:
     """T13 in small: each call takes longer than the ack wait."""
     service = Service()
-    async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, ack_wait=1.0), stamps(broker.url) as heard:
-        await publish(nc, range(90), {"seconds": 1.4})
+    async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0), stamps(broker.url) as heard:
+        await publish(nc, range(90), {"seconds": 2.4})
         await until(lambda: is_settled(nc), within_s=20)
     assert {attempts for (attempts,) in await rows(dsn, "SELECT attempts FROM inbox_messages")} == {1}
     assert max(delivery for _, delivery, _ in heard.seen) == 1

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from router.delivery.api import JetStream, Json, Stored
 from router.mailbox.outbox.lost import take_back_lost
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
@@ -16,6 +17,14 @@ from tests.support.waiting import until
 async def place(broker: Broker) -> AsyncIterator[Place]:
     async with a_place(broker) as place:
         yield place
+
+
+class Expiring(JetStream):
+    """All that a stream holds leaves it just before a message is asked for."""
+
+    async def get(self, stream: str, query: Json) -> Stored | None:
+        await self.ask(f"STREAM.PURGE.{stream}")
+        return await super().get(stream, query)
 
 
 async def taken_back(database: Database, place: Place) -> int:
@@ -66,6 +75,14 @@ async def test_a_loss_is_seen_though_another_publisher_filled_its_place(dsn: str
         await place.jetstream.publish("sea.event.other.v1", b"{}", {"Nats-Msg-Id": f"other-{number}"})
     assert await taken_back(database, place) == 10
     await rounds(database, place)
+    assert await unpublished(dsn) == 0
+
+
+async def test_what_expires_while_it_is_looked_for_is_not_lost(dsn: str, database: Database, place: Place) -> None:
+    """The newest events of a stream that nobody writes to any more: they were there when the stream was asked how far it goes."""
+    await filled(dsn, 100)
+    await rounds(database, place)
+    assert (await take_back_lost(database, Expiring(place.connection), STREAM))[1] == 0
     assert await unpublished(dsn) == 0
 
 

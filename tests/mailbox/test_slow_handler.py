@@ -51,18 +51,20 @@ class Waited(NamedTuple):
 
 @pytest.mark.matrix
 @pytest.mark.slow  # ten thousand seconds of handlers, fifty at a time
+@pytest.mark.timeout(1200)
 async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker, nc: Client, dsn: str) -> None:
     async with connected(broker.url) as connection:
         await topology.create(JetStream(connection), Topology((EVENTS,)))
     for begin in range(0, BACKLOG, 500):
         await publish(nc, range(begin, begin + 500), {"seconds": HANDLER_S})
     resident: list[int] = []
+    pauses: list[float] = [0.0]
     async with _a_slow_service() as url, _another_durable(broker) as waits:
         alone = await _during(waits, _seconds(15.0))
         inbox = InboxProcess(broker.url, dsn, "--url", url, ack_wait_ms=int(ACK_WAIT_S * 1000), settings={"inbox.max_ack_pending": IN_HAND})
         try:
             await asyncio.to_thread(inbox.start)
-            beside = await _during(waits, _emptied(nc, inbox, resident))
+            beside = await _during(waits, _emptied(nc, inbox, resident, pauses))
         finally:
             inbox.remove()
     again = await rows(dsn, "SELECT count(*) FILTER (WHERE attempts > 1), count(*) FILTER (WHERE processed_at IS NULL) FROM inbox_messages")
@@ -78,7 +80,9 @@ async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker,
         " measuring share the machine's cores."
     )
     keep("inbox_slow_handler", "A backlog behind a slow handler", HEADS + "| ---: " * 9 + "|\n" + line, note)
-    assert (redelivered, again) == (0, [(0, 0)])
+    assert again == [(0, 0)]
+    # Whoever stands still longer than what the signals leave of an ack wait is delivered to again: then so did this loop, beside it.
+    assert redelivered == 0, f"the longest this process stood still meanwhile: {max(pauses):.2f} s"
     assert end < quarter * 1.1, resident
 
 
@@ -146,14 +150,17 @@ async def _seconds(seconds: float) -> None:
     await until(lambda: time.monotonic() >= until_, within_s=seconds + 5)
 
 
-async def _emptied(nc: Client, inbox: InboxProcess, resident: list[int]) -> None:
-    """Until the backlog is handled; the inbox's memory each second."""
-    looked = 0.0
+async def _emptied(nc: Client, inbox: InboxProcess, resident: list[int], pauses: list[float]) -> None:
+    """Until the backlog is handled; the inbox's memory each second, and the seconds between two looks."""
+    looked, last = 0.0, time.monotonic()
 
     async def is_done() -> bool:
-        nonlocal looked
-        if time.monotonic() - looked >= 1:
-            looked = time.monotonic()
+        nonlocal looked, last
+        now = time.monotonic()
+        pauses.append(now - last)
+        last = now
+        if now - looked >= 1:
+            looked = now
             said = await asyncio.to_thread(subprocess.check_output, ["ps", "-o", "rss=", "-p", str(inbox.pid)], text=True)
             resident.append(int(said) * 1024)
         return await is_settled(nc)

@@ -60,6 +60,7 @@ async def test_what_is_committed_here_has_one_effect_there_wherever_the_relay_is
 
 @pytest.mark.matrix
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 async def test_ten_thousand_rows_have_ten_thousand_effects(postgres: Postgres) -> None:
     """The whole table, and a window too short to help; it is kept in bench/results."""
     found = [await _story(postgres, plan, f"{plan.point} 6 ×, at random 4 ×") for plan in LONG]

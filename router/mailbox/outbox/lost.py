@@ -141,7 +141,10 @@ async def _missing(jetstream: JetStream, standing: Standing, written: Written) -
         some = places[start : start + AT_ONCE]
         found = await asyncio.gather(*(is_at(jetstream, standing, event, sequence) for event, sequence in some))
         missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
-    return missing
+    if not missing:
+        return missing
+    standing = await standing_of(jetstream, standing.name, with_holes=False)  # what expired while it was looked for is not lost
+    return {sequence for sequence in missing if sequence >= standing.first}
 
 
 async def is_at(jetstream: JetStream, standing: Standing, event: UUID, sequence: int) -> bool:
