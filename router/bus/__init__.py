@@ -6,6 +6,7 @@
     publisher   an envelope in, its receipt out
     consumer    a durable; `handling` is the order of its work, `answers` what a handler may say, `processed` which keys it knows
     letters     what failed for good
+    metrics     what is counted of all this
     queries     questions, answered now or not at all
     drained     whether an old version of the schema can still be met
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from router.bus.answers import Answer, Handle, Nak, Term
 from router.bus.consumer import PACE, Interest
+from router.bus.metrics import BusMetrics
 from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
 from router.bus.publisher import Publisher
 from router.bus.queries import QueryRefused
@@ -29,6 +31,7 @@ __all__ = [
     "PACE",
     "Answer",
     "BucketProcessed",
+    "BusMetrics",
     "BusSettings",
     "Handle",
     "Interest",

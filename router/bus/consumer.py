@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from router.bus.handling import Handling
 from router.bus.letters import letter_writer
+from router.bus.metrics import Metered
 from router.bus.settings import BusSettings
 from router.bus.subjects import COMMANDS, EVENTS
 from router.bus.topology import declared, stand_up, stream_of
@@ -70,7 +71,7 @@ def consumer_of(
         letter=letter_writer(settings, jetstream.connection.max_payload),
         apology=lambda *_: None,
         last_word=TERM,
-        observer=observer,
+        observer=Metered(observer, handling.meter),
     )
     return Consumer(
         lane,

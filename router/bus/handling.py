@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable
 
 from router.bus.answers import Answer, Handle, Nak, Term
+from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.bus.processed import Processed
 from router.bus.settings import BusSettings
 from router.contracts.envelope import MessageEnvelope, read_envelope
@@ -29,18 +31,22 @@ HANDLER_TERM = "handler_term"
 class Handling:
     """A lane's `handle`. `duplicates` counts the messages whose key was known."""
 
-    def __init__(self, settings: BusSettings, handle: Handle, processed: Processed) -> None:
+    def __init__(self, settings: BusSettings, handle: Handle, processed: Processed, meter: ConsumerMeter | None = None) -> None:
+        """`meter`: None = counted for nobody."""
         self._settings = settings
         self._handle = handle
         self._processed = processed
         self._running: dict[str, asyncio.Future[None]] = {}  # keys in hand: a second copy waits for the first
+        self.meter = meter or ConsumerMeter(BusMetrics(), "")
         self.duplicates = 0
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         limits = self._settings
+        self.meter.delivered()
         try:
             envelope = read_envelope(message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth)
         except Malformed as refused:
+            self.meter.violated(refused.code)
             return Dead(refused.as_fault())
         return self._once(envelope)
 
@@ -51,7 +57,7 @@ class Handling:
         in_hand = self._running[key] = asyncio.get_running_loop().create_future()
         try:
             if await self._processed.has(key):
-                self.duplicates += 1
+                self._known()
                 return Done()
             return await self._process(envelope)
         finally:
@@ -59,11 +65,17 @@ class Handling:
             in_hand.set_result(None)
 
     async def _process(self, envelope: MessageEnvelope) -> Outcome:
-        answer = self._handle(envelope)
-        if inspect.isawaitable(answer):
-            answer = await answer
+        answer = await self._answer(envelope)
         crashpoint("bus_processed")
         return await self._meaning_of(envelope.idempotency_key, answer)
+
+    async def _answer(self, envelope: MessageEnvelope) -> Answer:
+        begun = time.perf_counter()
+        try:
+            answer = self._handle(envelope)
+            return await answer if inspect.isawaitable(answer) else answer
+        finally:
+            self.meter.handled(time.perf_counter() - begun)
 
     async def _meaning_of(self, key: str, answer: Answer) -> Outcome:
         match answer:
@@ -73,6 +85,10 @@ class Handling:
                 return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
             case write:
                 if not await self._processed.mark(key, write):
-                    self.duplicates += 1
+                    self._known()
                 crashpoint("bus_marked")
                 return Done()
+
+    def _known(self) -> None:
+        self.duplicates += 1
+        self.meter.duplicate()

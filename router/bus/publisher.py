@@ -8,12 +8,13 @@ one stands. Any number of publications share one window of receipts.
 
 from __future__ import annotations
 
+from router.bus.metrics import DUPLICATE, STORED, BusMetrics
 from router.bus.settings import BusSettings
 from router.bus.subjects import command_subject, event_subject
 from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
 from router.delivery.connection import Connection, head_of
 from router.delivery.evidence import Evidence, NotStored
-from router.errors import BrokerRefused, BrokerUnavailable, Poison
+from router.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
 from router.message import Effect
 from router.outcome import Receipt
 
@@ -23,7 +24,9 @@ MSG_ID = "Nats-Msg-Id"
 class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
-    def __init__(self, settings: BusSettings, connection: Connection, evidence: Evidence) -> None:
+    def __init__(self, settings: BusSettings, connection: Connection, evidence: Evidence, metrics: BusMetrics | None = None) -> None:
+        """`metrics`: None = counted for nobody."""
+        self._published = (metrics or BusMetrics()).published
         self._settings = settings
         self._connection = connection
         self._evidence = evidence
@@ -41,6 +44,15 @@ class Publisher:
         return await self._store(command_subject(self._settings.stream_prefix, command), envelope)
 
     async def _store(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+        try:
+            receipt = await self._stored(subject, envelope)
+        except RouterError as exc:
+            self._published[subject, exc.code] += 1
+            raise
+        self._published[subject, DUPLICATE if receipt.is_duplicate else STORED] += 1
+        return receipt
+
+    async def _stored(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
         told = await self._evidence.stored((effect,))

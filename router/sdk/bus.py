@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Self
 
 from router.app.bus import bus_settings
 from router.app.connect import connect_by
-from router.bus import BucketProcessed, Handle, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
+from router.bus import BucketProcessed, BusMetrics, Handle, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
 from router.bus.consumer import PACE, consumer_of, durable_of
 from router.bus.handling import Handling
+from router.bus.metrics import ConsumerMeter
 from router.bus.queries import Responder, Responding, ask
 from router.bus.subjects import EVENTS
 from router.bus.topology import declared, stand_up
@@ -58,6 +59,7 @@ class Bus:
 
         self._all = settings or load(None, {"nats.url": nats_url}).settings
         self.settings = bus_settings(self._all)
+        self.metrics = BusMetrics()  # of this connection; `metrics.registry` is shown by whoever has a page
         self._open = AsyncExitStack()
         self._jetstream: JetStream | None = None
         self._publisher: Publisher | None = None
@@ -71,7 +73,7 @@ class Bus:
             if self._all.topology != "off":
                 _tell(await stand_up(jetstream, self.settings, declared(self.settings)))
             evidence = await opened.enter_async_context(evidence_on(jetstream))
-            self._publisher = Publisher(self.settings, connection, evidence)
+            self._publisher = Publisher(self.settings, connection, evidence, self.metrics)
             self._jetstream = jetstream
             self._open = opened.pop_all()
         return self
@@ -146,7 +148,7 @@ class Bus:
         processed = self._store_at(store, durable.durable)
         await processed.open()
         try:
-            handling = Handling(self.settings, handle, processed)
+            handling = Handling(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
             consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusNoted(durable.durable))
             await supervise(Supervisor("bus", (Child(name, consumer.run, shutdown_s=17.0),), intensity=Intensity(5, 30)))
         finally:

@@ -1,0 +1,84 @@
+"""What the bus counts in a program that uses it. Whoever has a page shows `registry`; nobody has to.
+
+    router_bus_published_total{subject, code}      stored | duplicate, else the error's code
+    router_bus_delivered_total{consumer}           begun, each time it was
+    router_bus_duplicates_total{consumer}          its key was known: the handler was not asked, or what it wrote was left out
+    router_bus_violations_total{consumer, code}    could not be read; one of CONTRACTS §5's codes
+    router_bus_dlq_total{consumer, reason}         dead letters that stand
+    router_bus_handler_seconds{consumer}           the handler alone, whatever came of it
+
+    HttpServer("127.0.0.1", 9464, metrics.registry, dict)      a page;  or `await metrics.registry.exposition()` in one of one's own
+
+Every label is bounded: subjects are SR's, consumers are named by their program.
+"""
+
+from __future__ import annotations
+
+from router.delivery.lane import Observer
+from router.message import Message
+from router.observability import Registry, Tally
+from router.observability.instruments import Spreads
+from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
+
+STORED, DUPLICATE = "stored", "duplicate"
+
+
+class BusMetrics:
+    """The instruments of one program."""
+
+    def __init__(self) -> None:
+        self.published = Tally("router_bus_published_total", "Publications, by what became of them", "subject", "code")
+        self.delivered = Tally("router_bus_delivered_total", "Messages begun, each time they were", "consumer")
+        self.duplicates = Tally("router_bus_duplicates_total", "Messages whose key was known already", "consumer")
+        self.violations = Tally("router_bus_violations_total", "Messages that could not be read", "consumer", "code")
+        self.letters = Tally("router_bus_dlq_total", "Dead letters stored", "consumer", "reason")
+        self.handler_seconds = Spreads(
+            "router_bus_handler_seconds", "From a handler's call to its answer, or to what it raised", "consumer"
+        )
+        self.registry = Registry()
+        for instrument in (self.published, self.delivered, self.duplicates, self.violations, self.letters, self.handler_seconds):
+            self.registry.add(instrument)
+
+
+class ConsumerMeter:
+    """One durable's series."""
+
+    def __init__(self, metrics: BusMetrics, durable: str) -> None:
+        self._metrics = metrics
+        self._durable = durable
+        self._seconds = metrics.handler_seconds[durable]
+
+    def delivered(self) -> None:
+        self._metrics.delivered[self._durable,] += 1
+
+    def duplicate(self) -> None:
+        self._metrics.duplicates[self._durable,] += 1
+
+    def violated(self, code: str) -> None:
+        self._metrics.violations[self._durable, code] += 1
+
+    def handled(self, seconds: float) -> None:
+        self._seconds.observe(seconds)
+
+    def dead(self, reason: str) -> None:
+        self._metrics.letters[self._durable, reason] += 1
+
+
+class Metered:
+    """A lane's observer: counts the dead letters, and tells another one everything."""
+
+    def __init__(self, told: Observer, meter: ConsumerMeter) -> None:
+        self._told = told
+        self._meter = meter
+        self.stored = told.stored
+        self.timed_out = told.timed_out
+        self.letter_refused = told.letter_refused
+        self.flow_changed = told.flow_changed
+        self.alarmed = told.alarmed
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if isinstance(outcome, Dead):
+            self._meter.dead(outcome.reason)
+        elif is_final and isinstance(outcome, Retry):  # its last
+            self._meter.dead(MAXDELIVER_EXHAUSTED)
+        self._told.settled(message, outcome, is_final)
