@@ -19,7 +19,7 @@ from router.errors import Poison
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
-from router.runtime.adapter import AgentAdapter, Context, Outgoing
+from router.runtime.adapter import AgentAdapter, Context
 from router.runtime.case import Case, is_replay, read_case, rounds, row_of
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
@@ -134,7 +134,10 @@ class Batch:
         try:
             self._adapter.receive(case.envelope)
             answers = self._adapter.apply(Context(self._agent, case.envelope.idempotency_key, draft, case.attempt), case.envelope) or ()
-            case.emitted = tuple(self._emitted(case, number, one) for number, one in enumerate(answers))
+            case.emitted = [
+                emitted(self._agent, case.envelope, one, place=case.place, number=number, outlet=self._outlet)
+                for number, one in enumerate(answers)
+            ]
         except StoreFailed:
             raise
         except Poison as exc:
@@ -148,9 +151,6 @@ class Batch:
         draft.keep()
         return True
 
-    def _emitted(self, case: Case, number: int, one: Outgoing) -> Emitted:
-        return emitted(self._agent, case.envelope, one, place=case.place, number=number, outlet=self._outlet)
-
     def _failed(self, case: Case, exc: Exception) -> Outcome:
         """Tried again while there are attempts, and deliveries by the server, left (MF-8)."""
         log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=case.attempt, error=type(exc).__name__, exc_info=exc)
@@ -161,4 +161,4 @@ class Batch:
 
     def _done(self, case: Case, messages: Sequence[Emitted]) -> None:
         self._receipts.expect(messages)
-        case.outcome = Done(tuple(effect_of(one) for one in messages))
+        case.outcome = Done(tuple([effect_of(one) for one in messages]))

@@ -15,11 +15,11 @@ HANDFUL = 64
 Row = tuple[object, ...]
 
 
-def write_rows(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> None:
-    """`statement` holds `{rows}`, where `(?, ?), (?, ?)` stands in the end."""
+def write_rows(db: sqlite3.Connection, statement: str, rows: Sequence[Row], *same: object) -> None:
+    """`statement` holds `{rows}`, where `(?, ?), (?, ?)` stands in the end; `same`: its parameters in front of them, for all rows."""
     for start in range(0, len(rows), HANDFUL):
         handful = rows[start : start + HANDFUL]
-        db.execute(_with_rows(statement, len(handful), len(handful[0])), tuple(chain.from_iterable(handful)))
+        db.execute(_with_rows(statement, len(handful), len(handful[0])), (*same, *chain.from_iterable(handful)))
 
 
 @cache

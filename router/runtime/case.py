@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ class Case(Struct, gc=False):
     place: int = 0
     attempt: int = 1
     outcome: Outcome | None = None
-    emitted: tuple[Emitted, ...] = ()
+    emitted: Sequence[Emitted] = ()
 
 
 def read_case(message: Message) -> Case | Dead:

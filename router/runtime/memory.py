@@ -24,10 +24,10 @@ class Draft:
         self._draft: dict[str, bytes | None] = {}
 
     def get(self, name: str, default: Any = None) -> Any:
-        for written in (self._draft, self._kept):
-            if name in written:
-                value = written[name]
-                break
+        if name in self._draft:
+            value = self._draft[name]
+        elif name in self._kept:
+            value = self._kept[name]
         else:
             value = self._stored(name)
         return default if value is None else orjson.loads(value)
@@ -39,11 +39,11 @@ class Draft:
         self._draft[name] = None
 
     def keep(self) -> None:
-        self._kept.update(self._draft)
-        self._draft = {}
+        self._kept |= self._draft
+        self._draft.clear()
 
     def drop(self) -> None:
-        self._draft = {}
+        self._draft.clear()
 
     @property
     def rows(self) -> list[Memory]:

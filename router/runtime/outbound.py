@@ -9,8 +9,7 @@ traceparent           header, where the ids are W3C's
 from __future__ import annotations
 
 from collections.abc import Callable
-
-from msgspec import Struct
+from functools import lru_cache, partial
 
 from router import ids
 from router.errors import Poison
@@ -22,11 +21,15 @@ from router.runtime.rows import Emitted
 HEAD_BYTES = 512  # id and traceparent: the server counts headers too
 
 
-class Outlet(Struct, frozen=True):
-    """What can be sent: `is_bound`: whether a stream of ours takes a subject; `max_bytes` of a body."""
+class Outlet:
+    """What can be sent. `is_bound`: whether a stream of ours takes a subject; `max_bytes` of a body.
 
-    is_bound: Callable[[str], bool]
-    max_bytes: int = 1024 * 1024 - HEAD_BYTES
+    `check` raises Unsendable for a subject or a type that cannot be sent; the few that an agent uses are looked at once.
+    """
+
+    def __init__(self, is_bound: Callable[[str], bool], max_bytes: int = 1024 * 1024 - HEAD_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.check: Callable[[str, str], None] = lru_cache(maxsize=1024)(partial(_check, is_bound))
 
 
 class Unsendable(Poison):
@@ -37,11 +40,7 @@ class Unsendable(Poison):
 
 def emitted(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, number: int, outlet: Outlet) -> Emitted:
     """One message of the row at `place`. Raises Unsendable."""
-    if not ids.is_literal_subject(outgoing.subject) or not outlet.is_bound(outgoing.subject):
-        # Published all the same, it would be refused for ever and hold up everything behind it.
-        raise Unsendable("an outgoing subject belongs to no stream of the runtime")
-    if not ids.is_opaque(outgoing.type):
-        raise Unsendable("an outgoing type must be 1..128 printable ASCII characters without spaces")
+    outlet.check(outgoing.subject, outgoing.type)
     message_id, span_id = derived("outgoing", agent, cause.idempotency_key, str(number))
     data = _body(cause, outgoing, message_id, span_id)
     if len(data) > outlet.max_bytes:
@@ -53,6 +52,14 @@ def emitted(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, numb
 def effect_of(one: Emitted) -> Effect:
     headers = {"traceparent": one.traceparent} if one.traceparent is not None else NO_HEADERS
     return Effect(one.subject, one.data, one.id, headers)
+
+
+def _check(is_bound: Callable[[str], bool], subject: str, kind: str) -> None:
+    if not ids.is_literal_subject(subject) or not is_bound(subject):
+        # Published all the same, it would be refused for ever and hold up everything behind it.
+        raise Unsendable("an outgoing subject belongs to no stream of the runtime")
+    if not ids.is_opaque(kind):
+        raise Unsendable("an outgoing type must be 1..128 printable ASCII characters without spaces")
 
 
 def _body(cause: Envelope, outgoing: Outgoing, message_id: str, span_id: str) -> bytes:

@@ -8,18 +8,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 
 import orjson
+from msgspec.structs import astuple
 
-from router.memory import Memory as Recent
 from router.runtime.bulk import write_rows
 from router.runtime.database import Database, StoreFailed
 from router.runtime.rows import Emitted, Known, Mark, Memory, New, Resumable
-from router.runtime.schema import DEAD, RECEIVED
+from router.runtime.schema import DEAD
 
 PAGE = 500
 HOT, HOT_BYTES = 4096, 4096  # values of the state that are kept at hand, and how large one may be
-ALWAYS = float("inf")
 
 
 class Store:
@@ -29,7 +29,7 @@ class Store:
         self.database = database
         self._agent = agent
         self._db = database.connection
-        self._hot: Recent[str, bytes] = Recent(HOT)  # as committed: this process alone writes the file
+        self._hot: dict[str, bytes] = {}  # as committed: this process alone writes the file
         with database.errors_told():
             self._last_place = self._greatest("SELECT max(place) FROM events")
             self._last_turn = self._greatest("SELECT max(turn) FROM events WHERE turn IS NOT NULL")
@@ -56,8 +56,10 @@ class Store:
     def receive(self, rows: Sequence[New]) -> None:
         write_rows(
             self._db,
-            "INSERT INTO events (place, agent, idempotency_key, stream, stream_seq, subject, content, status, attempts) VALUES {rows}",
-            [(r.place, self._agent, r.key, r.stream, r.stream_seq, r.subject, r.content, RECEIVED, 1) for r in rows],
+            "INSERT INTO events (place, idempotency_key, stream, stream_seq, subject, content, agent, status, attempts)"
+            " SELECT *, ?, 'received', 1 FROM (VALUES {rows})",
+            [astuple(row) for row in rows],
+            self._agent,
         )
 
     def begin_again(self, places: Iterable[int]) -> None:
@@ -81,16 +83,18 @@ class Store:
         )
         self._last_turn += len(places)
         for name, _ in memory:
-            self._hot.forget(name)  # what a commit that fails has left is read from the file again
+            self._hot.pop(name, None)  # what a commit that fails has left is read from the file again
         write_rows(
             self._db,
             "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
-            [(one.place, one.number, one.id, one.subject, one.data, one.traceparent) for one in emitted],
+            [astuple(one) for one in emitted],
         )
         write_rows(
             self._db,
-            "INSERT INTO memory VALUES {rows} ON CONFLICT (agent, name) DO UPDATE SET value = excluded.value",
-            [(self._agent, name, value) for name, value in memory if value is not None],
+            "INSERT INTO memory (name, value, agent) SELECT *, ? FROM (VALUES {rows}) WHERE true"
+            " ON CONFLICT (agent, name) DO UPDATE SET value = excluded.value",
+            [one for one in memory if one[1] is not None],
+            self._agent,
         )
         self._db.executemany(
             "DELETE FROM memory WHERE agent = ? AND name = ?", [(self._agent, name) for name, value in memory if value is None]
@@ -98,20 +102,20 @@ class Store:
 
     def committed(self, memory: Sequence[Memory]) -> None:
         """What `apply` wrote stands."""
-        for name, value in memory:
-            self._keep_hot(name, value)
+        self._keep_hot(memory)
 
     def remembered(self, name: str) -> bytes | None:
-        hot = self._hot.recall(name, 0.0)
+        hot = self._hot.get(name)
         if hot is not None:
             return hot
         value = self._read(name)
-        self._keep_hot(name, value)
+        self._keep_hot([(name, value)])
         return value
 
-    def _keep_hot(self, name: str, value: bytes | None) -> None:
-        if value is not None and len(value) <= HOT_BYTES:
-            self._hot.keep(name, value, ALWAYS)
+    def _keep_hot(self, memory: Sequence[Memory]) -> None:
+        self._hot.update([(name, value) for name, value in memory if value is not None and len(value) <= HOT_BYTES])
+        for name in list(islice(self._hot, max(0, len(self._hot) - HOT))):  # those read or written longest ago
+            del self._hot[name]
 
     def _read(self, name: str) -> bytes | None:
         try:  # once a message, from inside an author's code: what fails here is no message's fault

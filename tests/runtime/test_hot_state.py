@@ -82,3 +82,13 @@ def test_only_the_newest_are_at_hand(bench: Bench, monkeypatch: pytest.MonkeyPat
     for name in ("a", "b", "c"):
         write(bench, name, b"1")
     assert [len(reads(bench, name)) for name in ("c", "b", "a")] == [0, 0, 1]
+
+
+def test_what_one_commit_writes_beyond_the_room_is_read_from_the_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "HOT", 2)
+    bench.reopen()
+    written = [(name, b"1") for name in ("a", "b", "c", "d")]
+    with bench.store.transaction():
+        bench.store.apply([], [], written)
+    bench.store.committed(written)
+    assert [len(reads(bench, name)) for name in ("d", "c", "b", "a")] == [0, 0, 1, 1]

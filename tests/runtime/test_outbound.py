@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
+
 from router.runtime.adapter import Outgoing
 from router.runtime.envelope import read_envelope
-from router.runtime.outbound import Outlet, effect_of, emitted
+from router.runtime.outbound import Outlet, Unsendable, effect_of, emitted
 from router.runtime.places import Places
 from router.runtime.rows import Emitted
 from tests.support.agents import a_message
@@ -33,3 +35,12 @@ def test_trace_span_cause_and_logical_time_go_along() -> None:
     assert effect.headers["traceparent"] == f"00-{TRACE}-{body['span_id']}-01"
     assert body["ts"] == read_envelope(a_message(key="k")).ts
     assert json.loads(sent(ts=5).data)["ts"] == 5
+
+
+@pytest.mark.parametrize(("subject", "kind"), [("evt.*", "said"), ("orders.x", "said"), ("evt.x", "two words")])
+def test_what_cannot_be_sent_is_refused_each_time(subject: str, kind: str) -> None:
+    outlet = Outlet(Places().is_bound)
+    outlet.check("evt.x", "said")
+    for _ in range(2):
+        with pytest.raises(Unsendable):
+            outlet.check(subject, kind)
