@@ -182,9 +182,10 @@ _REQUEST = msgspec.json.Decoder(_RequestWire)
 
 
 def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAYLOAD_BYTES) -> Any:
-    _bounded(data, most, "whole")
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
-        raise NotAllowed(f"nested deeper than {MAX_DEPTH}")
+    if len(data) > MAX_DEPTH:  # a shorter one nests no deeper, and is no larger than anything
+        _bounded(data, most, "whole")
+        if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
+            raise NotAllowed(f"nested deeper than {MAX_DEPTH}")
     try:
         value = decoder.decode(data)
         check_numbers(data, value)

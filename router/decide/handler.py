@@ -153,24 +153,28 @@ class DecideHandler:
     async def _piped(self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome:
         """Concurrent duplicates wait for the first; what it decided is theirs, a refusal they earn for themselves."""
         key = (request.tenant_id, request.request_key)
-        await self._turns.take(key)
+        if not self._turns.take_at_once(key):
+            await self._turns.take(key)
         try:
             known = self._replays.recall(request, message.data)
             if known is not Recall.NEW:
                 return self._answered(request, self._again(known), started)
-            answer = (await self._run(policy, request, message, started, previous)).answer
+            ran = self._run(policy, request, message, started, previous)
+            answer = ran if isinstance(ran, Refusal) else (await ran).answer
             if isinstance(answer, Decision):
                 self._replays.remember(request, message.data, answer)
             return self._answered(request, answer, started)
         finally:
             self._turns.give(key)
 
-    async def _run(self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Piped:
+    def _run(
+        self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None
+    ) -> Refusal | Awaitable[Piped]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
         if policy.refusal is None and (limited := self._limited(policy, request, started)) is not None:
-            return Piped(limited, (), request)
+            return limited
         timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
-        return await self._extensions.run(
+        return self._extensions.run(
             policy,
             request,
             lambda changed: self._choose(policy, changed, self._now(), previous),

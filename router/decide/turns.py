@@ -18,6 +18,13 @@ class Turns(Generic[T]):
     def __init__(self) -> None:
         self._turns: dict[Hashable, asyncio.Future[T | None] | None] = {}  # None: nobody waits for it, as nearly always
 
+    def take_at_once(self, key: Hashable) -> bool:
+        """Whether the turn is the caller's, as nearly always: then there is nothing to await."""
+        if key in self._turns:
+            return False
+        self._turns[key] = None
+        return True
+
     async def take(self, key: Hashable) -> T | None:
         """What the one before left; None: the turn is the caller's, who must `give` it back whatever happens."""
         while key in self._turns:

@@ -83,7 +83,12 @@ class Slots:
         """One slot, from message to message while others wait."""
         turn: Turn | None = first
         while turn is not None:
-            came = await self._what_came(turn)
+            came: Came
+            try:
+                came = await turn.awaited
+            except (Exception, asyncio.CancelledError) as exc:
+                came = exc if isinstance(exc, BrokerUnavailable) else self.instead(turn.message, exc)
+            self._ended(turn)
             is_clean = copy_context() == self._clean
             self._free = turn.task if is_clean and not self._is_ending(turn) else None
             try:
@@ -95,19 +100,12 @@ class Slots:
                 turn.end()
                 self._free, self._next, turn = None, None, self._next
 
-    async def _what_came(self, turn: Turn) -> Came:
-        came: Came
-        try:
-            came = await turn.awaited
-        except BrokerUnavailable as exc:
-            came = exc
-        except (Exception, asyncio.CancelledError) as exc:
-            came = self.instead(turn.message, exc)
+    def _ended(self, turn: Turn) -> None:
+        """Its time is no longer looked at."""
         if turn.task is not None:
             self._running.pop(turn.task, None)
             if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
                 self._was_overdue(turn.task)
-        return came
 
     def _is_ending(self, turn: Turn) -> bool:
         """Cancelled, whether its handler minded or not: nobody would cancel what it began now."""

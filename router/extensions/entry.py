@@ -65,6 +65,11 @@ class Version(Struct, frozen=True):
     is_default: bool = False
     instances: tuple[Instance, ...] = ()
 
+    @property
+    def is_everybodys(self) -> bool:
+        """It fits whoever calls."""
+        return self.rules == EVERYBODY and not self.is_default
+
     def fits(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
         if self.is_default and self.rules == EVERYBODY:
             return False

@@ -9,8 +9,6 @@ a client can write: a request's metadata that speaks of it is metadata.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -21,14 +19,11 @@ from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import SKIPPED, Executed, executed_text
 from router.extensions.invoke import Invoker
 from router.extensions.matter import Matter
-from router.extensions.modes import LATE
 from router.extensions.ports import SILENT, Meter
 from router.extensions.registry import Registry
 from router.extensions.slots import FULL, Slots
-from router.extensions.stage import Means, Run
+from router.extensions.stage import Decide, Means, Run
 from router.policy.policy import Policy
-
-Decide = Callable[[RouteRequest], Decision | Refusal]
 
 
 class Piped(Struct, frozen=True, gc=False):
@@ -60,17 +55,17 @@ class Extensions:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good."""
         if policy.refusal is not None:
             return Piped(policy.refusal, (), request)
-        run = _begun(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline)
-        if self._slots is None:
-            return _told(run, await _answer(run, decide))
-        if self._slots.is_full:
-            return Piped(FULL, (), request)
-        if not self._slots.take():
-            await self._slots.wait()
+        run, slots = _begun(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline), self._slots
+        if slots is None:
+            return _told(run, await run.answer(decide))
+        if not slots.take():
+            if slots.is_full:
+                return Piped(FULL, (), request)
+            await slots.wait()
         try:
-            return _told(run, await _answer(run, decide))
+            return _told(run, await run.answer(decide))
         finally:
-            self._slots.give()
+            slots.give()
 
     async def dry(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> Piped:
         """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
@@ -79,7 +74,7 @@ class Extensions:
         if not invoke:
             return Piped(decide(request), _skipped(policy), request)
         run = _begun(self._dry_means, policy, Matter(request, policy.policy_id, None), deadline)
-        return _told(run, await _answer(run, decide))
+        return _told(run, await run.answer(decide))
 
 
 def _begun(means: Means, policy: Policy, matter: Matter, deadline: float) -> Run:
@@ -94,20 +89,6 @@ def _told(run: Run, answer: Decision | Refusal) -> Piped:
             metadata[EXECUTED_EXTENSIONS] = executed_text(run.executed)
         answer = replace(answer, metadata=metadata)
     return Piped(answer, tuple(run.executed), run.matter.request)
-
-
-async def _answer(run: Run, decide: Decide) -> Decision | Refusal:
-    pipeline = run.policy.pipeline
-    for kind, uses in ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators)):
-        if uses and (refusal := await run.walk(kind, uses)) is not None:
-            return refusal
-    if run.means.now() >= run.deadline:
-        return LATE
-    decision = decide(run.matter.request)
-    if isinstance(decision, Refusal) or not pipeline.post:
-        return decision
-    run.matter.decided(decision)
-    return await run.walk(POST, pipeline.post) or decision
 
 
 def _skipped(policy: Policy) -> tuple[Executed, ...]:

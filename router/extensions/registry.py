@@ -40,6 +40,7 @@ class _Listed(Struct, frozen=True):
     kind: str
     ways: tuple[_Way, ...]
     default: _Way | None
+    everybodys: _Way | None  # the first of the ways, where it is for everybody: nobody's call needs to look
 
     def fitting(self, tenant_id: str, policy_id: str, environment: str | None) -> _Way | None:
         for way in self.ways:
@@ -63,7 +64,7 @@ class Registry:
         listed = self._listed.get(extension_id)
         if listed is None or listed.kind != kind:
             return None
-        way = listed.fitting(tenant_id, policy_id, environment)
+        way = listed.everybodys or listed.fitting(tenant_id, policy_id, environment)
         if way is None:
             return None
         if not way.bounds:
@@ -83,7 +84,8 @@ class Registry:
 
 def _listed(entry: Entry) -> _Listed:
     ways = [way for version in entry.offered() if version.enabled and (way := _way(entry, version)) is not None]
-    return _Listed(entry.kind, tuple(ways), next((way for way in ways if way.version.is_default), None))
+    default = next((way for way in ways if way.version.is_default), None)
+    return _Listed(entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_everybodys else None)
 
 
 def _way(entry: Entry, version: Version) -> _Way | None:

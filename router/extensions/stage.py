@@ -1,5 +1,6 @@
 """A pipeline under way, stage by stage: extensions of one kind, one after the other, or side by side when the policy says `parallel`.
 
+    pre ── validators ── the decision, on the request as they left it ── post; the first refusal ends it
     condition does not hold -> skipped
     called -> what it answered changes the matter; a failure or a no is for its mode to judge (`modes`)
     the deadline is over -> deadline_exceeded, whatever the mode
@@ -10,25 +11,27 @@ Side by side, all see the request as the stage found it; what they changed is pu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
 from router.clock import Clock
-from router.contracts.decision import Refusal
+from router.contracts.decision import Decision, Refusal
 from router.contracts.extension import Changed, Judged, NotAllowed, read_changed, read_judged
 from router.contracts.request import RouteRequest
-from router.extensions.entry import PRE, VALIDATOR
+from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import ERROR, SKIPPED, WARN, Executed
 from router.extensions.failure import BROKEN, NOT_FOUND, Failure
 from router.extensions.invoke import Call, Invoker
 from router.extensions.matter import Matter
 from router.extensions.modes import LATE, REJECTED, Came, refusal_of, status_of
 from router.extensions.ports import Meter
-from router.extensions.registry import Registry, Route
+from router.extensions.registry import Registry
 from router.policy.conditions import MISSING, Scene, always
 from router.policy.model import ExtensionUse
 from router.policy.policy import Policy
+
+Decide = Callable[[RouteRequest], Decision | Refusal]
 
 
 class Means(Struct, frozen=True):
@@ -51,15 +54,33 @@ class Run(Struct, frozen=True, gc=False):
     deadline: float
     executed: list[Executed]
 
-    async def walk(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
-        """One stage, `kind`: pre | validator | post. None: go on. Raises BrokerUnavailable."""
-        if self.policy.pipeline.parallel and len(uses) > 1:
-            return await self._side_by_side(kind, uses)
-        for use in uses:
-            asked = self.matter.request
-            if (refusal := self._take(kind, use, await self._came(kind, use), asked)) is not None:
-                return refusal
-        return None
+    async def answer(self, decide: Decide) -> Decision | Refusal:
+        """`decide` is called once, when the validators are through. Raises BrokerUnavailable.
+
+        One coroutine for all stages: each that stands between a call and its task is woken with every answer.
+        """
+        pipeline = self.policy.pipeline
+        decision: Decision | Refusal = LATE
+        for kind, uses in ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post)):
+            if kind == POST and isinstance(decision := self._decided(decide), Refusal):
+                return decision
+            if pipeline.parallel and len(uses) > 1:
+                if (refusal := await self._side_by_side(kind, uses)) is not None:
+                    return refusal
+                continue
+            for use in uses:
+                asked = self.matter.request
+                if (refusal := self._take(kind, use, await self._came(kind, use), asked)) is not None:
+                    return refusal
+        return decision
+
+    def _decided(self, decide: Decide) -> Decision | Refusal:
+        if self.means.now() >= self.deadline:
+            return LATE
+        decision = decide(self.matter.request)
+        if isinstance(decision, Decision):
+            self.matter.decided(decision)
+        return decision
 
     async def _side_by_side(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
         """All of them end, also when one has failed: what was executed is told whole."""
@@ -80,7 +101,8 @@ class Run(Struct, frozen=True, gc=False):
             return None
         began = now()
         try:
-            came: Came = await self.means.invoker.invoke(self._call(kind, use), self._reader(kind))
+            read = read_changed if kind == PRE else read_judged if kind == VALIDATOR else self.matter.read_additions
+            came: Came = await self.means.invoker.invoke(self._call(kind, use), read)
         except Failure as failure:
             came = failure
         except NotAllowed as exc:
@@ -98,22 +120,18 @@ class Run(Struct, frozen=True, gc=False):
             raise Failure(NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
-        return Call(route, matter.asked(_config(route, use)), self.head, timeout_ms / 1000, retry, self.deadline)
-
-    def _reader(self, kind: str) -> Callable[[bytes], Changed | dict[str, str] | Judged]:
-        if kind == PRE:
-            return read_changed
-        return read_judged if kind == VALIDATOR else self.matter.read_additions
+        config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's
+        return Call(route, matter.asked(config), self.head, timeout_ms / 1000, retry, self.deadline)
 
     def _take(self, kind: str, use: ExtensionUse, came: Came | None, asked: RouteRequest) -> Refusal | None:
         if type(came) is Changed:
             self.matter.change(asked, came)
         elif type(came) is dict:
             self.matter.additions.update(came)
+        elif type(came) is Judged:
+            return None if came.is_ok else self._by_mode(kind, use, came)
         elif isinstance(came, Failure):
             return LATE if self.means.now() >= self.deadline else self._by_mode(kind, use, came)
-        elif isinstance(came, Judged) and not came.is_ok:
-            return self._by_mode(kind, use, came)
         return None
 
     def _by_mode(self, kind: str, use: ExtensionUse, came: Failure | Judged) -> Refusal | None:
@@ -124,8 +142,3 @@ class Run(Struct, frozen=True, gc=False):
             code = came.code if isinstance(came, Failure) else REJECTED
             self.means.meter.tolerated(use.id, kind, self.policy.policy_id, code)
         return None
-
-
-def _config(route: Route, use: ExtensionUse) -> Mapping[str, object]:
-    """The registry's, and over it the policy's."""
-    return {**route.config, **use.config} if route.config else use.config
