@@ -1,13 +1,19 @@
-"""What every test may ask for: a nats-server of its module's own, and a name of the test's own on it."""
+"""What every test may ask for: a nats-server of its module's own, a client and a name of the test's own on it; a PostgreSQL."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
+import nats
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from nats.aio.client import Client
 
 from tests.support.broker import Broker
+
+if TYPE_CHECKING:
+    from tests.support.postgres import Postgres
 
 LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes twice as long
 
@@ -33,9 +39,27 @@ def broker() -> Iterator[Broker]:
     broker.remove()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def nats_url(broker: Broker) -> str:
     return broker.url
+
+
+@pytest.fixture
+async def nc(nats_url: str) -> AsyncIterator[Client]:
+    """A plain NATS client, as a stranger would use one."""
+    client = await nats.connect(nats_url)
+    yield client
+    await client.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Postgres"]:
+    """One real PostgreSQL a session; each test makes a database of its own on it, and nobody stops it."""
+    from tests.support.postgres import Postgres
+
+    server = Postgres(16).start()
+    yield server
+    server.remove()
 
 
 @pytest.fixture

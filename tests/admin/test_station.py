@@ -6,8 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from itertools import count
 
-import nats
-import pytest
 from nats.aio.client import Client
 
 from router.admin import AdminRules, AdminStation, Declined, Door, Service
@@ -56,13 +54,6 @@ class Bench:
     async def stats(self, nc: Client, name: str) -> Json:
         told = json.loads((await nc.request("$SRV.STATS.router-admin", timeout=2)).data)
         return next(one for one in told["endpoints"] if one["name"] == f"{self.name}_{name}")
-
-
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_url)
-    yield client
-    await client.close()
 
 
 @contextlib.asynccontextmanager

@@ -2,9 +2,7 @@
 
 import asyncio
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client
 
@@ -23,25 +21,11 @@ from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres().start()
-    yield server
-    server.remove()
-
-
 @pytest.fixture
 async def dsn(postgres: Postgres) -> str:
     made = await postgres.database()
     await rows(made, EFFECTS)
     return made
-
-
-@pytest.fixture
-async def nc(broker: Broker) -> AsyncIterator[Client]:
-    client = await nats.connect(broker.url)
-    yield client
-    await client.close()
 
 
 @pytest.mark.slow  # a process starts and ends

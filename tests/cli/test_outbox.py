@@ -14,13 +14,6 @@ from tests.support.relay import Relay, names_for
 from tests.support.stories import page
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres(16).start()
-    yield server
-    server.remove()
-
-
 @pytest.fixture
 async def dsn(postgres: Postgres) -> str:
     return await postgres.database()

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client as Nats
 
@@ -28,18 +27,6 @@ def broker() -> Iterator[Broker]:
     broker = Broker((DEPLOY / "nats" / "partitions.conf").read_text()).start()
     yield broker
     broker.remove()
-
-
-@pytest.fixture
-def nats_url(broker: Broker) -> str:
-    return broker.url
-
-
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Nats]:
-    client = await nats.connect(nats_url)
-    yield client
-    await client.close()
 
 
 def a_part(url: str, partition: str, **more: object) -> Settings:

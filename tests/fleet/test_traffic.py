@@ -3,13 +3,13 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
+from tests.support.broker import Broker
 from tests.support.fleet import FleetProcess, is_there, live_traffic
 from tests.support.service import settings_for
 from tests.support.stories import SILENCE_S, Inboxes, is_settled, letters, metric
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.xdist_group("fleet")
 
 
 @pytest.fixture(scope="module")
-def fleet(nats_url: str) -> Iterator[FleetProcess]:
+def fleet(broker: Broker) -> Iterator[FleetProcess]:
     """One for all of them: the last test ends it."""
-    process = FleetProcess.on(nats_url, PREFIX, **{"decide.ack_wait_ms": 1_000, "decide.heartbeat_ms": 300}).start()
+    process = FleetProcess.on(broker.url, PREFIX, **{"decide.ack_wait_ms": 1_000, "decide.heartbeat_ms": 300}).start()
     yield process
     process.remove()
 
@@ -33,13 +33,6 @@ def fleet(nats_url: str) -> Iterator[FleetProcess]:
 @pytest.fixture
 def settings(nats_url: str) -> Settings:
     return settings_for(nats_url, PREFIX)
-
-
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(nats_url)
-    yield client
-    await client.close()
 
 
 @pytest.mark.slow  # two interpreters start in it, one after the other, beside the traffic

@@ -1,9 +1,8 @@
 """Damaged messages on a real router: each of them ends in a stamp, and the next good one is served as if nothing had been."""
 
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
-import nats
 import pytest
 from nats.aio.client import Client
 
@@ -26,13 +25,6 @@ def broker() -> Iterator[Broker]:
     broker = Broker().start()
     yield broker
     broker.remove()
-
-
-@pytest.fixture
-async def nc(broker: Broker) -> AsyncIterator[Client]:
-    client = await nats.connect(broker.url)
-    yield client
-    await client.close()
 
 
 async def test_a_few_hundred_damaged_messages_leave_nothing_stuck(nc: Client, broker: Broker, prefix: str) -> None:

@@ -2,11 +2,10 @@
 
 import ast
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
-import nats
 import pytest
 from nats.aio.client import Client as Nats
 from opentelemetry.sdk.trace import ReadableSpan
@@ -57,18 +56,6 @@ def broker() -> Iterator[Broker]:
     broker = Broker().start()
     yield broker
     broker.remove()
-
-
-@pytest.fixture
-def nats_url(broker: Broker) -> str:
-    return broker.url
-
-
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Nats]:
-    client = await nats.connect(nats_url)
-    yield client
-    await client.close()
 
 
 # -- on a real server --------------------------------------------------------------------------------------------------

@@ -18,11 +18,6 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture
-def nats_url(broker: Broker) -> str:
-    return broker.url
-
-
-@pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
     client = await nats.connect(nats_url, reconnect_time_wait=0.05)  # back before the router says anything: an inbox keeps nothing
     yield client

@@ -18,13 +18,6 @@ from tests.support.relay import AT_ONCE, Relay, a_ground, fed, names_for
 from tests.support.waiting import until
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres(16).start()
-    yield server
-    server.remove()
-
-
 @pytest.fixture
 def mortal() -> Iterator[Postgres]:
     """A server of the test's own, to be killed."""

@@ -1,6 +1,5 @@
 """One range of a real stream, read as an executor reads it: each message a row, once, whatever happens meanwhile."""
 
-from collections.abc import Iterator
 from itertools import count
 
 import pyarrow as pa
@@ -17,13 +16,6 @@ from tests.support.broker import Broker
 from tests.support.lake import Feed, a_feed, in_small_steps, seqs
 
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
 
 
 @pytest.fixture

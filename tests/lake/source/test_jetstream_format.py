@@ -1,7 +1,7 @@
 """The format as Spark uses it, batch and streaming, on a real server: one session for all of it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,6 @@ from tests.support.lake import Feed, a_feed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.usefixtures("quiet_spark")]  # queries start processes
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
 
 
 @pytest.fixture
@@ -78,7 +71,7 @@ def test_a_batch_is_the_stream_however_many_ranges_it_is_read_in(spark: SparkSes
     feed.delete(3, 250)
     whole = read(spark, feed, minPartitions="1", endingOffsets="400")
     assert [row.seq for row in whole] == [n for n in range(1, 401) if n not in (3, 250)]
-    assert sorted(read(spark, feed, minPartitions="3", rowsPerPartition="10", endingOffsets="400"), key=lambda row: row.seq) == whole
+    assert sorted(read(spark, feed, minPartitions="3", rowsPerPartition="50", endingOffsets="400"), key=lambda row: row.seq) == whole
 
 
 def test_a_wrong_option_is_named(spark: SparkSession, feed: Feed) -> None:

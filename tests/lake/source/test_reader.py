@@ -1,6 +1,5 @@
 """What Spark's planner asks, without Spark: offsets, limits and partitions on a real stream."""
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -15,13 +14,6 @@ from tests.support.broker import Broker
 from tests.support.lake import Feed, seqs
 
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
 
 
 @pytest.fixture
