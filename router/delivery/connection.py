@@ -122,6 +122,13 @@ class Connection(Client):
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await _cancellable(super().flush(*args, **kwargs))
 
+    # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
+    async def _connect_to_server(self, s: Any) -> None:
+        await _cancellable(super()._connect_to_server(s))
+
+    async def _process_connect_init(self) -> None:
+        await _cancellable(super()._process_connect_init())
+
     # -- overridden: a flush confirms what was sent before it ----------------------------------------------
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
@@ -171,15 +178,17 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
 
 
 async def _cancellable(work: Coroutine[Any, Any, T]) -> T:
-    """`work`, and a cancellation that came while it ran. Both of these wait in asyncio.wait_for, and that forgets, before
-    Python 3.12, a cancellation that comes together with the answer: whoever was told to stop would go on as if nothing were.
+    """`work`, and a cancellation that came while it ran. All of these wait in asyncio.wait_for, and that forgets, before
+    Python 3.12, a cancellation that comes together with the answer or the error: whoever was told to stop would go on as if
+    nothing were.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
-    result = await work
-    if task is not None and task.cancelling() > before:
-        raise asyncio.CancelledError
-    return result
+    try:
+        return await work
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
 
 
 async def _unheard(_: Msg) -> None:

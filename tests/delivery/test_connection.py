@@ -270,6 +270,23 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     assert task.cancelled()
 
 
+async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_for_no_other() -> None:
+    """The same, and worse: nobody would ever end the search, and the process with it could not end."""
+    broker = Broker().start()
+    async with connected(broker.url) as connection:
+        broker.remove()
+        await until(lambda: connection.is_reconnecting)
+        searching, transport = connection._reconnection_task, connection._transport
+
+        async def refuse_and_cancel() -> None:
+            searching.cancel()
+            raise ConnectionRefusedError
+
+        transport.connect = lambda *_, **__: asyncio.wait_for(refuse_and_cancel(), 1)
+        await asyncio.wait({searching}, timeout=3)
+        assert searching.done()
+
+
 async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker: Broker) -> None:
     """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found nobody."""
     async with connected(broker.url) as ours, connected(broker.url) as theirs:

@@ -76,13 +76,13 @@ async def test_letters_and_answers_go_by_the_subject_that_was_asked(nc: Nats, na
     settings = a_part(nats_url, "0", **{"subject_allowlist": SUBJECT})
     async with a_router(settings), a_router(a_part(nats_url, "1", **{"subject_allowlist": SUBJECT})):
         ears = await Ears.on(nc, f"{SUBJECT}.reply")
-        for n in range(8):
+        for n in range(24):  # the server draws a part for each: with eight, all were one part's once
             await nc.publish(SUBJECT, b"{}", headers={"Nats-Msg-Id": f"broken-{n}"})
             await nc.publish(SUBJECT, a_request(n), headers={"Nats-Msg-Id": f"good-{n}"})
-        await until(lambda: len(ears) >= 16)
+        await until(lambda: len(ears) >= 48)
         found = await letters(nc, settings)
     assert ears.subjects == {f"{SUBJECT}.reply"}
-    assert [letter["original_subject"] for letter in found] == [SUBJECT] * 8
+    assert [letter["original_subject"] for letter in found] == [SUBJECT] * 24
     assert {letter["source"]["stream"] for letter in found} == set(STREAMS)
     assert {subject for subject, _, _ in await standing(nc, "ROUTER_DLQ")} == {f"{SUBJECT}.dlq"}
 

@@ -14,9 +14,10 @@ from tests.support.waiting import until
 
 REQUESTS = 300
 DRAINS = 3
+MANY_DRAINS = 6  # twice the attempts allowed: a busy machine does not pull the same ones in each life
 
 
-async def test_three_drains_and_restarts_leave_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_drains_in_a_row_leave_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Story 5: the deliveries of what waited rise above the attempts allowed, and nothing is given up."""
     deliveries: list[int] = []
     decide_through(monkeypatch, lambda handle: _slow(handle, deliveries))
@@ -25,7 +26,7 @@ async def test_three_drains_and_restarts_leave_no_letter(nc: Client, nats_url: s
     inboxes = await Inboxes.under(nc, prefix)
     for n in range(REQUESTS):
         await inboxes.publish_named(nc, settings, n)
-    for drained in range(DRAINS):
+    for drained in range(MANY_DRAINS):
         async with a_router(settings):
             await until(lambda drained=drained: len(inboxes) > 20 * drained + 20)  # type: ignore[misc]
         assert await letters(nc, settings) == []
