@@ -98,7 +98,8 @@ class EmbeddedServer:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

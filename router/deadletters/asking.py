@@ -32,7 +32,8 @@ async def ask_all(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) 
     for key, body in bodies.items():
         connection.post(f"{jetstream.prefix}.{what}", body, f"{inbox}{key}")
     try:
-        await asyncio.wait_for(all_heard.wait(), PATIENCE_S)
+        async with asyncio.timeout(PATIENCE_S):
+            await all_heard.wait()
     except TimeoutError as exc:
         raise BrokerUnavailable(f"no answer on {what} for {len(bodies) - len(answers)} of {len(bodies)} requests") from exc
     finally:

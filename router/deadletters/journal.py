@@ -124,7 +124,8 @@ class Journal:
         sid = await self._connection.attend(ear, hear)
         self._connection.post(voice, b"", ear)
         try:
-            return await asyncio.wait_for(heard, PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                return await heard
         except TimeoutError:
             return True
         finally:

@@ -15,15 +15,16 @@ import asyncio
 import contextlib
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.protocol.parser import PERMISSIONS_ERR
 
+from router.cancelling import cancellable
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
 from router.masking import without_login
@@ -31,7 +32,6 @@ from router.masking import without_login
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 
 LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
-T = TypeVar("T")
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
@@ -114,20 +114,20 @@ class Connection(Client):
             self._flushed.set_result(None)
         return self._flushed
 
-    # -- overridden: on Python 3.11 they lose a cancellation ---------------------------------------------------
+    # -- overridden: on Python 3.11 they lose a cancellation (`cancelling`) ---------------------------------------------------
 
     async def request(self, *args: Any, **kwargs: Any) -> Msg:
-        return await _cancellable(super().request(*args, **kwargs))
+        return await cancellable(super().request(*args, **kwargs))
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
-        await _cancellable(super().flush(*args, **kwargs))
+        await cancellable(super().flush(*args, **kwargs))
 
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
-        await _cancellable(super()._connect_to_server(s))
+        await cancellable(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:
-        await _cancellable(super()._process_connect_init())
+        await cancellable(super()._process_connect_init())
 
     # -- overridden: a flush confirms what was sent before it ----------------------------------------------
 
@@ -175,20 +175,6 @@ def open_head_of(headers: Mapping[str, str]) -> bytes:
     for name, value in headers.items():
         block += f"{name}: {value if value.isprintable() else _LINE_BREAKS.sub(' ', value)}\r\n"
     return block.encode("utf-8", "replace")
-
-
-async def _cancellable(work: Coroutine[Any, Any, T]) -> T:
-    """`work`, and a cancellation that came while it ran. All of these wait in asyncio.wait_for, and that forgets, before
-    Python 3.12, a cancellation that comes together with the answer or the error: whoever was told to stop would go on as if
-    nothing were.
-    """
-    task = asyncio.current_task()
-    before = task.cancelling() if task is not None else 0
-    try:
-        return await work
-    finally:
-        if task is not None and task.cancelling() > before:
-            raise asyncio.CancelledError
 
 
 async def _unheard(_: Msg) -> None:

@@ -73,7 +73,8 @@ class Reader:
         subject = f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._connection.post(subject, orjson.dumps(wanted), f"{self._inbox}{self._asked}")
         try:
-            await asyncio.wait_for(self._ended.wait(), wait_s + PATIENCE_S)
+            async with asyncio.timeout(wait_s + PATIENCE_S):
+                await self._ended.wait()
         except TimeoutError as exc:
             raise BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc
         if self._status not in ENDED and not self._found:  # with some found, it was the bytes that were enough

@@ -11,7 +11,7 @@ DatabaseRefused; neither holds a connection string or a parameter.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Final, LiteralString, TypeVar
 
 import psycopg
@@ -20,6 +20,7 @@ from psycopg import errors, rows, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
+from router.cancelling import cancellable
 from router.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 
@@ -135,13 +136,13 @@ class Database:
     async def transaction(self) -> AsyncIterator[Session]:
         """Committed at the end of the block, rolled back if it raises. Raises DatabaseUnavailable, DatabaseRefused."""
         with _translated():
-            async with self._pool.connection() as connection, connection.transaction():
+            async with self._connected() as connection, connection.transaction():
                 yield Session(connection)
 
     async def notified(self, channel: str, *, within: float) -> bool:
         """Whether NOTIFY came on the channel within so many seconds."""
         with _translated():
-            async with self._pool.connection() as connection:
+            async with self._connected() as connection:
                 await connection.set_autocommit(True)
                 try:
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
@@ -151,6 +152,11 @@ class Database:
                 finally:
                     await connection.execute("UNLISTEN *")
                     await connection.set_autocommit(False)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
+        async with AsyncExitStack() as given_back:
+            yield await cancellable(given_back.enter_async_context(self._pool.connection()))
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:

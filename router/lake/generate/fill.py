@@ -93,7 +93,8 @@ class Filling:
         while len(self._waiting) > most and self._broken is None:
             self._heard.clear()
             try:
-                await asyncio.wait_for(self._heard.wait(), SILENCE_S)
+                async with asyncio.timeout(SILENCE_S):
+                    await self._heard.wait()
             except TimeoutError as exc:
                 raise BrokerUnavailable(f"no PubAck for {SILENCE_S:g} s; {self._stored - self._base} messages are stored") from exc
         if self._broken is not None:

@@ -104,7 +104,8 @@ class Ephemeral:
     async def _stirring(self) -> None:
         before = len(self._heard)
         try:
-            await asyncio.wait_for(self._stirred.wait(), self._silence_s)
+            async with asyncio.timeout(self._silence_s):
+                await self._stirred.wait()
         except TimeoutError:
             self._is_cut = len(self._heard) == before
 

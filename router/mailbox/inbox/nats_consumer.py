@@ -47,7 +47,8 @@ class NatsJetStreamConsumer:
         try:
             request = {"batch": batch, "expires": int(self._wait_s * 1e9)}
             self._connection.post(self._next, orjson.dumps(request), inbox)
-            await asyncio.wait_for(ended.wait(), self._wait_s + PATIENCE_S)
+            async with asyncio.timeout(self._wait_s + PATIENCE_S):
+                await ended.wait()
         except TimeoutError as exc:
             raise BrokerUnavailable("the server answers no pull request") from exc
         finally:
