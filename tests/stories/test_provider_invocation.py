@@ -106,7 +106,7 @@ async def test_what_cannot_be_read_is_refused_with_its_field(nc: Nats, router: R
 async def test_little_patience_opens_no_breaker_for_others(nc: Nats, client: Client) -> None:
     asked = {**ASKED, "provider_id": "patient"}
     async with serving(nc, hangs, PATIENT):
-        told = [await client.invoke(**asked, timeout=0.1) for _ in range(6)]
+        told = [await client.invoke(**asked, timeout=0.5) for _ in range(6)]
     assert {response.error_code for response in told} == {"extension_timeout"}
     async with serving(nc, answers, PATIENT):
         assert (await client.invoke(**asked)).ok
