@@ -47,6 +47,10 @@ async def durable() -> AsyncIterator[Durable]:
 
 def _cpu_s(pid: int) -> float:
     """Of a process, its children, and those that it has waited for."""
-    children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    user, system, waited_user, waited_system = map(int, Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:15])
+    try:
+        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        times = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # it ended since its parent was asked, which has its time now
+        return 0.0
+    user, system, waited_user, waited_system = map(int, times.rsplit(")", 1)[1].split()[11:15])
     return (user + system + waited_user + waited_system) / TICKS + sum(map(_cpu_s, children))
