@@ -24,7 +24,7 @@ async def cancelled_when_it_ends(end: Ended, keep: Callable[[Awaitable[str]], Aw
         return await keep(asyncio.wait_for(waited_for, 5))
 
     task = asyncio.create_task(waits())
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # one turn: it waits now
     end(waited_for)
     task.cancel()
     await asyncio.wait([task])

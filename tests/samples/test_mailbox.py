@@ -13,11 +13,12 @@ from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.inbox import an_inbox, letters
 from tests.support.mailbox import a_place, rounds, unpublished
+from tests.support.pages import files_of, importable
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
 
 PAGE = (Path(__file__).parents[2] / "router" / "samples" / "mailbox" / "README.md").read_text()
-FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+FILES = files_of(PAGE)
 TABLES = re.findall(r"'(CREATE TABLE .*)'\n", PAGE)
 (PLAIN_INSERT,) = re.findall(r'"(INSERT INTO outbox_events.*?)"\n', PAGE, re.DOTALL)
 DOCK = {"context": "dock", "stream": "SEA_EVENTS", "durable": "dock__from_sea", "filter_subject": "sea.event.>"}
@@ -25,11 +26,7 @@ DOCK = {"context": "dock", "stream": "SEA_EVENTS", "durable": "dock__from_sea", 
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's files, importable; what a test imports of them is forgotten."""
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    importable(FILES, tmp_path, monkeypatch)
 
 
 @pytest.fixture

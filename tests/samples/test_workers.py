@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -13,20 +12,17 @@ from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import SUBJECT
 from router.delivery.api import JetStream
 from tests.support.delivery import connected
+from tests.support.pages import files_of, importable
 from tests.support.sdk import a_body, a_work_place, at_work
 
 PAGE = (Path(__file__).parents[2] / "router" / "samples" / "workers" / "README.md").read_text()
-FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+FILES = files_of(PAGE)
 TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)]  # what the page shows
 
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's files, importable; what a test imports of them is forgotten."""
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "modules", {**sys.modules})
+    importable(FILES, tmp_path, monkeypatch)
 
 
 def shown(lines: list[dict[str, object]]) -> list[Mapping[str, object]]:
