@@ -29,7 +29,7 @@ HANDLER_TERM = "handler_term"
 
 
 class Handling:
-    """A lane's `handle`. `duplicates` counts the messages whose key was known."""
+    """A lane's `handle`."""
 
     def __init__(self, settings: BusSettings, handle: Handle, processed: Processed, meter: ConsumerMeter | None = None) -> None:
         """`meter`: None = counted for nobody."""
@@ -38,7 +38,6 @@ class Handling:
         self._processed = processed
         self._running: dict[str, asyncio.Future[None]] = {}  # keys in hand: a second copy waits for the first
         self.meter = meter or ConsumerMeter(BusMetrics(), "")
-        self.duplicates = 0
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         limits = self._settings
@@ -57,7 +56,7 @@ class Handling:
         in_hand = self._running[key] = asyncio.get_running_loop().create_future()
         try:
             if await self._processed.has(key):
-                self._known()
+                self.meter.duplicate()
                 return Done()
             return await self._process(envelope)
         finally:
@@ -85,10 +84,6 @@ class Handling:
                 return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
             case write:
                 if not await self._processed.mark(key, write):
-                    self._known()
+                    self.meter.duplicate()
                 crashpoint("bus_marked")
                 return Done()
-
-    def _known(self) -> None:
-        self.duplicates += 1
-        self.meter.duplicate()
