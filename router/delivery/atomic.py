@@ -18,7 +18,7 @@ import orjson
 
 from router.crashpoints import crashpoint
 from router.delivery.api import JetStream
-from router.delivery.connection import head_of
+from router.delivery.connection import open_head_of
 from router.delivery.evidence import NotStored, Receipts
 from router.delivery.wire import Headers
 from router.message import Effect
@@ -66,16 +66,17 @@ class AtomicBatches:
             del self._answers[inbox]
 
     async def _post(self, effects: Sequence[Effect], inbox: str) -> None:
-        batch, last = f"{self._name}{self._count}", len(effects)
+        in_batch = f"Nats-Batch-Id: {self._name}{self._count}\r\nNats-Batch-Sequence: ".encode()
         post = self._connection.post
-        for number, effect in enumerate(effects, 1):
-            headers = {**effect.headers, "Nats-Msg-Id": effect.id, "Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
-            if number == last:
-                crashpoint("batch_open")
-                headers["Nats-Batch-Commit"] = "1"
-            post(effect.subject, effect.data, inbox if number == last else "", head_of(headers))
+        *others, last = effects
+        for number, effect in enumerate(others, 1):
+            head = open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})
+            post(effect.subject, effect.data, "", b"%b%b%d\r\n\r\n" % (head, in_batch, number))
             if number % SLICE == 0:
                 await asyncio.sleep(0)
+        crashpoint("batch_open")
+        head = open_head_of({**last.headers, "Nats-Msg-Id": last.id})
+        post(last.subject, last.data, inbox, b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)))
 
     def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         answer = self._answers.get(subject)
@@ -92,7 +93,9 @@ def _receipts(effects: Sequence[Effect], data: bytes, headers: Headers | None) -
         if "error" in ack:
             return NotStored(subject, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
         stream, first = ack["stream"], ack["seq"] - len(effects) + 1
-        if ack.get("count", 1) != len(effects):
+        if "batch" not in ack:
+            return NotStored(subject, NOT_ENABLED, "the server knows no batches: it stored them one by one")
+        if ack["count"] != len(effects):
             return NotStored(subject, INCOMPLETE, "the receipt counts other messages")
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return NotStored(subject, 0, "the receipt cannot be read")

@@ -11,19 +11,21 @@ that went deaf. A consumer that is gone is restored by `restore` (topology), or 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from msgspec import Struct
 
 from router.delivery.api import JetStream
 from router.delivery.desk import Desk
-from router.delivery.evidence import Evidence
+from router.delivery.evidence import Evidence, Storing
 from router.delivery.gate import Gate
 from router.delivery.lane import Lane
 from router.delivery.pull import Puller
 from router.delivery.settle import Answer
 from router.delivery.starts import Starts
+from router.delivery.together import Together
 from router.errors import BrokerUnavailable, RouterError
 
 TICK_S = 0.25
@@ -114,11 +116,11 @@ class Consumer:
 
     async def _work(self, evidence: Evidence) -> None:
         starts = Starts(self._jetstream, evidence, self._starts_bucket)
-        async with asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as tasks, self._storing(evidence, tasks) as storing:
             desk = self.desk = Desk(
                 self.lane,
                 connection=self._connection,
-                evidence=evidence,
+                evidence=storing,
                 starts=starts,
                 gate=self.gate,
                 tasks=tasks,
@@ -133,6 +135,20 @@ class Consumer:
             finally:
                 await self._drain(puller, desk)
                 ticking.cancel()
+
+    @asynccontextmanager
+    async def _storing(self, evidence: Evidence, tasks: asyncio.TaskGroup) -> AsyncIterator[Storing]:
+        """Where a lane's effects go: into batches, where its streams take them."""
+        if self.lane.stream_of is None:
+            yield evidence
+            return
+        timeout_s = self.lane.pace.evidence_timeout
+        together = Together(self._jetstream, evidence, stream_of=self.lane.stream_of, tasks=tasks, timeout_s=timeout_s)
+        await together.open()
+        try:
+            yield together
+        finally:
+            await together.close()
 
     def _make_puller(self, desk: Desk) -> Puller:
         lane = self.lane

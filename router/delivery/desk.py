@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from router.crashpoints import crashpoint
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
-from router.delivery.evidence import Evidence
+from router.delivery.evidence import Storing
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
 from router.delivery.judge import Verdict, judge, nak, outcome_of
@@ -46,7 +46,7 @@ class Desk:
         lane: Lane,
         *,
         connection: Connection,
-        evidence: Evidence,
+        evidence: Storing,
         starts: Starts,
         gate: Gate,
         tasks: asyncio.TaskGroup,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import orjson
 from msgspec import Struct
@@ -38,6 +39,14 @@ class NotStored(Struct, frozen=True):
 
 
 Told = Callable[[Receipts | NotStored], None]
+
+
+class Storing(Protocol):
+    """Where effects are stored: `Evidence`, or `together`."""
+
+    def store(self, effects: Sequence[Effect], told: Told) -> None: ...
+
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored: ...
 
 
 class Bundle:

@@ -87,3 +87,4 @@ class Lane(Struct, frozen=True, kw_only=True):
     last_word: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
+    stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject: for batches (`together`); None = no batches

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.crashpoints import crashpoint, crashpoint_sent
 from router.delivery.connection import Connection
-from router.delivery.evidence import Evidence, NotStored, Receipts
+from router.delivery.evidence import NotStored, Receipts, Storing
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
 from router.delivery.judge import Verdict
@@ -43,7 +43,7 @@ class Settler:
         lane: Lane,
         *,
         connection: Connection,
-        evidence: Evidence,
+        evidence: Storing,
         hands: Hands,
         gate: Gate,
         tasks: asyncio.TaskGroup,

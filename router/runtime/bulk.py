@@ -1,13 +1,14 @@
 """Many rows by few statements.
 
 `executemany` gives up the interpreter's lock once a row, and a busy loop keeps it for a switch interval each time: with
-handfuls of rows in one statement the store's thread asks for it a hundredth as often.
+handfuls of rows in one statement the store's thread asks for it a hundredth as often. Bytes are best given as a
+`bytearray`: for every `bytes` the sqlite3 module looks for an adapter first, which costs three thousand instructions.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 
@@ -20,6 +21,20 @@ def write_rows(db: sqlite3.Connection, statement: str, rows: Sequence[Row], *sam
     for start in range(0, len(rows), HANDFUL):
         handful = rows[start : start + HANDFUL]
         db.execute(_with_rows(statement, len(handful), len(handful[0])), (*same, *chain.from_iterable(handful)))
+
+
+def runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """First and last of each stretch that counts up by one: 4 5 6 9 -> (4, 6) (9, 9)."""
+    stretch: tuple[int, int] | None = None
+    for number in numbers:
+        if stretch is not None and number == stretch[1] + 1:
+            stretch = stretch[0], number
+            continue
+        if stretch is not None:
+            yield stretch
+        stretch = number, number
+    if stretch is not None:
+        yield stretch
 
 
 @cache

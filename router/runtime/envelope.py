@@ -55,7 +55,9 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
             "span_id": self.span_id,
             "payload": self.payload,
         }
-        return body if self.causation_id is None else {**body, "causation_id": self.causation_id}
+        if self.causation_id is not None:
+            body["causation_id"] = self.causation_id
+        return body
 
 
 def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envelope:

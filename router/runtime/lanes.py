@@ -14,7 +14,7 @@ Stopped in reverse: the lanes drain while batches are still worked on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from router.delivery.api import JetStream
 from router.delivery.batches import Batches
@@ -50,6 +50,7 @@ class Lanes:
         self._drain_s = drain_s
         self._batches = Batches(work.handle)
         self._letter = letter_writer(agent, jetstream.connection)
+        self._stream_of = lru_cache(maxsize=1024)(places.stream_of)  # the few subjects that an agent uses
 
     def tree(self, posts: Sequence[Post], *beside: Child) -> Supervisor:
         """`beside`: whatever else lives as long as the agent does."""
@@ -85,6 +86,7 @@ class Lanes:
             apology=lambda *_: None,
             last_word=last_word,
             observer=Noted(durable, self._work.receipts, self._told),
+            stream_of=self._stream_of,
         )
 
     def _consumer(self, lane: Lane) -> Consumer:

@@ -68,6 +68,7 @@ class Places(Struct, frozen=True, kw_only=True):
                 discard="new",
                 duplicate_window=window,
                 replicas=copies,
+                allow_atomic=True,
             ),
             StreamSpec(
                 name=self.commands,
@@ -77,6 +78,7 @@ class Places(Struct, frozen=True, kw_only=True):
                 discard="new",
                 duplicate_window=window,
                 replicas=copies,
+                allow_atomic=True,
             ),
             StreamSpec(
                 name=self.failed,

@@ -16,6 +16,7 @@ RECEIVED = "received"
 APPLIED = "applied"
 DEAD = "dead"
 
+# The check of `status` is no IN of three: SQLite would make a table of them for every row that is written.
 _FIRST = """
 CREATE TABLE events (
   place INTEGER PRIMARY KEY,
@@ -25,7 +26,7 @@ CREATE TABLE events (
   stream_seq INTEGER NOT NULL,
   subject TEXT NOT NULL,
   content BLOB NOT NULL,
-  status TEXT NOT NULL CHECK (status IN ('received', 'applied', 'dead')),
+  status TEXT NOT NULL CHECK (status = 'received' OR status = 'applied' OR status = 'dead'),
   attempts INTEGER NOT NULL,
   turn INTEGER,
   UNIQUE (agent, idempotency_key)

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager
 from itertools import islice
 
 import orjson
-from msgspec.structs import astuple
 
-from router.runtime.bulk import write_rows
+from router.runtime.bulk import runs, write_rows
 from router.runtime.database import Database, StoreFailed
 from router.runtime.rows import Emitted, Known, Mark, Memory, New, Resumable
 from router.runtime.schema import DEAD
@@ -47,9 +46,10 @@ class Store:
         """What is known of these keys; one query, however many."""
         with self.database.errors_told():
             rows = self._db.execute(
-                "SELECT idempotency_key, place, status, attempts FROM events"
-                " WHERE agent = ? AND idempotency_key IN (SELECT value FROM json_each(?))",
-                (self._agent, orjson.dumps(keys).decode()),
+                # CROSS: key by key, in the index; as `IN (SELECT …)` they would be sorted into a table first.
+                "SELECT idempotency_key, place, status, attempts FROM json_each(?) AS one"
+                " CROSS JOIN events ON agent = ? AND idempotency_key = one.value",
+                (orjson.dumps(keys).decode(), self._agent),
             ).fetchall()
         return {key: Known(place, status, attempts) for key, place, status, attempts in rows}
 
@@ -58,7 +58,7 @@ class Store:
             self._db,
             "INSERT INTO events (place, idempotency_key, stream, stream_seq, subject, content, agent, status, attempts)"
             " SELECT *, ?, 'received', 1 FROM (VALUES {rows})",
-            [astuple(row) for row in rows],
+            [(row.place, row.key, row.stream, row.stream_seq, row.subject, bytearray(row.content)) for row in rows],
             self._agent,
         )
 
@@ -77,23 +77,22 @@ class Store:
 
     def apply(self, places: Sequence[int], emitted: Sequence[Emitted], memory: Sequence[Memory]) -> None:
         """Everything that a batch did: status, messages, state."""
-        self._db.execute(
-            "UPDATE events SET status = 'applied', turn = ? + one.key FROM json_each(?) AS one WHERE place = one.value",
-            (self._last_turn + 1, orjson.dumps(places).decode()),
-        )
-        self._last_turn += len(places)
+        for first, last in runs(places):
+            statement = "UPDATE events SET status = 'applied', turn = place + ? WHERE place BETWEEN ? AND ?"
+            self._db.execute(statement, (self._last_turn + 1 - first, first, last))
+            self._last_turn += last - first + 1
         for name, _ in memory:
             self._hot.pop(name, None)  # what a commit that fails has left is read from the file again
         write_rows(
             self._db,
             "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
-            [astuple(one) for one in emitted],
+            [(one.place, one.number, one.id, one.subject, bytearray(one.data), one.traceparent) for one in emitted],
         )
         write_rows(
             self._db,
             "INSERT INTO memory (name, value, agent) SELECT *, ? FROM (VALUES {rows}) WHERE true"
             " ON CONFLICT (agent, name) DO UPDATE SET value = excluded.value",
-            [one for one in memory if one[1] is not None],
+            [(name, bytearray(value)) for name, value in memory if value is not None],
             self._agent,
         )
         self._db.executemany(

@@ -1,11 +1,16 @@
+import asyncio
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from router.delivery.api import JetStream
 from router.delivery.atomic import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicBatches
 from router.delivery.evidence import NotStored, Receipts
 from router.message import Effect
-from tests.support.delivery import Place, a_place
+from tests.support.delivery import FakeConnection, Place, a_place
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -69,3 +74,16 @@ async def test_a_stream_that_knows_no_batches_says_so(batches: AtomicBatches, pl
 
 async def test_a_subject_that_no_stream_takes_is_not_stored(batches: AtomicBatches, prefix: str) -> None:
     assert await refused(batches, [Effect(f"{prefix}.nowhere", b"x", one) for one in "ab"]) == 0
+
+
+async def test_a_server_that_knows_no_batches_says_so_by_its_receipt() -> None:
+    """Older ones take the headers for anybody's, and store the messages one by one."""
+    connection = FakeConnection()
+    old = AtomicBatches(cast(JetStream, SimpleNamespace(connection=connection)))
+    await old.open()
+    storing = asyncio.create_task(old.store(effects("p", "a", "b")))
+    await until(lambda: connection.posts)
+    connection.say(connection.posts[-1].reply, b'{"stream": "S", "seq": 7}')
+    told = await storing
+    assert isinstance(told, NotStored)
+    assert told.err_code == NOT_ENABLED

@@ -25,8 +25,12 @@ POINTS = (
     "after_stamp",
 )
 CONTROL = "control: the specification's literal order"
-SHORT = [Plan(point, at_point=2, at_random=0, share=20) for point in ("agent_persisted", "agent_applied", "after_receipt")]
+SHORT = [
+    *[Plan(point, at_point=2, at_random=0, share=20) for point in ("agent_persisted", "agent_applied", "after_receipt")],
+    Plan("batch_open", at_point=2, at_random=0, share=100),
+]
 LONG = [Plan(point, at_point=6, at_random=4, share=20) for point in POINTS]
+IN_A_BATCH = Plan("batch_open", at_point=6, at_random=4, share=100)  # so many that some of them are sent as one
 AT_RANDOM = Plan(None, at_point=0, at_random=50, share=20)
 LOSING = Plan("agent_persisted", at_point=2, at_random=0, share=20)
 NOTE = (
@@ -43,7 +47,7 @@ class HastyAgent(AgentProcess):
 @pytest.mark.slow  # deaths and restarts of a process
 @pytest.mark.parametrize("plan", SHORT, ids=[str(plan.point) for plan in SHORT])
 async def test_an_effect_happens_once_wherever_the_agent_is_killed(plan: Plan) -> None:
-    """MF-6: forty messages, two kills: state and outgoing messages once each."""
+    """MF-6: at least forty messages, two kills: state and outgoing messages once each."""
     rows = await _story(plan, str(plan.point))
     print(_table(rows))
     assert all(row.is_exact for row in rows), rows
@@ -59,10 +63,10 @@ async def test_the_literal_order_loses_an_effect_for_each_crash_between_persist_
 
 
 @pytest.mark.matrix
-@pytest.mark.slow  # 1 820 messages, a hundred kills and more
-async def test_two_hundred_messages_at_every_point_and_fifty_kills_at_random() -> None:
+@pytest.mark.slow  # 3 840 messages, a hundred kills and more
+async def test_at_least_two_hundred_messages_at_every_point_and_fifty_kills_at_random() -> None:
     """MF-7: the whole table; it is kept in bench/results."""
-    rows = [row for plan in LONG for row in await _story(plan, f"{plan.point} 6 ×, at random 4 ×")]
+    rows = [row for plan in (*LONG, IN_A_BATCH) for row in await _story(plan, f"{plan.point} 6 ×, at random 4 ×")]
     rows += await _story(AT_RANDOM, "at random, SIGKILL")
     control = await _story(LOSING, CONTROL, HastyAgent)
     print(_table([*rows, *control]))

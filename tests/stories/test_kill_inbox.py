@@ -29,7 +29,7 @@ POINTS = {
     "inbox_handled": FEW,
     "inbox_marked": FEW,
     "inbox_letter_stored": FEW,
-    "after_receipt": None,
+    "after_receipt": (1, 12),  # letters alone pass it, one in ten of a share
     "after_stamp": None,
 }
 POISON = 10  # one in so many

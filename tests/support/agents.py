@@ -32,6 +32,7 @@ from tests.support.witness import COUNTED, SUBJECT, Witness
 
 STORED_NS = 1_700_000_000_000_000_000
 BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
+LARGE = "batch_open"  # passed once for many messages, and perhaps only once in a life
 
 
 def a_command(key: str = "k-1", **payload: object) -> bytes:
@@ -189,7 +190,10 @@ async def killed_agent(agent: AgentProcess, plan: Plan, nc: Client) -> None:
         if point is None:
             await _dies_at_random(agent, nc, share)
         else:
-            agent.to_die_at(point, random.randint(1, 2) if point in BATCH_POINTS else random.randint(len(share) // 4, len(share)))
+            agent.to_die_at(
+                point,
+                1 if point == LARGE else random.randint(1, 2) if point in BATCH_POINTS else random.randint(len(share) // 4, len(share)),
+            )
             agent.spawn()  # what the last life left may kill it before it is ready
             await feed(nc, share)
             assert await asyncio.to_thread(agent.wait) == KILLED, f"it passed {point}"

@@ -1,0 +1,114 @@
+"""What an agent sends for many inputs at once, on a real server: batches that are stored, refused, and cut off."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.delivery.api import JetStream
+from router.delivery.together import FEW
+from router.runtime.envelope import derived
+from tests.support.agents import an_agent, applied_in, feed, is_empty, said, unsent_in
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.waiting import until
+from tests.support.witness import COUNTED
+
+EVENTS = "MESHFORGE_EVENTS"
+MANY = 150
+KNOWN = f"k-{MANY - 10}"
+
+
+async def _batched(jetstream: JetStream) -> int:
+    """How many messages came to the stream in batches."""
+    count, sequence = 0, 0
+    while (message := await jetstream.next_on(EVENTS, COUNTED, sequence + 1)) is not None:
+        sequence = message.sequence
+        count += "Nats-Batch-Id" in message.headers
+    return count
+
+
+async def _all_once(jetstream: JetStream, store: Path, within_s: float = 30) -> None:
+    await until(lambda: is_empty(jetstream), within_s=within_s)
+    await until(lambda: unsent_in(store) == 0, within_s=within_s)
+    keys = [f"k-{number}" for number in range(MANY)]
+    assert applied_in(store) == dict.fromkeys(keys, 1)
+    assert sorted(one["payload"]["key"] for one in await said(jetstream)) == sorted(keys)
+
+
+async def _heard_on(nc: Client, subject: str) -> list[bytes]:
+    """What is published there, stored or not; it grows."""
+    heard: list[bytes] = []
+
+    async def hear(message: Msg) -> None:
+        heard.append(message.data)
+
+    await nc.subscribe(subject, cb=hear)
+    await nc.flush()
+    return heard
+
+
+async def _with_limit(jetstream: JetStream, most: int) -> None:
+    """Let the events' stream hold so many messages, and refuse more."""
+    info: dict[str, Any] = await jetstream.stream(EVENTS) or {}
+    await jetstream.ask(f"STREAM.UPDATE.{EVENTS}", {**info["config"], "max_msgs": most})
+
+
+async def _streams(url: str, store: Path) -> None:
+    async with an_agent(url, store):
+        pass  # they are there when it is ready
+
+
+async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-7: 10201; an earlier life's message whose receipt was lost."""
+    store = tmp_path / "w.db"
+    await _streams(broker.url, store)
+    known, _ = derived("outgoing", "witness", KNOWN, "0")
+    await nc.jetstream().publish(COUNTED, json.dumps({"payload": {"key": KNOWN}}).encode(), headers={"Nats-Msg-Id": known})
+    await feed(nc, range(MANY))
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        published = await _heard_on(nc, COUNTED)
+        async with an_agent(broker.url, store):
+            await _all_once(jetstream, store)
+        await nc.flush()
+        assert len(published) >= MANY + FEW  # a batch, and then one by one what was in it
+
+
+async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(nc: Client, broker: Broker, tmp_path: Path) -> None:
+    """MF-4: the stream is full; the lane pauses, and goes on where it was once there is room."""
+    store = tmp_path / "w.db"
+    await _streams(broker.url, store)
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        await feed(nc, range(MANY))
+        await _with_limit(jetstream, 40)
+        async with an_agent(broker.url, store) as agent:
+            await until(lambda: agent.tally.paused)
+            commands: dict[str, Any] = await jetstream.stream("MESHFORGE_COMMANDS") or {}
+            assert MANY - commands["state"]["messages"] <= 40
+            await _with_limit(jetstream, -1)
+            await _all_once(jetstream, store)
+            assert await _batched(jetstream) >= FEW
+            assert (agent.tally.applied, agent.tally.retried, agent.tally.dead) == (MANY, 0, 0)
+
+
+async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path: Path) -> None:
+    """MF-7: killed while batches are on their way."""
+    broker, store = Broker().start(), tmp_path / "w.db"
+    nc = await nats.connect(broker.url, reconnect_time_wait=0.05)
+    try:
+        await _streams(broker.url, store)
+        await feed(nc, range(MANY))
+        async with connected(broker.url) as connection, an_agent(broker.url, store) as agent:
+            await until(lambda: agent.tally.applied > 20)
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            await _all_once(JetStream(connection), store)
+    finally:
+        await nc.close()
+        broker.remove()
