@@ -28,7 +28,7 @@ from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.repository import Patience
 from router.mailbox.outbox.retention import Retention, RetentionConfig
 from router.mailbox.outbox.round import Report
-from router.mailbox.postgres import Database, DatabaseConfig
+from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
 from router.observability import Check, HttpServer, Metrics, series
@@ -46,6 +46,15 @@ def database_of(settings: Settings, application: str = "router") -> Database:
     return Database(
         DatabaseConfig(mailbox.dsn.get_secret_value(), schema=mailbox.db_schema, connections=mailbox.connections, application=application)
     )
+
+
+@asynccontextmanager
+async def tables_of(settings: Settings) -> AsyncIterator[Session]:
+    """A transaction of the context's database, once its tables are those of this version. Raises Misconfigured, DatabaseUnavailable."""
+    async with database_of(settings) as database:
+        await require(database)
+        async with database.transaction() as session:
+            yield session
 
 
 def declared_events(settings: Settings) -> Topology:

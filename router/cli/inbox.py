@@ -69,10 +69,10 @@ async def _consume(service: InboxService) -> int:
 
 
 async def _backlog(settings: Settings, as_json: bool) -> int:
-    from router.app.mailbox import database_of
+    from router.app.mailbox import tables_of
     from router.mailbox.backlog import get_inbox_backlog
 
-    async with database_of(settings) as database, database.transaction() as session:
+    async with tables_of(settings) as session:
         found = await get_inbox_backlog(session)
     if as_json:
         print_json({"context": settings.mailbox.context, "count": found.count, "oldest_at": found.oldest_at})

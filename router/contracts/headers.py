@@ -78,7 +78,7 @@ MISMATCH: Violation = (TENANT_ID, "mismatch")
 _BY_VALUE = tuple((rule.header, rule.name, rule.holds, rule.is_required) for rule in RULES if rule.holds is not None)
 
 
-def violations(headers: Mapping[str, str], payload_tenant: str | None = None) -> tuple[Violation, ...]:
+def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tuple[Violation, ...]:
     """Every rule that these headers break, in the table's order; never a value, which may be a secret."""
     if CONTRACT_HEADERS.isdisjoint(headers):
         return ()

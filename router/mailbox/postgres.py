@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Final, LiteralString, TypeVar
+from typing import LiteralString, TypeVar
 
 import psycopg
 from msgspec import Struct
@@ -33,9 +33,6 @@ _LATER = ("08", "40", "53", "55", "57", "58", "25P03", "25P04")
 # Everything here is looked up by an index, and no plan may hang on when the table was last analysed: one that was filled a
 # moment ago has no statistics, and without them the planner may read all of it for five hundred rows.
 _BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
-_BY_PAGE: Final = """
-    SELECT set_config('enable_bitmapscan', 'on', TRUE), set_config('enable_indexscan', 'off', TRUE),
-           set_config('enable_indexonlyscan', 'off', TRUE)"""
 
 
 class DatabaseConfig(Struct, frozen=True):
@@ -82,18 +79,6 @@ class Session:
         """What fails inside is undone, and the transaction goes on."""
         with _translated():
             async with self._connection.transaction():
-                yield
-
-    @asynccontextmanager
-    async def by_page(self) -> AsyncIterator[None]:
-        """What is fetched inside finds its rows by an index and then reads each of their pages once, in the order of the table.
-
-        For who counts many rows: by the index alone, each version of each row that no vacuum has seen yet is a page to look up.
-        Nothing that is written inside stands. Statements go together, one round trip there and one back.
-        """
-        with _translated():
-            async with self._connection.pipeline(), self._connection.transaction(force_rollback=True):
-                await self._connection.execute(_BY_PAGE)
                 yield
 
     @property

@@ -3,6 +3,7 @@
     migrations/0001_tables.sql   the specification's two tables, word for word
     migrations/0002_relay.sql    what the relay keeps beside them
     migrations/0003_inbox.sql    which durable an inbox belongs to
+    migrations/0004_backlog.sql  how unpublished events are counted
 
 One transaction and one lock for all, so two that migrate at once take turns. `check` only looks.
 """

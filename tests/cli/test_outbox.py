@@ -81,6 +81,14 @@ async def test_a_database_that_is_away_is_one_line_without_its_password() -> Non
     assert "geheim" not in ended.err
 
 
+@pytest.mark.parametrize("look", ["outbox backlog", "outbox parked", "inbox backlog"])
+async def test_a_look_at_tables_that_are_not_there_says_what_to_run(postgres: Postgres, look: str) -> None:
+    await rows(postgres.dsn(), f"CREATE DATABASE {(bare := look.replace(' ', '_'))}")
+    told = await asked(postgres.dsn(bare), *look.split())
+    assert (told.status, told.out) == (2, "")
+    assert "run `router mailbox migrate`" in told.err
+
+
 async def test_a_relay_refuses_tables_that_are_not_there(postgres: Postgres, broker: Broker) -> None:
     await rows(postgres.dsn(), "CREATE DATABASE bare")
     names = {"ROUTER_MAILBOX__DSN": postgres.dsn("bare")}

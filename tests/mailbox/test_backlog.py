@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
@@ -12,12 +13,14 @@ from router.mailbox.postgres import Database, DatabaseConfig, Session
 from tests.support.kills import publish
 from tests.support.mailbox import filled, unpublished
 from tests.support.postgres import Postgres, rows
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.both_majors
 
 PUBLISHED = 10_000_000
 WAITING = 10_000
-LOOKS = 200
+LOOKS = 1000
+QUIET, WRITTEN = "QRY-050", "QRY-050, its rows all written a moment ago"
 
 
 async def test_an_empty_outbox_has_no_backlog(database: Database) -> None:
@@ -50,9 +53,24 @@ async def test_the_backlog_is_asked_of_the_partial_index(dsn: str) -> None:
     """T19: what was published long ago costs nothing. A table without statistics is the hard case."""
     await filled(dsn, 2000)
     await rows(dsn, "UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int <= 1900")
-    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session, session.by_page():
-        plan = await session.fetch(f"EXPLAIN {OUTBOX}", make=str)
-    assert any("idx_outbox_unpublished" in line for line in plan), plan
+    scans = "SELECT pg_stat_get_xact_numscans('idx_outbox_unpublished'::regclass), pg_stat_get_xact_numscans('outbox_events'::regclass)"
+    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
+        assert (await get_outbox_backlog(session)).count == 100
+        assert await session.one(scans, make=lambda *scans: scans) == (2, 0)  # to count, and for the oldest; none of the table
+
+
+async def test_count_and_oldest_are_of_one_snapshot(dsn: str) -> None:
+    """QRY-050: what is committed while a look is on its way is in neither."""
+    held = f"SELECT waited.* FROM (SELECT pg_advisory_xact_lock(1)) AS held, LATERAL ({OUTBOX} WHERE held IS NOT NULL) AS waited"
+    async with await psycopg.AsyncConnection.connect(dsn) as holder, Database(DatabaseConfig(dsn)) as database:
+        await holder.execute("SELECT pg_advisory_xact_lock(1)")
+        async with database.transaction() as session:
+            look = asyncio.create_task(session.one(held, make=Backlog))
+            await until(lambda: _is_waiting(dsn))
+            await filled(dsn, 1)
+            await holder.commit()
+            assert await look == Backlog(0, None)
+            assert (await get_outbox_backlog(session)).count == 1
 
 
 async def test_what_was_processed_since_the_last_vacuum_is_walked_over_once(dsn: str) -> None:
@@ -73,13 +91,14 @@ async def test_rows_that_were_all_written_again_cost_their_pages_and_not_a_look_
     await filled(dsn, 2000)
     for _ in range(2):
         await rows(dsn, "UPDATE outbox_events SET publish_attempts = publish_attempts + 1")
-    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session, session.by_page():
+    async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
+        assert (await get_outbox_backlog(session)).count == 2000
         touched = await _touched(session, OUTBOX)
     ((pages,),) = await rows(dsn, "SELECT (pg_relation_size('outbox_events') + pg_relation_size('idx_outbox_unpublished')) / 8192")
     assert 0 < touched <= pages
 
 
-async def test_a_look_by_page_leaves_the_transaction_as_it_was(dsn: str, database: Database) -> None:
+async def test_a_look_leaves_the_transaction_as_it_was(dsn: str, database: Database) -> None:
     await filled(dsn, 3)
     how = "SELECT current_setting('enable_bitmapscan') || current_setting('enable_indexscan') || current_setting('enable_indexonlyscan')"
     async with database.transaction() as session:
@@ -98,6 +117,13 @@ async def test_ten_million_published_rows_do_not_slow_the_backlog_down(postgres:
     """T19: p99 below 5 ms."""
     dsn = await postgres.database()
     await _history(dsn)
+    found = await _measured(dsn)
+    _keep(postgres.major, found)
+    assert max(found[QUIET][1], found[WRITTEN][1]) < 5, found
+
+
+async def _measured(dsn: str) -> dict[str, tuple[float, float]]:
+    """What a look costs, p50 and p99 in ms, by what is asked."""
     async with Database(DatabaseConfig(dsn)) as database:
         nothing = await _looks(database, lambda session: session.one("SELECT 1", make=int))
         async with database.transaction() as session:
@@ -105,13 +131,19 @@ async def test_ten_million_published_rows_do_not_slow_the_backlog_down(postgres:
         asked = await _looks(database, get_outbox_backlog)
         await rows(dsn, "UPDATE outbox_events SET publish_attempts = 1 WHERE published_at IS NULL")
         written = await _looks(database, get_outbox_backlog)
+    return {"SELECT 1": nothing, QUIET: asked, WRITTEN: written}
+
+
+def _keep(major: int, found: dict[str, tuple[float, float]]) -> None:
+    """As a page for readers."""
     head = "| asked | published | to publish | p50 ms | p99 ms |\n| --- | ---: | ---: | ---: | ---: |\n"
-    table = head + "".join(
-        f"| {what} | {PUBLISHED} | {WAITING} | {p50:.2f} | {p99:.2f} |\n"
-        for what, (p50, p99) in (("SELECT 1", nothing), ("QRY-050", asked), ("QRY-050, its rows all written a moment ago", written))
-    )
-    publish(f"outbox_backlog_{postgres.major}", "QRY-050 with a long past", table, f"PostgreSQL {postgres.major}, {LOOKS} looks each.")
-    assert max(asked[1], written[1]) < 5, table
+    lines = (f"| {what} | {PUBLISHED} | {WAITING} | {p50:.2f} | {p99:.2f} |\n" for what, (p50, p99) in found.items())
+    publish(f"outbox_backlog_{major}", "QRY-050 with a long past", head + "".join(lines), f"PostgreSQL {major}, {LOOKS} looks each.")
+
+
+async def _is_waiting(dsn: str) -> bool:
+    """Whether somebody waits for an advisory lock."""
+    return await rows(dsn, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") != []
 
 
 async def _touched(session: Session, query: LiteralString) -> int:
@@ -136,7 +168,8 @@ async def _looks(database: Database, look: Callable[[Session], Awaitable[object]
 async def _history(dsn: str) -> None:
     insert = """
         INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload, occurred_at, published_at)
-        SELECT gen_random_uuid(), 'order', 'o-1', 'order_paid', '{}', now() - n * interval '1 ms', CASE WHEN n > %s THEN now() END
+        SELECT lpad(to_hex(n), 32, '0')::uuid, 'order', 'o-1', 'order_paid', '{}', now() - n * interval '1 ms',
+               CASE WHEN n > %s THEN now() END
         FROM generate_series(1, %s) AS n"""
     indexes = await rows(
         dsn, "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'outbox_events' AND starts_with(indexname, 'idx')"
@@ -149,3 +182,4 @@ async def _history(dsn: str) -> None:
         for _, text in indexes:
             await connection.execute(str(text))  # type: ignore[arg-type]
         await connection.execute("VACUUM (ANALYZE) outbox_events")
+        await connection.execute("CHECKPOINT")  # what a look costs is asked, not what it costs while ten million rows are written out

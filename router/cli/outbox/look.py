@@ -69,10 +69,10 @@ def requeue(
 
 
 async def _backlog(settings: Settings, as_json: bool) -> int:
-    from router.app.mailbox import database_of
+    from router.app.mailbox import tables_of
     from router.mailbox.backlog import get_outbox_backlog
 
-    async with database_of(settings) as database, database.transaction() as session:
+    async with tables_of(settings) as session:
         found = await get_outbox_backlog(session)
     if as_json:
         print_json({"context": settings.mailbox.context, "count": found.count, "oldest_at": found.oldest_at})
@@ -85,10 +85,10 @@ async def _backlog(settings: Settings, as_json: bool) -> int:
 async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) -> int:
     from msgspec import to_builtins
 
-    from router.app.mailbox import database_of
+    from router.app.mailbox import tables_of
     from router.mailbox.outbox.parked import failing
 
-    async with database_of(settings) as database, database.transaction() as session:
+    async with tables_of(settings) as session:
         found = await failing(session, limit=limit, is_also_waiting=waiting)
     if as_json:
         print_lines(map(to_builtins, found))
@@ -100,10 +100,10 @@ async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) 
 
 
 async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool) -> int:
-    from router.app.mailbox import database_of
+    from router.app.mailbox import tables_of
     from router.mailbox.outbox.parked import requeue as put_back
 
-    async with database_of(settings) as database, database.transaction() as session:
+    async with tables_of(settings) as session:
         count = await put_back(session, events)
     if as_json:
         print_json({"requeued": count})
