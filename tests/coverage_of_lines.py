@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-NAMED = re.compile(r"\b(SR|SD|MF)-(\d+)\b(?: to \1-(\d+)\b)?")
+NAMED = re.compile(r"\b(SR|SD|MF|UL)-(\d+)\b(?: to \1-(\d+)\b)?")
 
 
 def lines() -> dict[str, list[str]]:

@@ -1,13 +1,15 @@
-"""One Spark for all tests of the lake: a session costs more than the tests that it is for."""
+"""One Spark for all tests that need its own: a session costs more than they do. The jobs' rules need none."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from router.lake.session import session
+from tests.lake.without_jvm import WithoutJvm
 from tests.support.lake_jobs import Lake
 
 
@@ -34,6 +36,11 @@ def quiet_spark(spark: SparkSession) -> Iterator[SparkSession]:
     spark.sparkContext.setLogLevel("ERROR")
 
 
+@pytest.fixture(scope="session")
+def no_jvm() -> SparkSession:
+    return cast(SparkSession, WithoutJvm())
+
+
 @pytest.fixture
-def lake(spark: SparkSession, tmp_path: Path) -> Lake:
-    return Lake(spark, tmp_path)
+def lake(no_jvm: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(no_jvm, tmp_path)

@@ -10,6 +10,7 @@ WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that tex
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 10, 26
 NAMES, ROW, LETTERS = 130, 30, 18  # a lying chart: room for names, the height of a row, and what of a name fits
 X_LABELS = 16
+WIDEST = 96  # that a bar of few becomes
 
 
 def stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], what: str) -> str:
@@ -18,16 +19,17 @@ def stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], w
     ticks = nice_ticks(max(tops, default=0.0))
     high = HIGH - TOP - BOTTOM
     step = (WIDE - LEFT - RIGHT) / max(1, len(labels))
+    wide = min(step * 0.72, WIDEST)
     parts = [_grid(ticks, high)]
     for place, label in enumerate(labels):
-        x, floor_ = LEFT + place * step + step * 0.14, float(TOP + high)
+        middle, floor_ = LEFT + (place + 0.5) * step, float(TOP + high)
         for colour, (name, values) in enumerate(series.items()):
             if (size := values[place] / ticks[-1] * high) > 0:
                 floor_ -= size
                 told = f"{label}, {name}: {figure(values[place])}"
-                parts.append(_rect((x, floor_), step * 0.72, max(size - 0.75, 0.4), f"c{colour}", told))
+                parts.append(_rect((middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", told))
         if place % ceil(len(labels) / X_LABELS) == 0:
-            parts.append(_text(x + step * 0.36, HIGH - 8, label[5:] or label, "middle"))
+            parts.append(_text(middle, HIGH - 8, label[5:] or label, "middle"))
     return _svg(WIDE, HIGH, what, parts)
 
 

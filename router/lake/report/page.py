@@ -37,7 +37,7 @@ def page_of(parts: Sequence[Part], about: str) -> str:
     views = Views(*(report_of(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",))))
     css = files("router.lake.report").joinpath("page.css").read_text()
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Usage</title><style>{css}</style>'
-    top = f'<h1>Usage</h1><p class="about">{escape(about)}</p>'
+    top = f'<h1>Usage</h1><p class="about">{escape(about[:1].upper() + about[1:])}</p>'
     body = "".join(_cards(views)) if views.days.totals is not None else _card("No events", "", "<p>Nothing was found.</p>")
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{top}{body}</main></body></html>\n'
 

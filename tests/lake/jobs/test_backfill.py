@@ -10,18 +10,18 @@ from router.lake.jobs.seal import seal
 from router.lake.warehouse import Commit
 from tests.support.lake_jobs import NOON, Lake, a_body
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # Spark plans and compiles for seconds; the first test starts it
-
 DAY = NOON.date()
 
 
 def test_on_unchanged_data_there_is_no_difference(lake: Lake) -> None:
+    """UL-11."""
     lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(hours=1)), b"bad")
     lake.take(a_body("r-1"), a_body("r-3", at=NOON + timedelta(days=1)))
     assert Backfill(lake.spark, lake.warehouse, DAY, DAY + timedelta(days=1)).difference().is_none
 
 
 def test_files_that_went_missing_from_the_tables_are_made_again_with_their_sums(lake: Lake) -> None:
+    """UL-11."""
     lake.take(a_body("r-1", cost="1.25"))
     lake.take(a_body("r-2", cost="2.0"))
     lost = {table: [lake.warehouse.files(table)[0].path] for table in ("silver", "gold_day")}

@@ -3,11 +3,7 @@
 from datetime import timedelta
 from decimal import Decimal
 
-import pytest
-
 from tests.support.lake_jobs import NOON, Lake, a_body, messages
-
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # Spark plans and compiles for seconds; the first test starts it
 
 
 def test_an_event_is_in_bronze_silver_and_both_grains_of_gold(lake: Lake) -> None:
@@ -16,6 +12,7 @@ def test_an_event_is_in_bronze_silver_and_both_grains_of_gold(lake: Lake) -> Non
 
 
 def test_a_message_that_is_no_event_is_quarantined_with_its_bytes_and_the_reason(lake: Lake) -> None:
+    """UL-2."""
     lake.take(a_body(), b"{broken", a_body(tenant_id=None))
     assert [(row["seq"], row["data"], row["reason"]) for row in lake.rows("quarantine")] == [
         (2, b"{broken", "not_an_event"),
@@ -25,6 +22,7 @@ def test_a_message_that_is_no_event_is_quarantined_with_its_bytes_and_the_reason
 
 
 def test_the_same_identity_and_content_counts_once_within_a_batch_and_batches_later(lake: Lake) -> None:
+    """UL-1, UL-4."""
     lake.take(a_body("r-1"), a_body("r-2"), a_body("r-1", at=NOON + timedelta(seconds=5), trace_id="another"))
     lake.take(a_body("r-3"))
     lake.take(a_body("r-2"), a_body("r-4"))
@@ -33,6 +31,7 @@ def test_the_same_identity_and_content_counts_once_within_a_batch_and_batches_la
 
 
 def test_the_same_identity_with_other_content_is_a_conflict_and_the_first_one_counts(lake: Lake) -> None:
+    """UL-4."""
     lake.take(a_body("r-1", cost="0.5"))
     lake.take(a_body("r-1", cost="0.75"), a_body("r-2", cost="1.0"), a_body("r-2", cost="2.0"))
     told = [
@@ -44,6 +43,7 @@ def test_the_same_identity_with_other_content_is_a_conflict_and_the_first_one_co
 
 
 def test_a_batch_that_is_committed_is_not_written_again(lake: Lake) -> None:
+    """UL-3."""
     rows = messages([a_body("r-1"), a_body("r-2")])
     lake.batch(rows)
     lake.batch(rows)  # as after a checkpoint that was lost: another number, the same sequences
@@ -52,6 +52,7 @@ def test_a_batch_that_is_committed_is_not_written_again(lake: Lake) -> None:
 
 
 def test_readers_see_a_batch_wholly_or_not_at_all(lake: Lake) -> None:
+    """UL-3."""
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"), b"bad")
     assert len(lake.rows("silver", as_of_commit=1)) == 1
@@ -59,7 +60,22 @@ def test_readers_see_a_batch_wholly_or_not_at_all(lake: Lake) -> None:
 
 
 def test_late_events_are_marked_and_counted_by_how_late_they_are(lake: Lake) -> None:
+    """UL-5."""
     lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(minutes=30)), a_body("r-3", at=NOON - timedelta(days=3)))
     counts = lake.warehouse.commits()[0].counts
     assert {name: count for name, count in counts.items() if name.startswith("late")} == {"late_within_1h": 1, "late_within_7d": 1}
     assert [row["late"] for row in sorted(lake.rows("gold_minute"), key=lambda row: row["window_start"])] == [True, True, False]
+
+
+def test_a_late_event_is_another_revision_of_its_window(lake: Lake) -> None:
+    """UL-5."""
+    lake.take(a_body("r-1", cost="1.0"))
+    lake.take(a_body("r-2", cost="2.0"), came=NOON + timedelta(hours=1))
+    told = [(row["revision"], row["window_start"], row["late"], row["cost"]) for row in lake.rows("gold_minute")]
+    assert sorted(told) == [(1, NOON, False, 1), (2, NOON, True, 2)]
+
+
+def test_a_micro_batch_without_a_message_leaves_no_commit(lake: Lake) -> None:
+    """UL-29."""
+    lake.take()
+    assert (lake.warehouse.head(), lake.told) == (0, [])

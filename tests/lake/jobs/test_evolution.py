@@ -12,8 +12,6 @@ from router.lake.jobs.compact import compact
 from router.lake.warehouse import Commit
 from tests.support.lake_jobs import Lake, a_body
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # Spark plans and compiles for seconds; the first test starts it
-
 CAME_LATER = "trace_id"
 
 
@@ -30,9 +28,9 @@ def as_written_before(lake: Lake, table: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def grown(no_jvm: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """An event in an old file, two in a new one; the old one came again with the second batch."""
-    lake = Lake(spark, tmp_path_factory.mktemp("grown"))
+    lake = Lake(no_jvm, tmp_path_factory.mktemp("grown"))
     lake.take(a_body("r-1", trace_id="forgotten"))
     as_written_before(lake, "silver")
     lake.take(a_body("r-1", trace_id="t-1"), a_body("r-2", trace_id="t-2"), a_body("r-3"))
@@ -40,11 +38,13 @@ def grown(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake
 
 
 def test_an_old_file_s_rows_have_null_and_are_known_when_they_come_again(grown: Lake) -> None:
+    """UL-6."""
     assert [(row["request_id"], row[CAME_LATER]) for row in grown.rows("silver")] == [("r-1", None), ("r-2", "t-2"), ("r-3", None)]
     assert [row["first_seq"] for row in grown.rows("duplicates")] == [1]
 
 
 def test_compaction_makes_one_file_of_both_with_every_column(grown: Lake) -> None:
+    """UL-6."""
     before = grown.rows("silver")
     assert compact(grown.warehouse, at_least=2) is not None
     assert len(grown.warehouse.files("silver")) == 1

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from router.delivery.connection import head_of
 from router.lake.jobs.aside import discard, put_aside
 from router.lake.jobs.files import columns_of
 from router.lake.jobs.landing import Landed
 from router.lake.jobs.landing_source import LandingReader, read_landed
+from router.lake.tables.arrow import MESSAGE
 from router.lake.warehouse import Warehouse
 from tests.support.lake import Feed, a_feed
 from tests.support.lake_jobs import a_body
@@ -17,7 +19,7 @@ from tests.support.lake_jobs import a_body
 @pytest.fixture(scope="module")
 def feed() -> Iterator[Feed]:
     with a_feed() as (_, feed):
-        yield feed.put([a_body("r-1"), b"{broken", a_body("r-3"), a_body("r-4")])
+        yield feed.put([a_body("r-1"), b"{broken", a_body("r-3"), a_body("r-4")], head=head_of({"trace_id": "t"}))
 
 
 @pytest.fixture
@@ -43,7 +45,16 @@ def test_every_message_is_in_bronze_and_what_is_none_in_quarantine_and_events_ar
     assert put_aside(warehouse, one.aside, ["request_id"])["request_id"].to_pylist() == ["r-1", "r-3", "r-4"]
 
 
+def test_bronze_is_the_messages_as_the_stream_holds_them(feed: Feed, warehouse: Warehouse) -> None:
+    """UL-2."""
+    (one,) = landed(feed, warehouse, 1, 5)
+    kept = columns_of(warehouse, "bronze", one.bronze, MESSAGE.names).to_pylist()
+    assert kept == feed.rows(1, 5)
+    assert kept[1]["headers"] == [("trace_id", "t")]
+
+
 def test_what_landed_is_in_no_table(feed: Feed, warehouse: Warehouse) -> None:
+    """UL-3."""
     landed(feed, warehouse, 1, 5)
     assert not warehouse.files("bronze")
 
@@ -54,6 +65,7 @@ def test_a_range_that_lands_twice_is_in_nobodys_way(feed: Feed, warehouse: Wareh
 
 
 def test_what_the_log_has_does_not_land_again_wherever_a_checkpoint_begins(feed: Feed, warehouse: Warehouse) -> None:
+    """UL-3."""
     (one,) = landed(feed, warehouse, 1, 5, startingOffsets="3")
     assert [(file.min_seq, file.max_seq) for file in one.bronze] == [(3, 4)]
 

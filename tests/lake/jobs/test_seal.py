@@ -10,12 +10,11 @@ from router.lake.jobs.compact import compact
 from router.lake.jobs.seal import holds, seal
 from tests.support.lake_jobs import NOON, Lake, a_body
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # Spark plans and compiles for seconds; the first test starts it
-
 DAY = NOON.date()
 
 
 def test_what_comes_for_a_sealed_day_corrects_it_from_the_day_it_came_in(lake: Lake) -> None:
+    """UL-5, UL-10."""
     lake.take(a_body("r-1", cost="1.0"))
     sealed = seal(lake.warehouse, DAY, DAY)
     lake.take(a_body("r-2", cost="2.0"), came=NOON + timedelta(days=1))
@@ -33,6 +32,7 @@ def test_the_sum_of_all_windows_is_the_sum_of_all_events_sealed_or_not(lake: Lak
 
 
 def test_compaction_changes_no_seal(lake: Lake) -> None:
+    """UL-6, UL-10."""
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"))
     sealed = seal(lake.warehouse, DAY, DAY)
@@ -42,6 +42,7 @@ def test_compaction_changes_no_seal(lake: Lake) -> None:
 
 
 def test_a_seal_notices_that_a_sum_is_not_what_it_was(lake: Lake) -> None:
+    """UL-10."""
     lake.take(a_body("r-1"))
     sealed = seal(lake.warehouse, DAY, DAY)
     lake.take(a_body("r-2", at=NOON + timedelta(days=1)))

@@ -65,6 +65,7 @@ async def test_results_that_were_all_metered_agree(jetstream: JetStream, nats_ur
 
 
 async def test_an_acknowledged_result_without_usage_is_named(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-9."""
     for request in (1, 2, 3):
         await worked(jetstream, request)
     assert (await checked(nats_url, tmp_path, (1, 3))).ids == ("r-2 success: no usage",)
@@ -98,6 +99,7 @@ async def test_usage_that_is_not_yet_ingested_counts_as_metered(jetstream: JetSt
 
 
 async def test_usage_without_a_result_is_named(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-9."""
     await worked(jetstream, 1)
     assert (await checked(nats_url, tmp_path, (1, 2))).ids == ("r-2 success: no result",)
 

@@ -46,6 +46,7 @@ async def test_bronze_that_holds_the_stream_agrees(jetstream: JetStream, nats_ur
 
 
 async def test_a_message_with_other_bytes_is_named(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-9."""
     tables = await eight(jetstream)
     tables["bronze"][4] = {"seq": 5, "data": body(5, trace_id="other")}
     assert list((await compared(jetstream, nats_url, tmp_path, tables))["stream = bronze"].ids) == ["5"]
@@ -60,6 +61,7 @@ async def test_messages_that_bronze_lacks_are_named(jetstream: JetStream, nats_u
 
 
 async def test_a_message_that_was_deleted_in_the_stream_is_not_missing(jetstream: JetStream, nats_url: str, tmp_path: Path) -> None:
+    """UL-9, UL-12."""
     tables = await eight(jetstream)
     await jetstream.ask("STREAM.MSG.DELETE.USED", {"seq": 3})
     for table in ("bronze", "silver", "gold_minute", "gold_day"):

@@ -41,6 +41,7 @@ def test_duplicates_conflicts_and_malformed_are_parts_of_bronze(tmp_path: Path) 
 
 
 def test_a_sequence_that_is_not_in_bronze_is_named(tmp_path: Path) -> None:
+    """UL-9."""
     tables = ten()
     tables["bronze"] = [row for row in tables["bronze"] if row["seq"] not in (4, 5, 8)]
     account = reconcile(an_account(tmp_path, tables))
@@ -70,6 +71,7 @@ def test_an_event_that_counts_and_is_a_duplicate_as_well_is_named(tmp_path: Path
 
 
 def test_one_lost_and_another_doubled_are_both_named_though_the_counts_agree(tmp_path: Path) -> None:
+    """UL-9."""
     tables = ten()
     del tables["silver"][2]
     tables["duplicates"] = [{"seq": 9}]
@@ -78,6 +80,7 @@ def test_one_lost_and_another_doubled_are_both_named_though_the_counts_agree(tmp
 
 @pytest.mark.parametrize("off", ["0.000000001", "-0.000000001"])
 def test_a_cost_that_is_off_in_the_last_place_is_named(tmp_path: Path, off: str) -> None:
+    """UL-7, UL-9."""
     tables = ten()
     tables["silver"][3] = {**tables["silver"][3], "cost": Decimal(str(tables["silver"][3]["cost"])) + Decimal(off)}
     account = reconcile(an_account(tmp_path, tables))
@@ -96,6 +99,7 @@ def test_a_cost_is_read_from_its_own_field_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
 def test_gold_that_lost_a_row_or_has_one_twice_is_found(tmp_path: Path, table: str) -> None:
+    """UL-9."""
     for number, change in enumerate((lambda rows: rows[1:], lambda rows: [*rows, rows[0]])):
         tables = ten()
         tables[table] = change(tables[table])

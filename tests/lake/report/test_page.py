@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from router.lake.report import Query
-from router.lake.report.charts import figure, millis, nice_ticks
+from router.lake.report.charts import WIDEST, figure, millis, nice_ticks
 from router.lake.report.page import BY, page_of
 from router.lake.report.read import read_parts
 from tests.support.lake_gold import Use, a_warehouse
@@ -48,6 +48,17 @@ def test_many_days_have_few_labels(tmp_path: Path) -> None:
     page = a_page(tmp_path, *uses)
     assert page.count("2026-05-05, acme") == 1
     assert len(re.findall(r">\d\d-\d\d</text>", page)) <= 16
+
+
+def test_a_single_day_is_a_bar_and_no_wall(tmp_path: Path) -> None:
+    chart = a_page(tmp_path, Use(), Use(tenant="zed")).split("Cost by day")[1].split("</svg>")[0]
+    assert [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)] == [WIDEST, WIDEST]
+
+
+def test_what_it_is_about_begins_as_a_sentence_does(tmp_path: Path) -> None:
+    assert '<p class="about">Day 2026-11-20. &lt;b&gt;' in page_of(
+        read_parts(a_warehouse(tmp_path, [Use()]), Query(by=BY)), "day 2026-11-20. <b>"
+    )
 
 
 def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def test_rows_are_sorted_by_their_group(tmp_path: Path) -> None:
 
 
 def test_costs_are_exact_where_a_float_would_not_be(tmp_path: Path) -> None:
+    """UL-7."""
     uses = [Use(cost="99999999999999999999.000000001") for _ in range(3)]
     report = read_report(a_warehouse(tmp_path, uses), Query())
     assert report.to_json()["totals"]["cost"] == "299999999999999999997.000000003"  # type: ignore[index]
@@ -72,6 +73,7 @@ def test_any_grouping_adds_up_to_the_same_totals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_percentiles_are_within_one_percent_of_the_exact_ones(tmp_path: Path, seed: int) -> None:
+    """UL-8."""
     rng = Random(seed)
     latencies = sorted(int(rng.lognormvariate(4, 2)) for _ in range(2_000))
     halves = (Use(latencies=tuple(latencies[::2])), Use(latencies=tuple(latencies[1::2])))
@@ -101,6 +103,7 @@ def test_a_cancelled_call_is_not_a_failed_one(tmp_path: Path) -> None:
 
 
 def test_a_file_that_no_commit_names_is_not_read(tmp_path: Path) -> None:
+    """UL-6."""
     warehouse = a_warehouse(tmp_path, [Use()])
     kept = tmp_path / "gold_day/1/day=2026-11-20/part.parquet"
     pq.write_table(pq.read_table(kept), kept.with_name("of-a-job-that-died.parquet"))
@@ -108,6 +111,7 @@ def test_a_file_that_no_commit_names_is_not_read(tmp_path: Path) -> None:
 
 
 def test_as_of_an_earlier_commit_the_report_is_as_it_was(tmp_path: Path) -> None:
+    """UL-10."""
     warehouse = a_warehouse(tmp_path, [Use()], [Use(), Use()])
     assert read_report(warehouse, Query(), as_of_commit=1).totals.count == 1  # type: ignore[union-attr]
     assert read_report(warehouse, Query()).totals.count == 3  # type: ignore[union-attr]

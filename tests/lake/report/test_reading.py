@@ -22,6 +22,7 @@ def the_page(heading: str) -> list[str]:
 
 
 def test_duckdb_sees_what_is_committed_and_no_file_more(tmp_path: Path) -> None:
+    """UL-6."""
     warehouse = a_warehouse(tmp_path, [Use(cost="1.5")], [Use(tenant="zed", cost="0.000000001")], [Use(cost="7")])
     gone = warehouse.files("gold_day")[2].path
     warehouse.append(lambda number, at: Commit(commit=number, kind="compact", at=at, remove={"gold_day": [gone]}), after=3)

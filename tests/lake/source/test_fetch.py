@@ -55,6 +55,7 @@ def test_a_subject_that_is_no_utf8_stops_nobody(feed: Feed) -> None:
 
 
 def test_only_messages_of_the_filtered_subject_are_rows(feed: Feed) -> None:
+    """UL-22."""
     for _ in range(3):
         feed.count(40, subject="a").count(60, subject="b")
     assert feed.sequences(1, 301, subject=f"{feed.stream}.a") == [*range(1, 41), *range(101, 141), *range(201, 241)]
@@ -68,6 +69,7 @@ def test_only_messages_of_the_filtered_subject_are_rows(feed: Feed) -> None:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=st.integers(1, 1_001), length=st.integers(0, 1_000), parts=st.integers(1, 5), rows=st.integers(1, 400))
 def test_a_range_read_again_in_other_parts_gives_the_same_rows(thousand: Feed, start: int, length: int, parts: int, rows: int) -> None:
+    """UL-24, UL-32, UL-33."""
     with pytest.MonkeyPatch.context() as patch:
         end = min(start + length, 1_001)
         whole = thousand.rows(start, end)
@@ -78,6 +80,7 @@ def test_a_range_read_again_in_other_parts_gives_the_same_rows(thousand: Feed, s
 
 
 def test_deleted_messages_have_no_row_wherever_they_were(feed: Feed) -> None:
+    """UL-27."""
     feed.count(100)
     feed.delete(1, 50, 51, 99, 100)
     assert feed.sequences(51, 52) == []
@@ -93,6 +96,7 @@ def test_messages_beyond_the_range_are_left_alone(feed: Feed) -> None:
 
 
 def test_large_messages_among_many_small_ones_come_in_batches_that_fit(feed: Feed) -> None:
+    """UL-33."""
     feed.count(2_000).put([bytes(1024 * 1024)] * 64).count(4_000)
     batches = list(feed.batches(1, 6_065))
     assert seqs(batches) == list(range(1, 6_065))
@@ -103,6 +107,7 @@ def test_large_messages_among_many_small_ones_come_in_batches_that_fit(feed: Fee
 
 
 def test_messages_deleted_while_their_range_is_read_are_no_loss(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-27."""
     in_small_steps(monkeypatch)
     batches = feed.count(1_000).batches(1, 1_001)
     first = next(batches)
@@ -111,6 +116,7 @@ def test_messages_deleted_while_their_range_is_read_are_no_loss(feed: Feed, monk
 
 
 def test_a_purge_in_the_middle_of_a_range_is_a_loss_that_names_the_gap(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-26."""
     in_small_steps(monkeypatch)
     batches = feed.count(1_000).batches(1, 1_001)
     next(batches)
@@ -146,6 +152,7 @@ def test_a_loss_that_is_allowed_is_read_past(feed: Feed, monkeypatch: pytest.Mon
 
 
 def test_a_stream_made_anew_is_another_one(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-28."""
     in_small_steps(monkeypatch)
     strict, lenient = feed.count(1_000).batches(1, 1_001), feed.batches(1, 1_001, failOnDataLoss="false")
     before = seqs([next(lenient)]), next(strict)
@@ -158,6 +165,7 @@ def test_a_stream_made_anew_is_another_one(feed: Feed, monkeypatch: pytest.Monke
 
 
 def test_a_consumer_that_is_deleted_is_replaced(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-21."""
     in_small_steps(monkeypatch)
     batches = feed.count(1_000).batches(1, 1_001)
     first = next(batches)
@@ -166,6 +174,7 @@ def test_a_consumer_that_is_deleted_is_replaced(feed: Feed, monkeypatch: pytest.
 
 
 def test_a_broker_killed_and_started_again_is_read_on_from_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-21."""
     in_small_steps(monkeypatch)
     with a_feed() as (broker, feed):
         batches = feed.count(2_000).batches(1, 2_001)
@@ -191,6 +200,7 @@ def test_a_silent_broker_is_an_error_that_says_how_far_it_came(monkeypatch: pyte
 
 
 def test_no_consumer_is_left_on_the_server_however_a_read_ends(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-21."""
     in_small_steps(monkeypatch)
     feed.count(1_000)
     list(feed.batches(1, 1_001))
@@ -206,6 +216,7 @@ def test_no_consumer_is_left_on_the_server_however_a_read_ends(feed: Feed, monke
 
 
 def test_reading_takes_nothing_out_of_the_stream(feed: Feed) -> None:
+    """UL-23."""
     feed.count(10)
     assert feed.rows(1, 11) == feed.rows(1, 11)
     assert feed.messages() == 10
@@ -217,12 +228,14 @@ def test_a_stream_that_is_not_there_is_said_by_its_option(broker: Broker) -> Non
 
 
 def test_record_batches_have_the_schema_that_spark_was_told(feed: Feed) -> None:
+    """UL-17."""
     from tests.support.lake import ARROW
 
     assert all(isinstance(one, pa.RecordBatch) and one.schema == ARROW for one in feed.count(3).batches(1, 4))
 
 
 def test_a_delivery_that_was_lost_on_the_way_is_read_again(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """UL-33."""
     in_small_steps(monkeypatch)
     hear, heard = Ephemeral._hear, count(1)
 

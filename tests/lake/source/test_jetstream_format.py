@@ -67,6 +67,7 @@ def progress(query: StreamingQuery) -> list[dict[str, Any]]:
 
 
 def test_a_batch_is_the_stream_however_many_ranges_it_is_read_in(spark: SparkSession, feed: Feed) -> None:
+    """UL-14, UL-32."""
     feed.count(500)
     feed.delete(3, 250)
     whole = read(spark, feed, minPartitions="1", endingOffsets="400")
@@ -75,6 +76,7 @@ def test_a_batch_is_the_stream_however_many_ranges_it_is_read_in(spark: SparkSes
 
 
 def test_a_wrong_option_is_named(spark: SparkSession, feed: Feed) -> None:
+    """UL-14."""
     with pytest.raises(PySparkException, match="failOnDataLoss: 'maybe': true or false"):
         read(spark, feed, failOnDataLoss="maybe")
 
@@ -92,6 +94,7 @@ def test_what_spark_does_not_take_is_not_read_on_and_leaves_no_consumer(spark: S
 def test_available_now_ends_at_the_head_as_it_was_tells_the_lag_and_the_next_run_reads_the_rest(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
+    """UL-13, UL-30, UL-31."""
     stream = Stream(spark, feed.count(150), tmp_path, maxOffsetsPerTrigger="100")
     stream.meanwhile = lambda number: feed.count(30) if number == 0 else None
     query = stream.run()
@@ -107,6 +110,7 @@ def test_available_now_ends_at_the_head_as_it_was_tells_the_lag_and_the_next_run
 def test_messages_that_went_since_the_checkpoint_stop_the_query_unless_it_may_lose_them(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:
+    """UL-12, UL-26."""
     Stream(spark, feed.count(100), tmp_path).run()
     feed.count(100).purge(before=151)
     with pytest.raises(PySparkException, match="begins at 151 now: sequences 101 to 150 are gone"):
@@ -117,6 +121,7 @@ def test_messages_that_went_since_the_checkpoint_stop_the_query_unless_it_may_lo
 
 
 def test_a_broker_killed_between_micro_batches_and_started_again_costs_no_row_and_doubles_none(spark: SparkSession, tmp_path: Path) -> None:
+    """UL-25, UL-33."""
     with a_feed() as (broker, feed):
         stream = Stream(spark, feed.count(300), tmp_path, maxOffsetsPerTrigger="100")
 

@@ -18,6 +18,7 @@ def facts(**changed: Any) -> Facts:
 
 @given(start=st.integers(1, 10**9), length=st.integers(0, 10**7), parts=st.integers(1, 64), smallest=st.integers(1, 10**6))
 def test_ranges_side_by_side_are_the_whole_and_none_is_too_small(start: int, length: int, parts: int, smallest: int) -> None:
+    """UL-20, UL-32."""
     ranges = split(Range(start, start + length, "monday"), parts, smallest)
 
     assert len(ranges) <= parts
@@ -32,6 +33,7 @@ def test_ranges_side_by_side_are_the_whole_and_none_is_too_small(start: int, len
 def test_a_micro_batch_moves_on_while_there_is_anything_and_never_beyond_the_head_or_back(
     start: int, last: int, rows: int | None, size: int | None
 ) -> None:
+    """UL-19."""
     end = limited(start, facts(last=last), max_rows=rows, max_bytes=size)
 
     assert start <= end <= max(start, last + 1)
@@ -39,6 +41,7 @@ def test_a_micro_batch_moves_on_while_there_is_anything_and_never_beyond_the_hea
 
 
 def test_a_limit_in_bytes_counts_messages_of_average_size() -> None:
+    """UL-31."""
     assert limited(1, facts(messages=100, bytes=10_000), max_bytes=1_000) == 11
     assert limited(1, facts(messages=100, bytes=10_000), max_bytes=1) == 2  # one at least
 
@@ -63,6 +66,7 @@ def test_an_offset_inside_the_stream_is_where_to_go_on() -> None:
     ],
 )
 def test_what_was_lost_since_an_offset_is_named_or_by_wish_passed_over(now: Facts, said: str, goes_on_at: int) -> None:
+    """UL-18."""
     offset = offset_at(facts(), 50)
     with pytest.raises(DataLoss, match=said):
         place_of(offset, now, fails_on_loss=True)
@@ -75,4 +79,5 @@ def test_a_checkpoint_of_another_stream_is_refused_whatever_loss_is_allowed() ->
 
 
 def test_messages_deleted_from_the_middle_are_no_loss() -> None:
+    """UL-27."""
     refuse_loss(Range(50, 60, "monday"), facts(), fails_on_loss=True)

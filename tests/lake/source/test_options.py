@@ -11,6 +11,7 @@ def options(**given: str) -> SourceOptions:
 
 
 def test_names_are_read_in_any_case() -> None:
+    """UL-14."""
     assert options(MAXOFFSETSPERTRIGGER="7").max_rows == options(maxOffsetsPerTrigger="7").max_rows == 7
 
 
@@ -30,12 +31,14 @@ def test_names_are_read_in_any_case() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_by_the_options_name(name: str, value: str) -> None:
+    """UL-14."""
     with pytest.raises(Misconfigured) as refused:
         options(**{name: value})
     assert refused.value.setting == name
 
 
 def test_an_unknown_option_is_refused_instead_of_ignored() -> None:
+    """UL-14."""
     with pytest.raises(Misconfigured, match="startingoffset:"):
         options(startingOffset="latest")
 

@@ -28,7 +28,7 @@ by SIGKILL; the broker: nats-server, killed by SIGKILL and started again on its 
 @pytest.mark.slow  # twenty-five drivers and their JVMs
 @pytest.mark.timeout(3_000)
 def test_drivers_killed_everywhere_and_the_broker_too(spark: SparkSession, tmp_path: Path) -> None:
-    """The whole table; it is kept in bench/results."""
+    """UL-25: The whole table; it is kept in bench/results."""
     rows = [_alone(_killed_at, spark, tmp_path, point) for point in POINTS]
     rows += [_alone(_killed_at_random, spark, tmp_path), _alone(_broker_killed, spark, tmp_path)]
     publish("kill_lake", TITLE, table(rows), NOTE)

@@ -18,6 +18,7 @@ def table(found: dict[int, Row]) -> pa.Table:
 @settings(deadline=None)
 @given(rows, rows)
 def test_as_a_plain_loop_over_the_stream_would_have_it(earlier: list[Row], later: list[Row]) -> None:
+    """UL-4."""
     counts: dict[tuple[int, int], tuple[int, int]] = {}
     known: dict[int, Row] = {}
     for seq, row in enumerate(earlier):

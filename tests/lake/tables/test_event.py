@@ -25,6 +25,7 @@ def ids_of(*bodies: bytes) -> list[str]:
 
 
 def test_the_identity_is_the_routers_own_on_odd_ids_too() -> None:
+    """UL-1."""
     events = [
         UsageEvent(tenant_id=one, provider_id="p", event_type="t", latency_ms=1, cost=0.5, status="success", timestamp=1, request_id=other)
         for one in ODD
@@ -71,6 +72,7 @@ COSTS = {
 
 
 def test_a_cost_is_read_from_its_text_and_rounded_half_up_beyond_nine_places() -> None:
+    """UL-7."""
     events, _ = read(*(a_body(cost=text) for text in COSTS))
     assert events["cost"].to_pylist() == [Decimal(cost) for cost in COSTS.values()]
 
@@ -99,6 +101,7 @@ BAD = {
 
 
 def test_what_is_no_event_says_why_and_keeps_its_bytes() -> None:
+    """UL-2."""
     events, refused = read(*BAD)
     assert refused["reason"].to_pylist() == list(BAD.values())
     assert refused["data"].to_pylist() == list(BAD)

@@ -53,6 +53,7 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 @quickly
 @given(many)
 def test_hours_are_merged_minutes_and_days_are_merged_hours_to_the_last_bucket(events: list[dict[str, object]]) -> None:
+    """UL-8."""
     minutes = sums(events, "minute")
     hours = merged(minutes, KEYS, "hour")
     assert same(hours, sums(events, "hour"))
@@ -63,6 +64,7 @@ def test_hours_are_merged_minutes_and_days_are_merged_hours_to_the_last_bucket(e
 @quickly
 @given(many, many)
 def test_two_batches_merged_are_one_batch_of_both_in_any_order(one: list[dict[str, object]], other: list[dict[str, object]]) -> None:
+    """UL-7, UL-8."""
     both = merged(pa.concat_tables([sums(one, "minute"), sums(other, "minute")]))
     assert same(both, merged(pa.concat_tables([sums(other, "minute"), sums(one, "minute")])))
     assert same(both, sums([*other, *one], "minute"))
@@ -87,6 +89,7 @@ def test_every_group_of_thousands_keeps_its_own_histogram() -> None:
 @quickly
 @given(st.integers(1, 10**9))
 def test_a_latency_is_within_one_percent_of_its_buckets_middle(latency: int) -> None:
+    """UL-8."""
     (bucket,) = buckets(pa.chunked_array([[latency]])).to_pylist()
     assert abs(2 * GAMMA**bucket / (1 + GAMMA) - latency) <= latency * 0.010001
 

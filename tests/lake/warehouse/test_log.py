@@ -35,6 +35,7 @@ def test_a_table_is_what_its_commits_added_and_did_not_remove(tmp_path: Path) ->
 
 
 def test_a_table_as_of_a_commit_stays_as_it_was(tmp_path: Path) -> None:
+    """UL-10."""
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a")
     add(warehouse, "b", remove=("a",))
@@ -42,6 +43,7 @@ def test_a_table_as_of_a_commit_stays_as_it_was(tmp_path: Path) -> None:
 
 
 def test_of_two_writers_on_the_same_state_one_has_a_conflict(tmp_path: Path) -> None:
+    """UL-3."""
     one, other = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
     head = other.head()
     add(one, "a")

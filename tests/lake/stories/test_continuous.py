@@ -1,0 +1,40 @@
+"""An ingest without an end: what comes is in the tables, until somebody stops it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from router.lake.jobs.files import columns_of
+from router.lake.jobs.ingest import Ingest, start
+from router.lake.warehouse import Commit, Warehouse
+from tests.support.broker import Broker
+from tests.support.lake import Feed
+from tests.support.lake_jobs import a_body
+from tests.support.waiting import until
+
+
+@pytest.mark.slow  # the first test that needs Spark starts it
+@pytest.mark.timeout(400)
+def test_what_comes_while_it_runs_is_in_the_tables_and_told(broker: Broker, quiet_spark: SparkSession, tmp_path: Path) -> None:
+    """UL-13."""
+    feed = Feed(broker.url).create().put([a_body("r-1"), a_body("r-2")])
+    told: list[Commit] = []
+    source = {"url": feed.url, "stream": feed.stream}
+    running = start(quiet_spark, Ingest(warehouse=str(tmp_path), source=source, continuous=True, interval="100 milliseconds"), told.append)
+    try:
+        assert running.waiting == 2
+        read(told, 2)
+        feed.put([a_body("r-1"), a_body("r-3"), b"{broken"])
+        read(told, 5)
+        assert not running.wait(1)
+    finally:
+        running.stop()
+    warehouse = Warehouse(str(tmp_path))
+    assert columns_of(warehouse, "silver", warehouse.files("silver"), ["request_id"])["request_id"].to_pylist() == ["r-1", "r-2", "r-3"]
+
+
+def read(told: list[Commit], messages: int) -> None:
+    """Return when so many are told."""
+    asyncio.run(until(lambda: sum(one.counts["read"] for one in list(told)) == messages, within_s=150, what=f"{messages} messages"))

@@ -1,0 +1,64 @@
+"""As much of a SparkSession as the jobs ask for, in this process: tasks, and rows of one column.
+
+What travels between driver and executors is pickled and read again, as Spark does it, so a task that could not travel fails
+here, too. That Spark's own does the same is `jobs/test_on_spark`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import Row
+from pyspark.sql.types import StructType
+
+Cells = Iterable[tuple[Any, ...]]
+
+
+class WithoutJvm:
+    """A session, and its context."""
+
+    defaultParallelism = 2  # noqa: N815 - Spark's name
+
+    @property
+    def sparkContext(self) -> "WithoutJvm":  # noqa: N802
+        return self
+
+    def getLocalProperty(self, name: str) -> None:  # noqa: N802
+        """No query: nothing is known of it."""
+
+    def createDataFrame(self, rows: Cells, schema: StructType) -> "Frame":  # noqa: N802
+        return Frame(self, [Row(*schema.names)(*row) for row in rows])
+
+    def parallelize(self, tasks: Iterable[Any], slices: int) -> "Tasks":
+        assert slices > 0  # Spark takes no fewer
+        return Tasks([travelled(task) for task in tasks])
+
+
+class Frame:
+    """What a micro-batch is given."""
+
+    def __init__(self, session: WithoutJvm, rows: list[Row]) -> None:
+        self.sparkSession = session
+        self._rows = rows
+
+    def collect(self) -> list[Row]:
+        return self._rows
+
+
+class Tasks:
+    """One after the other, when they are collected."""
+
+    def __init__(self, tasks: list[Any]) -> None:
+        self._tasks = tasks
+
+    def map(self, work: Callable[[Any], Any]) -> "Tasks":
+        return Tasks([travelled(travelled(work)(task)) for task in self._tasks])
+
+    def collect(self) -> list[Any]:
+        return self._tasks
+
+
+def travelled(value: Any) -> Any:
+    """As it is on the other side."""
+    pickled = CloudPickleSerializer()
+    return pickled.loads(pickled.dumps(value))
