@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from router.lake.jobs.files import columns_of
+from router.lake.files import columns_of
 from router.lake.jobs.landing import land
 from router.lake.jobs.landing_source import ROW, written_landed
 from router.lake.jobs.once import Writing

@@ -2,11 +2,11 @@
 
     ingest     the streaming query, over   once   (each micro-batch exactly once)
                  landing    a range where it is read: bronze, quarantine, typed events aside; landing_source: for Spark
-                 batch      what landed into all tables:   known, sift, turned_away
+                 batch      what landed into all tables:   sift, turned_away
     seal       closing a period
     compact    fewer files, same rows
     backfill   days made again from bronze (retype, sift), the difference first
-    days       Arrow tables into files, a file a day;   files: and back;   aside: typed events, in between
+    days       Arrow tables into files, a file a day;   aside: typed events, in between
 
 Spark plans, deals out the ranges and tries again; what is done with a range is Arrow in Python, in the task that has it.
 

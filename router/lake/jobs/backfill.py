@@ -20,10 +20,10 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from router.errors import Misconfigured
+from router.lake.files import columns_of
+from router.lake.identities import Identities
 from router.lake.jobs.aside import discard, put_aside
 from router.lake.jobs.days import put
-from router.lake.jobs.files import columns_of
-from router.lake.jobs.known import known
 from router.lake.jobs.retype import retyped
 from router.lake.jobs.sift import GRAINS, Sifting, joined, parted, sifted, summed
 from router.lake.tables.arrow import ARROW
@@ -94,9 +94,10 @@ class Backfill:
 
     def _not_to_count(self) -> pa.Array:
         """Of the days' events, those of which an earlier one counts. What silver has of other days stands."""
-        others = [file for file in self._warehouse.files("silver", self._after) if file.day not in self._days]
-        before = known(self._spark, self._warehouse, others, self._keys["id_high"].combine_chunks())
-        return dropped(self._keys, before)["seq"].combine_chunks()
+        before = Identities(self._warehouse).known(self._warehouse.files("silver", self._after), self._keys["id_high"])
+        ours = columns_of(self._warehouse, "silver", self._files("silver"), ["seq"])["seq"]
+        others = before.filter(pc.invert(pc.is_in(before["seq"], ours)))
+        return dropped(self._keys, others)["seq"].combine_chunks()
 
     def _tasks(self, directory: str = "") -> list[Sifting]:
         shared = {"warehouse": self._warehouse.location, "gone": self._gone, "sealed": frozenset[date](), "revision": self._after + 1}

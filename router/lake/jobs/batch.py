@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
+from router.lake.identities import Identities
 from router.lake.jobs.aside import put_aside
-from router.lake.jobs.known import known
 from router.lake.jobs.landing import Landed
 from router.lake.jobs.sift import Added, Sifting, joined, sifted
 from router.lake.jobs.turned_away import turned_away
@@ -29,9 +29,10 @@ from router.lake.warehouse import Warehouse
 class Batch:
     """One attempt at a micro-batch."""
 
-    def __init__(self, spark: SparkSession, warehouse: Warehouse, landed: Sequence[Landed]) -> None:
+    def __init__(self, spark: SparkSession, warehouse: Warehouse, identities: Identities, landed: Sequence[Landed]) -> None:
         self._spark = spark
         self._warehouse = warehouse
+        self._identities = identities
         self._landed = [one for one in landed if one.bronze]
         self._directory = f"ingest-{uuid4().hex[:12]}"
         self.after = warehouse.head()  # what this builds on
@@ -44,7 +45,7 @@ class Batch:
         if not self._landed:
             return
         keys = pa.concat_tables([put_aside(self._warehouse, one.aside, [*KEY_COLUMNS, "time", "timestamp"]) for one in self._landed])
-        before = known(self._spark, self._warehouse, self._silver, keys["id_high"].combine_chunks())
+        before = self._identities.known(self._silver, keys["id_high"])
         gone = dropped(keys, before)
         self._count(keys, gone)
         done = sifted(self._spark, [self._sifting(number, one, gone) for number, one in enumerate(self._landed)])

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from router.lake.files import described
 from router.lake.jobs.aside import ASIDE
-from router.lake.jobs.files import described
 from router.lake.tables.schemas import SCHEMAS
 from router.lake.warehouse import Commit, File, Warehouse
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from router.crashpoints import crashpoint
 from router.errors import Conflict, RouterError
+from router.lake.identities import Identities
 from router.lake.jobs.aside import discard
 from router.lake.jobs.batch import Batch
 from router.lake.jobs.landing import Landed
@@ -30,6 +31,7 @@ class Writing:
 
     def __init__(self, warehouse: Warehouse, facts: Facts, following: int, told: Told) -> None:
         self._warehouse = warehouse
+        self._identities = Identities(warehouse)
         self._facts = facts
         self._following = following
         self._told = told
@@ -62,7 +64,7 @@ class Writing:
         return self._once(spark, landed, query, number)
 
     def _once(self, spark: SparkSession, landed: list[Landed], query: str, number: int) -> Commit:
-        batch = Batch(spark, self._warehouse, landed)
+        batch = Batch(spark, self._warehouse, self._identities, landed)
         batch.derive()
         crashpoint("lake_after_write")
         commit = self._warehouse.append(lambda at, time: self._commit(batch, at, time, query, number), after=batch.after)

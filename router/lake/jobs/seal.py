@@ -16,7 +16,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from router.errors import Misconfigured
-from router.lake.jobs.files import columns_of
+from router.lake.files import columns_of
 from router.lake.tables.gold import DIMENSIONS, SUMS, merged
 from router.lake.tables.late import days_between, sealed_days
 from router.lake.warehouse import Commit, Seal, Warehouse

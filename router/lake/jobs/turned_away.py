@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from router.lake.files import columns_of
 from router.lake.jobs.days import put
-from router.lake.jobs.files import columns_of
 from router.lake.jobs.sift import Added
 from router.lake.warehouse import File, Warehouse
 

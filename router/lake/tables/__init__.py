@@ -2,7 +2,7 @@
 
     schemas   the columns of every table;   arrow: the same as Arrow has them
     event     from messages to typed events, or to the reasons why they are none
-    dedupe    which events of a micro-batch count;   sieve: which of many identities may be among a few
+    dedupe    which events of a micro-batch count
     late      lateness, sealed days, and where an event of a sealed day is written
     gold      partial sums, and their merging
 

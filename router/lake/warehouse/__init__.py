@@ -4,6 +4,7 @@
       _commits/00000000000000000042.json    one commit: files that came, files that went, in all tables at once
       bronze/  quarantine/  silver/  duplicates/  conflicts/  gold_minute/  gold_day/
         <job's own directory>/day=2026-11-20/*.parquet
+      _aside/  _checkpoints/  _identities/  what jobs keep for themselves; no table
 
 A reader asks `Warehouse(path).files(table)` and opens those and no others: what a job that died left behind is no part of
 any table. A commit is one new file, created exclusively and never changed, so readers see a micro-batch wholly or not at

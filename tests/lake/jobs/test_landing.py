@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from router.delivery.connection import head_of
+from router.lake.files import columns_of
 from router.lake.jobs.aside import discard, put_aside
-from router.lake.jobs.files import columns_of
 from router.lake.jobs.landing import Landed
 from router.lake.jobs.landing_source import LandingReader, read_landed
 from router.lake.tables.arrow import MESSAGE

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.jobs.files import columns_of
+from router.lake.files import columns_of
 from router.lake.jobs.ingest import Ingest, start
 from router.lake.warehouse import Commit, Warehouse
 from tests.support.broker import Broker

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from router.lake.files import columns_of
 from router.lake.jobs.compact import compact, sweep
-from router.lake.jobs.files import columns_of
 from router.lake.jobs.ingest import CHECKPOINT, IngestFailed
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker

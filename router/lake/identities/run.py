@@ -1,0 +1,56 @@
+"""One run: keys sorted by half of their identity, in an Arrow file that is mapped, not read; it says which files they are of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+DRAFT = ".draft-"
+SUFFIX = ".arrow"
+_FILES = b"silver"
+
+Ids = npt.NDArray[np.int64]
+
+
+class Run:
+    """Open for as long as somebody has it: whoever removes the file meanwhile takes nothing away."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, ValueError or KeyError (Arrow's and msgspec's errors are such) where there is no whole run."""
+        self.path = path
+        rows = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+        self.files = frozenset(msgspec.json.decode(rows.schema.metadata[_FILES], type=list[str]))
+        self.keys: pa.Table = pa.table(rows).replace_schema_metadata()
+        self._ids: Ids = rows["id_high"].to_numpy()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def find(self, wanted: Ids) -> pa.Table:
+        """The keys of those that are here; `wanted` is sorted, each once. Half of an identity is compared, all of it in `dedupe`."""
+        firsts = np.searchsorted(self._ids, wanted)
+        is_here = self._ids[np.minimum(firsts, len(self) - 1)] == wanted
+        ends = np.searchsorted(self._ids, wanted[is_here], side="right")
+        places = [place for first, end in zip(firsts[is_here].tolist(), ends.tolist(), strict=True) for place in range(first, end)]
+        return self.keys.take(pa.array(places, pa.int64()))
+
+
+def write(keys: pa.Table, files: Iterable[str], directory: Path) -> Run:
+    """A run of these keys; there must be some. It has its name when it is whole, and on the disk."""
+    rows = keys.sort_by("id_high").combine_chunks().replace_schema_metadata({_FILES: msgspec.json.encode(sorted(files))})
+    name = uuid4().hex
+    draft, path = directory / f"{DRAFT}{name}", directory / f"{name}{SUFFIX}"
+    with draft.open("wb") as file:
+        with pa.ipc.new_file(file, rows.schema) as writer:
+            writer.write_table(rows)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    return Run(path)

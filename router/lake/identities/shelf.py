@@ -1,0 +1,57 @@
+"""Where a warehouse's runs lie: WAREHOUSE/_identities, or a directory of this process where the warehouse is in a bucket."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from router.lake.identities.run import DRAFT, SUFFIX, Run, write
+from router.lake.warehouse import Warehouse
+
+HOME = "_identities"
+LEFTOVER_S = 86_400.0  # a draft that is older was left by a job that died
+
+
+class Shelf:
+    """The files of all runs."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        storage = warehouse.storage
+        # Not the bucket: runs are mapped and searched. The directory goes with this object.
+        self._own = None if storage.is_local else tempfile.TemporaryDirectory(prefix="router-identities-")
+        self._home = Path(storage.inside(HOME) if self._own is None else self._own.name)
+
+    def runs(self) -> Iterator[Run]:
+        """Those that can be read; the others go."""
+        self._home.mkdir(parents=True, exist_ok=True)
+        for path in self._home.iterdir():
+            if path.suffix == SUFFIX:
+                yield from _opened(path)
+            elif path.name.startswith(DRAFT):
+                _gone_if_old(path)
+
+    def put(self, keys: pa.Table, files: Iterable[str]) -> Run:
+        return write(keys, files, self._home)
+
+    def remove(self, run: Run) -> None:
+        """Another process may have done it."""
+        run.path.unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> Iterator[Run]:
+    try:
+        yield Run(path)
+    except (OSError, ValueError, KeyError):
+        path.unlink(missing_ok=True)
+
+
+def _gone_if_old(draft: Path) -> None:
+    try:
+        if draft.stat().st_mtime < time.time() - LEFTOVER_S:
+            draft.unlink()
+    except FileNotFoundError:
+        pass  # its writer was faster
