@@ -44,6 +44,12 @@ def test_the_table_has_totals_and_error_rates(gold: str) -> None:
     assert [line[0] for line in lines[2:-1] if line[0].isalpha()] == ["acme", "zed"]
 
 
+def test_what_all_lines_share_is_told_once_above_the_table(gold: str) -> None:
+    shared, heads, *_ = (line.split() for line in called("usage", "report", "--warehouse", gold).out.splitlines() if line.strip())
+    assert shared[::2] == ["day", "provider"]
+    assert heads[:2] == ["tenant", "events"]
+
+
 def test_a_page_is_written_beside_the_table(gold: str, tmp_path: Path) -> None:
     page = tmp_path / "usage.html"
     assert called("usage", "report", "--warehouse", gold, "--by", "status", "--html", str(page)).status == 0

@@ -35,17 +35,32 @@ def _print_csv(made: Report) -> None:
 
 
 def _print_table(made: Report, totals: Line) -> None:
-    names = [name.removesuffix("_id").replace("event_type", "type") for name in made.by]
-    rows = [[*line.group.values(), *_figures(line)] for line in made.lines[:ROWS]]
-    shown = table([*names, "events", "cost", "failed", "p50 ms", "p95 ms", "p99 ms"], rows)
+    """What all lines share is told once, above: a report of one day has no column of that day."""
+    shared = _shared(made)
+    names = [name for name in made.by if name not in shared]
+    rows = [[*(line.group[name] for name in names), *_figures(line)] for line in made.lines[:ROWS]]
+    shown = table([*map(_heading, names), "events", "cost", "failed", "p50 ms", "p95 ms", "p99 ms"], rows)
+    shown.padding = (0, 1, 0, 0)
     for column in shown.columns[len(names) :]:
         column.justify = "right"
         column.no_wrap = True
     shown.add_section()
     shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_figures(totals), style="bold")
+    if shared:
+        print(", ".join(f"{_heading(name)} {value}" for name, value in shared.items()))
     console().print(shown)
     if len(made.lines) > ROWS:
         print(f"{len(made.lines) - ROWS} more lines: --by fewer names, filter, or --csv")
+
+
+def _shared(made: Report) -> dict[str, str]:
+    """Names with one value, when there are several lines, and something is left to tell those apart."""
+    first, *others = made.lines
+    return {name: value for name, value in first.group.items() if others and all(line.group[name] == value for line in others)}
+
+
+def _heading(name: str) -> str:
+    return name.removesuffix("_id").replace("event_type", "type")
 
 
 def _figures(line: Line) -> list[str]:
