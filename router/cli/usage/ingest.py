@@ -14,7 +14,7 @@ import typer
 
 from router.cli import ends
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import console, grid, print_json
+from router.cli.output import console, grid, print_json, print_lines
 from router.cli.session import settings_of
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
 from router.cli.usage.source import reading, source_of
@@ -46,6 +46,8 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Read the usage stream into the warehouse. Each micro-batch counts wholly or not at all, once, whatever dies meanwhile.
+
+    With --continuous and --json, or where nobody watches, each commit is a line of JSON.
 
     Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses anything.
 
@@ -86,7 +88,7 @@ def _look(settings: Settings, stream: str) -> None:
 def _watch(spark: SparkSession, job: Ingest, as_json: bool) -> None:
     from router.lake.jobs.ingest import start
 
-    shown = Shown(is_quiet=as_json)
+    shown = Shown(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
     with shown.bar:
         running = start(spark, job, shown.commit)
         shown.begin(running)
@@ -117,9 +119,12 @@ def _interrupts(shown: Shown) -> Iterator[list[int]]:
 
 
 class Shown:
-    """What a person sees: rows, rate, what is left; and at the end what came of it."""
+    """What a person sees: rows, rate, what is left; and at the end what came of it.
 
-    def __init__(self, *, is_quiet: bool) -> None:
+    `is_told_each`: for whoever collects logs of a query without an end, a line of JSON for each commit.
+    """
+
+    def __init__(self, *, is_quiet: bool, is_told_each: bool = False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
@@ -127,7 +132,8 @@ class Shown:
         self.bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty())
         self._task = self.bar.add_task("", total=None, told="waiting for the first micro-batch")
         self._counts: Counter[str] = Counter()
-        self._began = perf_counter()
+        self._began = self._last = perf_counter()
+        self._is_told_each = is_told_each
         self._waiting = 0
         self.commits = 0
 
@@ -138,17 +144,26 @@ class Shown:
     def commit(self, commit: Commit) -> None:
         self.commits += 1
         self._counts.update(commit.counts)
+        if self._is_told_each:
+            self._tell(commit)
         read = self._counts["read"]
         left = max(0, self._waiting - read)
         told = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
         self.bar.update(self._task, completed=read, told=told)
+
+    def _tell(self, commit: Commit) -> None:
+        """`seconds`: since the commit before it, so waiting for messages is in it."""
+        seconds, self._last = perf_counter() - self._last, perf_counter()
+        print_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
 
     def ending(self) -> None:
         self.bar.update(self._task, told="ending after this micro-batch; Ctrl-C again ends it at once")
 
     def end(self, as_json: bool) -> None:
         told = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
-        if as_json:
+        if self._is_told_each:
+            print_lines([told])
+        elif as_json:
             print_json(told)
         else:
             console().print(grid(told.items()))
