@@ -14,6 +14,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from router.cli.allocator import give_large_blocks_back
 from router.cli.ends import INTERRUPTED, OK
 from router.embedded import EmbeddedServer
 from router.observability import events, logs
@@ -26,6 +27,7 @@ LAST_CHANCE_S = 1.0
 
 async def until_told(work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None) -> int:
     """Run `work` until it ends or a signal ends it; the status to exit with."""
+    give_large_blocks_back()
     task = asyncio.ensure_future(work)
     told = _Told(task)
     loop = asyncio.get_running_loop()
