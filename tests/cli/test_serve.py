@@ -61,6 +61,7 @@ def test_a_second_signal_does_not_wait_for_the_drain(tmp_path: Path) -> None:
         broker.remove()
 
 
+@pytest.mark.slow  # two routers one after the other, each with a broker, and commands that ask them
 def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Path) -> None:
     store = ("--store", str(tmp_path / "s"))
     own = tmp_path / "policies" / "acme" / "default.json"

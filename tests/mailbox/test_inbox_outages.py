@@ -98,17 +98,20 @@ async def test_a_database_that_dies_under_a_handler_is_not_the_messages_fault(
     """T8: on its only delivery; undone with its transaction, and run again."""
     dsn = await mortal.database()
     killed: list[str] = []
+    is_dead = asyncio.Event()
 
     async def deadly(connection: Driver, event: InboxEvent) -> None:
         if not killed:
             killed.append(event.message_id)
-            mortal.kill()
+            await asyncio.to_thread(mortal.kill)  # on a disk that is busy it takes its time
+            is_dead.set()
             if is_back_at_once:
-                mortal.start()
+                await asyncio.to_thread(mortal.start)
         await record(connection, event)
 
     async with an_inbox(broker.url, dsn, deadly, ack_wait=60.0, max_deliver=1, handler_timeout=30.0) as running:
         await publish(nc, [1])
+        await until(is_dead.is_set, within_s=60)
         if not is_back_at_once:
             await until(lambda: running.inbox.consumer.health.paused_for, within_s=20)
             await asyncio.to_thread(mortal.start)
