@@ -25,6 +25,7 @@ from nats.aio.msg import Msg
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancelling import cancellable
+from router.delivery.socket import StraightTransport
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
 from router.masking import without_login
@@ -42,8 +43,9 @@ class Connection(Client):
     def __init__(self) -> None:
         super().__init__()
         self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
-        self._ps = Wire(self)
+        self._ps = self._wire = Wire(self)
         self._flushed: asyncio.Future[None] | None = None
+        self._will_write = False  # `_write` comes in this turn of the loop, or the next
         self.on_fault: Callable[[BaseException], None] = lambda _: None
 
     @property
@@ -80,7 +82,7 @@ class Connection(Client):
             self._remove_sub(sid)
 
     def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
-        """Append one PUB (or HPUB, with a block made by `head_of`) to the write buffer; the flusher sends it.
+        """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.
 
         While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
         The subject is trusted: whoever got it from outside has checked it with `ids.is_literal_subject`.
@@ -95,7 +97,41 @@ class Connection(Client):
             line = f"PUB {subject} {reply} {size}\r\n".encode()
             self._pending += (line, data, b"\r\n")
         self._pending_data_size += len(line) + size + 2
-        if self._flush_queue is not None and self._flush_queue.empty():
+        if not self._will_write:
+            self._write_soon()
+
+    def _hear_chunk(self, data: bytes) -> bytes:
+        """What the socket reads while nats-py's reader waits; gives back what is not for those who attend."""
+        if not self.is_connected:
+            return data
+        wire = self._wire
+        data = wire.joined(data)
+        self._will_write = True
+        try:
+            return data[wire.hear(data) :]
+        except Exception as exc:  # a raw listener's mistake: whoever reads this socket on would begin within a frame
+            self.on_fault(exc)
+            raise ConnectionResetError("a listener failed within a chunk") from exc
+        finally:
+            if self._pending:
+                self._write()  # what was answered on the spot
+            else:
+                self._write_soon()  # behind those who were woken: what they post goes at once
+
+    def _write_soon(self) -> None:
+        self._will_write = True
+        asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
+        """All that was posted in this turn, at once; by way of nats-py's flusher where the socket takes no more, for that waits."""
+        self._will_write = False
+        if not self._pending or not self.is_connected:
+            return
+        transport = self._transport
+        if isinstance(transport, StraightTransport) and transport.is_idle:
+            pending, self._pending, self._pending_data_size = self._pending, [], 0
+            transport.writelines(pending)
+        elif self._flush_queue is not None and self._flush_queue.empty():
             self._flush_queue.put_nowait(self._already_flushed())
 
     def _let_hear(self, hear: Hear, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
@@ -124,6 +160,8 @@ class Connection(Client):
 
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
+        if self._transport is None and s.uri.scheme in ("nats", "tls"):
+            self._transport = StraightTransport(self._hear_chunk)
         await cancellable(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:
@@ -134,9 +172,10 @@ class Connection(Client):
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
         # nats-py writes the PING past its own buffer: the PONG would come before the SUB that was to be confirmed.
         if self._pending and self.is_connected and self._transport is not None:
-            self._transport.writelines(self._pending[:])
-            self._pending = []
-            self._pending_data_size = 0
+            with contextlib.suppress(OSError):  # it is closing: what is pending is for the next connection
+                self._transport.writelines(self._pending[:])
+                self._pending = []
+                self._pending_data_size = 0
         await super()._send_ping(future)
 
     async def _process_pong(self) -> None:

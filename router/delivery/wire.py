@@ -28,31 +28,41 @@ class Wire(Parser):
     def __init__(self, nc: Any) -> None:
         super().__init__(nc)
         self._needed = 0  # bytes that the frame at the front of the buffer wants
+        self._stray: _Stray | None = None  # the message at which `hear` stopped
 
     def reset(self) -> None:
         super().reset()
         self._needed = 0
 
     async def parse(self, data: bytes = b"") -> None:
-        if self.buf or self._needed:
-            self.buf += data
-            if len(self.buf) < self._needed:
-                return  # a large payload on its way: not looked at until it is whole
-            data = bytes(self.buf)
-            self.buf.clear()
-        rest = await self._frames(data)
-        if rest < len(data):
-            self.buf += data[rest:]
+        data, at = self.joined(data), 0
+        try:
+            while (at := self.hear(data, at)) < len(data):
+                at = await self._other(data, at)
+        except (ProtocolError, OSError):
+            raise
+        except Exception as exc:  # nats-py's reader would end for ever
+            raise ProtocolError("nats: a listener failed within a chunk") from exc
 
-    async def _frames(self, data: bytes) -> int:
-        """Handle every whole frame; returns where the first incomplete one begins."""
-        at = self._needed = 0
+    def joined(self, data: bytes) -> bytes:
+        """The chunk behind the beginning of a frame that was kept; nothing while that frame is not whole."""
+        if not self.buf and not self._needed:
+            return data
+        self.buf += data
+        if len(self.buf) < self._needed:
+            return b""  # a large payload on its way: not looked at until it is whole
+        data = bytes(self.buf)
+        self.buf.clear()
+        return data
+
+    def hear(self, data: bytes, at: int = 0) -> int:
+        """Hand on every whole frame that is attended; where the first other thing begins. The beginning of a frame is kept."""
+        self._needed = 0
         heard_by = self.nc.hears
         while (end := data.find(b"\r\n", at)) >= 0:
             kind = data[at]
             if kind not in (_H, _M):
-                at = await self._control(data, at, end + 2)
-                continue
+                return at
             part = data[at:end].split(b" ")
             body = end + 2
             try:
@@ -60,25 +70,38 @@ class Wire(Parser):
                 head = int(part[-2]) if kind == _H else 0
                 sid = int(part[2])
                 reply = part[3] if len(part) == (6 if kind == _H else 5) else b""
-            except (ValueError, IndexError) as exc:
-                raise ProtocolError("nats: malformed message frame") from exc
+            except (ValueError, IndexError):
+                self._stray = None
+                return at
             after = body + size + 2
             if after > len(data):
                 self._needed = after - at
+                break
+            hear = heard_by.get(sid)
+            if hear is None:
+                self._stray = (sid, part[1], reply, data[body + head : after - 2], data[body : body + head]), after
                 return at
             at = after
-            hear = heard_by.get(sid)
-            if hear is not None:
-                hear(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
-            else:
-                await self.nc._process_msg(sid, part[1], reply, data[body + head : after - 2], data[body : body + head])
-        return at
+            hear(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
+        self.buf += data[at:]
+        return len(data)
 
-    async def _control(self, data: bytes, at: int, end: int) -> int:
+    async def _other(self, data: bytes, at: int) -> int:
+        """What `hear` left: a line of the protocol, or a message that nobody attends; where the next thing begins."""
+        if data[at] in (_H, _M):
+            if self._stray is None:
+                raise ProtocolError("nats: malformed message frame")
+            (frame, after), self._stray = self._stray, None
+            await self.nc._process_msg(*frame)
+            return after
+        end = data.find(b"\r\n", at) + 2
         self.buf += data[at:end]
         await super().parse()
         self.buf.clear()
         return end
+
+
+_Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # as nats-py takes a message, and where it ends
 
 
 def parse_head(raw: bytes) -> Headers | None:

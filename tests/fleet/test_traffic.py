@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 
+import orjson
 import pytest
 from nats.aio.client import Client
 
@@ -12,11 +13,12 @@ from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.fleet import FleetProcess, is_there, live_traffic
 from tests.support.service import settings_for
-from tests.support.stories import SILENCE_S, Inboxes, is_settled, letters, metric
+from tests.support.stories import SILENCE_S, Ears, Inboxes, is_settled, letters, metric
 from tests.support.waiting import until
 
 PREFIX = "fleet"
 ACKED = "router_jetstream_ack_total"
+IN_HAND = 10  # of a worker that is killed, at this rate
 PATIENCE_S = 30  # two interpreters start in that time, whatever else the machine does
 
 pytestmark = pytest.mark.xdist_group("fleet")
@@ -58,20 +60,30 @@ async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, set
 
 @pytest.mark.slow  # an interpreter starts in it, beside the traffic
 async def test_a_killed_worker_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
-    """Story: what it had in hand is delivered again, to whoever is there: an answer may come twice, never none, never a different one."""
+    """Story: what it had in hand is delivered again, to whoever is there: an answer may come twice, never none, never a different one.
+
+    Who took its seat has not heard who asked before it came: what that one decides goes to the reply subject (CONTRACTS §4).
+    """
     http, before = fleet.ready["http"], await fleet.pids()
-    inboxes = await Inboxes.under(nc, "killed")
+    inboxes, elsewhere = await Inboxes.under(nc, "killed"), await Ears.on(nc, f"{settings.decide.subject}.reply")
+
+    def missing() -> set[str]:
+        answers = [orjson.loads(answer) for heard in elsewhere.heard.values() for answer in heard]
+        found = {inboxes.of(answer["context"]["request_id"].removeprefix("r-")) for answer in answers}
+        return set(asked) - set(inboxes.heard) - found
+
     async with live_traffic(nc, settings, inboxes) as asked:
         await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
         seen = [await metric(http, ACKED)]
         os.kill(before["worker-1"], signal.SIGKILL)
         while (await fleet.pids()).get("worker-1", before["worker-1"]) == before["worker-1"]:
             seen.append(await metric(http, ACKED))
-    await until(lambda: len(inboxes.heard) >= len(asked), what="every request to be answered")
+    await until(lambda: not missing(), what="every request to be answered")
     await until(lambda: is_settled(nc, settings))
     seen.append(await metric(http, ACKED))
 
-    assert set(inboxes.heard) == set(asked)
+    assert set(inboxes.heard) <= set(asked)
+    assert len(asked) - len(inboxes.heard) <= IN_HAND, "nearly all are heard where they asked"
     assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
     assert await letters(nc, settings) == []
     assert seen == sorted(seen)

@@ -1,0 +1,98 @@
+"""The socket under a connection: nats-py's own stream, and a way past it for messages.
+
+A stream costs two turns of the loop for each chunk: one that wakes its reader, one that reads. While the reader waits, and all that
+came before is parsed, a chunk is handed to a plain function here, in the turn that it comes in; what that gives back (a PING, an
+error, a message that nobody attends) goes the stream's way, and everything behind it too, until the reader has caught up.
+
+    chunk ── somebody reads behind ──> stream ──> nats-py's reader ──> parser
+        └── the reader waits ────────> hear ── what it does not take ──┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import ParseResult
+
+from nats.aio.transport import TcpTransport
+
+Hear = Callable[[bytes], bytes]  # a chunk; what it gives back is the reader's
+
+
+class Straight(asyncio.StreamReaderProtocol):
+    """A stream's protocol with a way past the stream. `held`: bytes in the stream that nobody has read."""
+
+    def __init__(self, limit: int) -> None:
+        self.reader = asyncio.StreamReader(limit=limit)
+        super().__init__(self.reader)
+        self.held = 0
+        self.hear: Hear | None = None
+
+    def data_received(self, data: bytes) -> None:
+        if self.hear is not None:
+            data = self.hear(data)
+            if not data:
+                return
+            self.hear = None
+        self.held += len(data)
+        super().data_received(data)
+
+
+class StraightTransport(TcpTransport):
+    """TCP, with or without TLS. `hear` takes chunks while nats-py's reader waits for one. Before it is connected it is only true."""
+
+    _io_writer: Any
+    _protocol: Straight
+
+    def __init__(self, hear: Hear) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._hear = hear
+
+    def __bool__(self) -> bool:
+        return True  # nats-py makes a transport of its own in place of one that says no
+
+    async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: float) -> None:
+        protocol = Straight(buffer_size)
+        async with asyncio.timeout(connect_timeout):
+            transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, uri.hostname or "", uri.port or 0)
+        self._stand_on(protocol, transport)
+        self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
+
+    async def connect_tls(self, uri: str | ParseResult, ssl_context: ssl.SSLContext, buffer_size: int, connect_timeout: float) -> None:
+        protocol, name = Straight(buffer_size), uri if isinstance(uri, str) else uri.hostname
+        async with asyncio.timeout(connect_timeout):
+            loop, bare = asyncio.get_running_loop(), self._io_writer.transport
+            transport = await loop.start_tls(bare, protocol, ssl_context, server_hostname=name)
+        self._stand_on(protocol, transport)
+
+    def _stand_on(self, protocol: Straight, transport: Any) -> None:
+        self._protocol, self._io_reader = protocol, protocol.reader
+        self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
+
+    async def read(self, buffer_size: int) -> bytes:
+        """What the stream holds. Who calls this has parsed what it read before: if nothing is left, messages need not come this way."""
+        protocol = self._protocol
+        if protocol.held == 0:
+            protocol.hear = self._hear
+        data = await protocol.reader.read(buffer_size)
+        protocol.held -= len(data)
+        return data
+
+    async def readline(self) -> bytes:
+        line = await self._protocol.reader.readline()
+        self._protocol.held -= len(line)
+        return line
+
+    def writelines(self, payload: list[bytes]) -> None:
+        """Raises ConnectionResetError where a stream would take it and drop it: it stays pending, for the next connection."""
+        if self._io_writer.transport.is_closing():
+            raise ConnectionResetError("the connection is closing")
+        self._io_writer.writelines(payload)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether what is written now goes out at once: nothing waits before it."""
+        transport = self._io_writer.transport
+        return not transport.is_closing() and transport.get_write_buffer_size() == 0

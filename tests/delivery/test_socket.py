@@ -1,0 +1,193 @@
+"""The socket on a real server: messages pass nats-py's stream by, everything else does not, and nothing is lost or overtaken."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from nats.aio.msg import Msg
+
+from router.delivery.connection import Connection
+from router.delivery.socket import Straight, StraightTransport
+from router.delivery.wire import Headers
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+MANY = 2_000
+
+
+@pytest.fixture
+async def connection(nats_url: str) -> AsyncIterator[Connection]:
+    async with connected(nats_url) as connection:
+        yield connection
+
+
+class Ear:
+    """What came, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    def __call__(self, _subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
+        self.heard.append(data)
+
+    async def on_message(self, message: Msg) -> None:
+        self.heard.append(message.data)
+
+
+class Parses:
+    """Counts the chunks that go nats-py's way."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.count = 0
+        self._parse = connection._ps.parse
+        connection._ps.parse = self  # type: ignore[method-assign]
+
+    async def __call__(self, data: bytes = b"") -> None:
+        self.count += 1
+        await self._parse(data)
+
+
+class Nowhere(asyncio.Transport):
+    """No socket."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def close(self) -> None: ...
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+async def test_attended_messages_never_go_nats_pys_way(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    await connection.flush()
+    parses = Parses(connection)
+    for data in numbered(MANY):
+        connection.post(prefix, data)
+    await until(lambda: len(ear.heard) == MANY)
+    assert (ear.heard, parses.count) == (numbered(MANY), 0)
+
+
+async def test_after_everything_else_messages_pass_by_again(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    parses = Parses(connection)
+    await connection.flush()  # its PONG is nobody's message
+    before = parses.count
+    connection.post(prefix, b"1")
+    await until(lambda: ear.heard == [b"1"])
+    assert before > 0
+    assert parses.count == before
+
+
+async def test_ordinary_subscriptions_and_attended_ones_hear_in_order_beside_each_other(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
+    attended, ordinary = Ear(), Ear()
+    await connection.attend(f"{prefix}.a", attended)
+    await connection.subscribe(f"{prefix}.b", cb=ordinary.on_message)
+    await connection.flush()
+    async with connected(broker.url) as other:
+        for number in range(MANY):
+            other.post(f"{prefix}.{'ab'[number % 2]}", b"%d" % number + b"x" * (number % 97) ** 2)
+            if number % 50 == 0:
+                await asyncio.gather(other.flush(), connection.flush())
+    await until(lambda: len(attended.heard) + len(ordinary.heard) == MANY)
+    assert [int(data.partition(b"x")[0]) for data in attended.heard] == list(range(0, MANY, 2))
+    assert [int(data.partition(b"x")[0]) for data in ordinary.heard] == list(range(1, MANY, 2))
+
+
+async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: str) -> None:
+    broker = Broker().start()
+    try:
+        async with connected(broker.url) as connection, connected(broker.url) as other:
+            ear = Ear()
+            await other.attend(prefix, ear)
+            await other.flush()
+            broker.pause()
+            for number in range(400):  # 40 MB: more than any socket holds
+                connection.post(prefix, b"%d" % number + b"x" * 100_000)
+                if number % 100 == 0:
+                    await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)
+            assert len(connection._pending) > 300  # not handed to a socket that is full
+            broker.unpause()
+            await until(lambda: len(ear.heard) == 400, within_s=20)
+            assert [int(data.partition(b"x")[0]) for data in ear.heard] == list(range(400))
+    finally:
+        broker.remove()
+
+
+async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_next(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    await connection.flush()
+    life = connection.lives
+    connection._transport._io_writer.transport.abort()
+    assert connection.is_connected  # it does not know yet
+    connection.post(prefix, b"kept")
+    await until(lambda: connection.lives > life and ear.heard == [b"kept"])
+
+
+async def test_after_a_reconnect_messages_pass_by_as_before(connection: Connection, prefix: str) -> None:
+    ear = Ear()
+    await connection.attend(prefix, ear)
+    life = connection.lives
+    await connection.force_reconnect()
+    await until(lambda: connection.is_connected and connection.lives > life)
+    await connection.flush()
+    parses = Parses(connection)
+    connection.post(prefix, b"after")
+    await until(lambda: ear.heard == [b"after"])
+    assert parses.count == 0
+
+
+async def test_who_hears_and_raises_costs_its_connection_and_no_more(connection: Connection, prefix: str) -> None:
+    """`attend_raw` trusts its function; even so the next connection reads and writes."""
+    heard: list[bytes] = []
+
+    def hear(_subject: bytes, _reply: bytes, data: bytes, _head: bytes | None) -> None:
+        heard.append(data)
+        if data == b"poison":
+            raise ValueError("mine")
+
+    await connection.attend_raw(prefix, hear)
+    await connection.flush()
+    life = connection.lives
+    connection.post(prefix, b"poison")
+    await until(lambda: connection.is_connected and connection.lives > life)
+    connection.post(prefix, b"good")
+    await until(lambda: heard == [b"poison", b"good"])
+
+
+async def test_the_transport_is_ours(connection: Connection) -> None:
+    assert isinstance(connection._transport, StraightTransport)
+
+
+async def test_nothing_overtakes_what_the_stream_still_holds() -> None:
+    heard: list[bytes] = []
+
+    def hear(data: bytes) -> bytes:
+        heard.append(data)
+        return data if data == b"PING" else b""
+
+    transport, protocol = StraightTransport(hear), Straight(1_000)
+    transport._stand_on(protocol, Nowhere())
+    reading = asyncio.create_task(transport.read(4))
+    await asyncio.sleep(0)
+    for chunk in (b"MSG1", b"PING", b"MSG2"):  # the last comes before the reader was woken
+        protocol.data_received(chunk)
+    assert (heard, await reading) == ([b"MSG1", b"PING"], b"PING")
+    assert await transport.read(4) == b"MSG2"
+    protocol.data_received(b"MSG3")  # the reader has MSG2, and has not said that it is parsed
+    assert heard == [b"MSG1", b"PING"]
+    assert await transport.read(4) == b"MSG3"
+    reading = asyncio.create_task(transport.read(4))
+    await asyncio.sleep(0)
+    protocol.data_received(b"MSG4")
+    assert heard == [b"MSG1", b"PING", b"MSG4"]
+    reading.cancel()
