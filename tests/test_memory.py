@@ -1,5 +1,7 @@
 """A bounded memory that forgets by itself."""
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +26,20 @@ def test_what_is_held_follows_what_is_kept() -> None:
         memory.keep(number, number, now + TTL_S, now)
         most = max(most, len(memory))
     assert most <= 100 * (TTL_S + LOOK_S) + 1
+
+
+def test_nothing_that_is_kept_is_in_the_collectors_sight() -> None:
+    """It looks through the young ones as soon as there are enough of them: what stays for minutes must not be among them."""
+    memory: Memory[str, str] = Memory(1_000_000)
+    gc.collect()
+    gc.disable()
+    try:
+        before = gc.get_count()[0]
+        for number in range(1_000):
+            memory.keep(f"key {number}", f"value {number}", TTL_S, 0.0)
+        assert gc.get_count()[0] - before < 10
+    finally:
+        gc.enable()
 
 
 def test_after_a_rush_each_call_clears_away_a_little() -> None:

@@ -49,11 +49,11 @@ class Replays:
     def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
         self._ttl_s = ttl_s
         self._clock = clock
-        self._known: Memory[tuple[str, str], Remembered] = Memory(limit)
+        self._known: Memory[str, Remembered] = Memory(limit)
 
     def recall(self, request: RouteRequest, data: bytes) -> Decision | Recall:
         """The decision of the same request, NEW, or CONFLICT."""
-        known = self._known.recall((request.tenant_id, request.request_key), self._clock())
+        known = self._known.recall(_key(request.tenant_id, request.request_key), self._clock())
         if known is None:
             return Recall.NEW
         if known.content is not None and known.content != hash(data):
@@ -65,24 +65,29 @@ class Replays:
         has_id = request.request_id is not None
         known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
-        self._known.keep((request.tenant_id, request.request_key), known, now + self._ttl_s, now)
+        self._known.keep(_key(request.tenant_id, request.request_key), known, now + self._ttl_s, now)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""
         for given in (request_id, message_id):  # most requests are kept under one of them
-            known = self._known.peek((tenant_id, given), self._clock()) if given is not None else None
+            known = self._known.peek(_key(tenant_id, given), self._clock()) if given is not None else None
             if known is not None and known.went_by(request_id, message_id):
                 return known
         return await self._search(tenant_id, request_id, message_id)
 
     async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> Remembered | None:
-        keys = self._known.keys()
+        keys, mine = self._known.keys(), _key(tenant_id, "")
         for last in range(len(keys), 0, -AT_ONCE):
             for key in reversed(keys[max(0, last - AT_ONCE) : last]):
-                if key[0] == tenant_id and (known := self._known.peek(key, self._clock())) and known.went_by(request_id, message_id):
+                if key.startswith(mine) and (known := self._known.peek(key, self._clock())) and known.went_by(request_id, message_id):
                     return known
             await asyncio.sleep(0)
         return None
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _key(tenant_id: str, request_key: str) -> str:
+    """A text, not a tuple, which the collector would look at. No tenant id holds a zero byte."""
+    return f"{tenant_id}\0{request_key}"

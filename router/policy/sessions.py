@@ -15,14 +15,19 @@ class Sessions:
 
     def __init__(self, limit: int = 100_000, clock: Clock = steady) -> None:
         self._clock = clock
-        self._choices: Memory[tuple[str, str, str], str] = Memory(limit)  # tenant, policy, session: also when the policy is shared
+        self._choices: Memory[str, str] = Memory(limit)
 
     def recall(self, tenant_id: str, policy_id: str, session: str) -> str | None:
-        return self._choices.recall((tenant_id, policy_id, session), self._clock())
+        return self._choices.recall(_key(tenant_id, policy_id, session), self._clock())
 
     def remember(self, tenant_id: str, policy_id: str, session: str, provider_id: str, ttl_s: float) -> None:
         now = self._clock()
-        self._choices.keep((tenant_id, policy_id, session), provider_id, now + ttl_s, now)
+        self._choices.keep(_key(tenant_id, policy_id, session), provider_id, now + ttl_s, now)
 
     def __len__(self) -> int:
         return len(self._choices)
+
+
+def _key(tenant_id: str, policy_id: str, session: str) -> str:
+    """The tenant is in it also when the policy is shared. A text, not a tuple, which the collector would look at."""
+    return f"{tenant_id}\0{policy_id}\0{session}"  # no id holds a zero byte

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from msgspec import Struct
+
 from router.clock import Clock, steady
 from router.contracts.usage import UsageEvent
 from router.memory import Memory
@@ -25,13 +27,20 @@ class Seen(Enum):
     CONFLICT = "conflict"  # another message of the same identity says something else
 
 
+class _Told(Struct, frozen=True, gc=False):
+    """Hashes: of what was said, and of the stored message that said it."""
+
+    content: int
+    place: int
+
+
 class Recent:
     """Identities with a digest of what was said, for `keep_s` each; at most `limit`, the one longest unheard of goes first."""
 
     def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
         self._clock = clock
-        self._told: Memory[str, tuple[int, int]] = Memory(limit)
+        self._told: Memory[str, _Told] = Memory(limit)
 
     def note(self, event_id: str, event: UsageEvent, message: Message) -> Seen:
         """Compare with what is remembered of this identity; the first content stays the one that counts."""
@@ -41,11 +50,11 @@ class Recent:
         now = self._clock()
         first = self._told.recall(event_id, now)
         if first is None:
-            self._told.keep(event_id, (content, place), now + self._keep_s, now)
+            self._told.keep(event_id, _Told(content, place), now + self._keep_s, now)
             return Seen.FIRST
-        if first[1] == place:
+        if first.place == place:
             return Seen.REDELIVERED
-        return Seen.DUPLICATE if first[0] == content else Seen.CONFLICT
+        return Seen.DUPLICATE if first.content == content else Seen.CONFLICT
 
     def __len__(self) -> int:
         return len(self._told)

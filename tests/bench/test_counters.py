@@ -63,13 +63,15 @@ def _others(tap: Tapped) -> int:
 
 async def test_a_decided_request_leaves_a_dozen_blocks_of_memory_behind_at_most() -> None:
     """Its replay. Sessions, labels and the caches of the start are there after the first thousand; a listener's would be gone again."""
-    left = []
+    left, seen = [], []
     async with a_broker() as url, a_router(url, lambda _: None, {"reply.listener": False}) as service:
         for first in (0, COUNT):
             await store.fill(unheard, url=url, first=first, count=first + COUNT)
             await until(lambda first=first: settled(service)() >= first + COUNT)
+            seen.append(gc.get_count()[0])
             left.append(_blocks())
     assert 7 <= (left[1] - left[0]) / COUNT <= 12  # nine or ten today
+    assert seen[1] / COUNT < 0.5  # in the collector's sight: nothing of it
 
 
 def _blocks() -> int:
