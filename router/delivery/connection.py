@@ -45,7 +45,7 @@ class Connection(Client):
         self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = Wire(self)
         self._flushed: asyncio.Future[None] | None = None
-        self._will_write = False  # `_write` comes in this turn of the loop, or the next
+        self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
         self.on_fault: Callable[[BaseException], None] = lambda _: None
 
     @property
@@ -62,7 +62,7 @@ class Connection(Client):
     async def attend_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         """`attend` with everything as bytes, as it came (subject, reply, data, header block), for who reads millions.
 
-        What it raises ends the reader, so it must not.
+        What it raises costs the connection, so it must not.
         """
         subscription = await self.subscribe(subject, cb=_unheard)
         self.hears[subscription._id] = hear
@@ -109,7 +109,7 @@ class Connection(Client):
         self._will_write = True
         try:
             return data[wire.hear(data) :]
-        except Exception as exc:  # a raw listener's mistake: whoever reads this socket on would begin within a frame
+        except (Exception, asyncio.CancelledError) as exc:  # a raw listener's mistake: who reads on would begin within a frame
             self.on_fault(exc)
             raise ConnectionResetError("a listener failed within a chunk") from exc
         finally:
@@ -119,8 +119,8 @@ class Connection(Client):
                 self._write_soon()  # behind those who were woken: what they post goes at once
 
     def _write_soon(self) -> None:
-        self._will_write = True
         asyncio.get_running_loop().call_soon(self._write)
+        self._will_write = True
 
     def _write(self) -> None:
         """All that was posted in this turn, at once; by way of nats-py's flusher where the socket takes no more, for that waits."""
@@ -141,7 +141,7 @@ class Connection(Client):
             except UnicodeDecodeError:
                 name, inbox = subject.decode("utf-8", "replace"), ""
             hear(name, inbox, data, parse_head(head) if head is not None else None)
-        except Exception as exc:
+        except (Exception, asyncio.CancelledError) as exc:
             self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
 
     def _already_flushed(self) -> asyncio.Future[None]:
@@ -165,7 +165,17 @@ class Connection(Client):
         await cancellable(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:
+        self._ps.reset()  # an error within a chunk left its rest behind: the new connection's bytes are not to be joined to it
+        if self._reading_task is not None:
+            self._reading_task.cancel()  # of an attempt that failed late: it would read what is meant for this one
         await cancellable(super()._process_connect_init())
+
+    async def _close(self, status: int, do_cbs: bool = True) -> None:
+        try:
+            await super()._close(status, do_cbs)
+        except OSError:  # no connection takes what is pending: nats-py would stop halfway
+            self._status, self._pending, self._pending_data_size = Client.DISCONNECTED, [], 0
+            await super()._close(status, do_cbs)
 
     # -- overridden: a flush confirms what was sent before it ----------------------------------------------
 

@@ -89,7 +89,7 @@ class StraightTransport(TcpTransport):
         """Raises ConnectionResetError where a stream would take it and drop it: it stays pending, for the next connection."""
         if self._io_writer.transport.is_closing():
             raise ConnectionResetError("the connection is closing")
-        self._io_writer.writelines(payload)
+        self._io_writer.write(b"".join(payload))  # `writelines` of Python 3.12 forgets to say that the socket is full
 
     @property
     def is_idle(self) -> bool:

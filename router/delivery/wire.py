@@ -33,6 +33,7 @@ class Wire(Parser):
     def reset(self) -> None:
         super().reset()
         self._needed = 0
+        self._stray = None
 
     async def parse(self, data: bytes = b"") -> None:
         data, at = self.joined(data), 0
@@ -42,6 +43,7 @@ class Wire(Parser):
         except (ProtocolError, OSError):
             raise
         except Exception as exc:  # nats-py's reader would end for ever
+            self.nc.on_fault(exc)
             raise ProtocolError("nats: a listener failed within a chunk") from exc
 
     def joined(self, data: bytes) -> bytes:
@@ -51,13 +53,12 @@ class Wire(Parser):
         self.buf += data
         if len(self.buf) < self._needed:
             return b""  # a large payload on its way: not looked at until it is whole
-        data = bytes(self.buf)
+        data, self._needed = bytes(self.buf), 0
         self.buf.clear()
         return data
 
     def hear(self, data: bytes, at: int = 0) -> int:
         """Hand on every whole frame that is attended; where the first other thing begins. The beginning of a frame is kept."""
-        self._needed = 0
         heard_by = self.nc.hears
         while (end := data.find(b"\r\n", at)) >= 0:
             kind = data[at]

@@ -114,8 +114,9 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
                 if number % 100 == 0:
                     await asyncio.sleep(0.01)
             await asyncio.sleep(0.01)
-            assert len(connection._pending) > 300  # not handed to a socket that is full
+            pending = len(connection._pending)
             broker.unpause()
+            assert pending > 300  # not handed to a socket that is full
             await until(lambda: len(ear.heard) == 400, within_s=20)
             assert [int(data.partition(b"x")[0]) for data in ear.heard] == list(range(400))
     finally:
@@ -162,6 +163,79 @@ async def test_who_hears_and_raises_costs_its_connection_and_no_more(connection:
     await until(lambda: connection.is_connected and connection.lives > life)
     connection.post(prefix, b"good")
     await until(lambda: heard == [b"poison", b"good"])
+
+
+async def test_a_listener_that_asks_a_cancelled_future_costs_nothing(connection: Connection, prefix: str) -> None:
+    """A CancelledError is no Exception; asyncio would close the socket with it, and nats-py's search for another end."""
+    ear, faults = Ear(), []
+    connection.on_fault = faults.append
+    gone = asyncio.get_running_loop().create_future()
+    gone.cancel()
+    await connection.attend(f"{prefix}.bad", lambda *_: gone.result())
+    await connection.attend_raw(f"{prefix}.worse", lambda *_: gone.result())
+    await connection.attend(f"{prefix}.good", ear)
+    life = connection.lives
+    connection.post(f"{prefix}.bad")
+    await until(lambda: len(faults) == 1)
+    assert connection.lives == life
+    connection.post(f"{prefix}.worse")
+    await until(lambda: connection.is_connected and connection.lives > life)
+    connection.post(f"{prefix}.good", b"heard")
+    await until(lambda: ear.heard == [b"heard"])
+    assert [type(fault) for fault in faults] == [asyncio.CancelledError] * 2
+
+
+async def test_who_closes_a_broken_connection_with_something_pending_closes_it(prefix: str) -> None:
+    """nats-py alone raises in the middle: nobody is told, and a second attempt does nothing."""
+    broker, closed = Broker().start(), asyncio.Event()
+
+    async def on_closed() -> None:
+        closed.set()
+
+    connection = Connection()
+    await connection.connect(broker.url, closed_cb=on_closed)
+    try:
+        await connection.attend(prefix, Ear())
+        connection._transport._io_writer.transport.abort()
+        connection.post(prefix, b"never sent")
+        await connection.close()
+        assert (closed.is_set(), connection.is_closed, len(connection._subs)) == (True, True, 0)
+    finally:
+        broker.remove()
+
+
+async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connection() -> None:
+    """A server that goes on speaking after an error: the frame that it began is nobody's."""
+    lives = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal lives
+        lives += 1
+        writer.write(b'INFO {"server_id":"x","version":"2.11.0","max_payload":1048576,"headers":true}\r\n')
+        life, sid = lives, b""
+        while line := await reader.readline():
+            if line.startswith(b"PING"):
+                writer.write(b"PONG\r\n")
+            elif line.startswith(b"SUB"):
+                sid = line.split()[-1]
+            elif line.startswith(b"PUB go"):
+                broken = b"-ERR 'Invalid Subject'\r\nMSG x %b 60\r\nSECRET-OF-THE-FIRST" % sid
+                writer.write(broken if life == 1 else b"MSG x %b 2\r\nok\r\n" % sid)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        connection, ear = Connection(), Ear()
+        await connection.connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", reconnect_time_wait=0.01)
+        try:
+            await connection.attend("x", ear)
+            await connection.flush()
+            connection.post("go")
+            await until(lambda: lives == 2 and connection.is_connected)
+            await connection.flush()
+            connection.post("go")
+            await until(lambda: ear.heard)
+            assert (ear.heard, lives) == ([b"ok"], 2)
+        finally:
+            await connection.close()
 
 
 async def test_the_transport_is_ours(connection: Connection) -> None:

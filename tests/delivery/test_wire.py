@@ -65,6 +65,17 @@ async def test_byte_by_byte_is_as_good_as_at_once() -> None:
     assert (await heard(*(bytes([byte]) for byte in stream))).heard == sent
 
 
+async def test_a_large_payload_is_looked_at_when_it_is_whole_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else eight megabytes in small pieces would be copied as often as there are pieces."""
+    looked: list[int] = []
+    hear = Wire.hear
+    monkeypatch.setattr(Wire, "hear", lambda wire, data, at=0: looked.append(len(data) - at) or hear(wire, data, at))
+    stream = frame(1, b"work", b"", b"x" * 100_000, None) + frame(1, b"work", b"", b"next", None)
+    listening = await heard(*(stream[start : start + 1_000] for start in range(0, len(stream), 1_000)))
+    assert [len(data) for _, _, _, data, _ in listening.heard] == [100_000, 4]
+    assert sum(looked) < 3 * len(stream)
+
+
 @pytest.mark.parametrize("line", [b"MSG a\r\n", b"MSG a one 3\r\n", b"HMSG a 1 x 3\r\n", b"MSG  \r\n"])
 async def test_a_frame_that_no_server_sends_is_a_protocol_error(line: bytes) -> None:
     with pytest.raises(ProtocolError):
