@@ -9,7 +9,7 @@ from router.config import Settings
 from router.errors import Misconfigured
 from router.fleet.reload import Reload
 from router.fleet.seat import Seat
-from tests.support.observability import captured
+from tests.support.observability import Lines, captured
 from tests.support.waiting import until
 
 
@@ -85,13 +85,18 @@ async def test_settings_that_are_wrong_are_told_and_nothing_is_renewed() -> None
             assert [(line["event"], line["error"]) for line in lines.all()] == [("reload.refused", "decide.prefetch: 0 is not legal")] * 2
 
 
+def said(lines: Lines) -> int:
+    """Refusals that were logged; what another test left behind may log too, in this process."""
+    return sum(line["event"] == "reload.refused" for line in lines.all())
+
+
 async def test_settings_that_cannot_be_read_at_all_refuse_the_reload_and_do_not_end_it() -> None:
     with captured() as lines:
         async with reloading([FakeSeat("a", [])], lambda: Settings(node_id=b"\xff".decode())) as asked:
             for times in (1, 2):
                 asked.set()
-                await until(lambda times=times: len(lines.all()) == times)  # type: ignore[misc]
-        assert {line["event"] for line in lines.all()} == {"reload.refused"}
+                await until(lambda times=times: said(lines) >= times)  # type: ignore[misc]
+        assert said(lines) == 2
 
 
 async def test_a_process_that_does_not_get_ready_keeps_the_seats_after_it_as_they_are() -> None:
