@@ -26,7 +26,7 @@ async def standing(client: Client, stream: str) -> list[Standing]:
         return found
     is_whole = asyncio.Event()
 
-    async def hear(message: Msg) -> None:  # a quarter of what waiting for each message takes: a soak leaves ten million
+    async def hear(message: Msg) -> None:  # half of what waiting for each message takes: a soak leaves ten million
         found.append(_read(message))
         if len(found) >= count:
             is_whole.set()
