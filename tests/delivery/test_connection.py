@@ -5,13 +5,12 @@ from collections.abc import AsyncIterator
 
 import nats
 import pytest
-from nats.aio.msg import Msg
 
 from router.delivery.connection import Connection, connect
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
-from tests.support.delivery import connected
+from tests.support.delivery import Ear, connected
 from tests.support.waiting import until
 
 GOOD = 20
@@ -28,30 +27,12 @@ HEADS = [
     b"NATS/1.0 \xff\xfe\r\n\r\n",
     b"\xff" * 40,
 ]
-Heard = tuple[str, str, bytes, Headers | None]
 
 
 @pytest.fixture
 async def connection(nats_url: str) -> AsyncIterator[Connection]:
     async with connected(nats_url) as connection:
         yield connection
-
-
-class Ear:
-    """Remembers what it hears."""
-
-    def __init__(self) -> None:
-        self.heard: list[Heard] = []
-
-    def __call__(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        self.heard.append((subject, reply, data, headers))
-
-    @property
-    def data(self) -> list[bytes]:
-        return [data for _, _, data, _ in self.heard]
-
-    async def on_message(self, message: Msg) -> None:
-        self(message.subject, message.reply, message.data, message.headers)
 
 
 async def send_raw(broker: Broker, *frames: bytes) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 from msgspec import Struct
+from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection, connect
@@ -15,6 +16,7 @@ from router.delivery.evidence import NotStored, Receipts, Told
 from router.delivery.gate import Gate
 from router.delivery.lane import Lane, Pace
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
+from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.message import Effect, Message, Reply
 from router.outcome import Done, Fault, Handler, Receipt
@@ -258,3 +260,23 @@ async def a_place(url: str, name: str, *, with_out: bool = True) -> AsyncIterato
         place = Place(connection, name)
         await place.create(with_out=with_out)
         yield place
+
+
+Heard = tuple[str, str, bytes, Headers | None]  # subject, reply, data, headers
+
+
+class Ear:
+    """Remembers what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[Heard] = []
+
+    def __call__(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self.heard.append((subject, reply, data, headers))
+
+    @property
+    def data(self) -> list[bytes]:
+        return [data for _, _, data, _ in self.heard]
+
+    async def on_message(self, message: Msg) -> None:
+        self(message.subject, message.reply, message.data, message.headers)
