@@ -19,6 +19,7 @@ def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
         prefetch=config.prefetch,
         max_delayed=config.max_ack_pending // 2,
         slots=config.slots,
+        slots_beside_prefetch=True,
         handler_timeout=config.handler_timeout_ms / 1000,
         pull_expires=config.pull_expires_ms / 1000,
         heartbeat=config.heartbeat_ms / 1000,

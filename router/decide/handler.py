@@ -180,6 +180,7 @@ class DecideHandler:
             lambda changed: self._choose(policy, changed, self._now(), previous),
             deadline=started + timeout_s,
             traceparent=traceparent_in(message.headers),
+            size=len(message.data),
         )
 
     def _assigned(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:

@@ -23,6 +23,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     prefetch: int = 512  # messages asked for and not yet started, at most
     max_delayed: int = 5000  # messages sent away for a while, at most: they count against the server's max_ack_pending
     slots: int = 64  # handlers that wait (awaitables) at once
+    slots_beside_prefetch: bool = False  # True: what is in a slot leaves its place in the prefetch to the next message
     handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
     pull_expires: float = 30.0
     heartbeat: float = 5.0  # at most half of pull_expires; two missed = ask again, four = reconnect
