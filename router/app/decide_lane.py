@@ -38,6 +38,7 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,
+        live_marks=ground.live_marks,
     )
 
 
@@ -73,6 +74,7 @@ def decide_rules(settings: Settings) -> DecideRules:
         limits=limits,
         tenants_allowed=frozenset(settings.tenants_allowed),
         max_age=max_age_ms / 1000 if max_age_ms is not None else None,
+        patience=settings.admission.patience_ms / 1000,
         pipeline_timeout=settings.decide.pipeline_timeout_ms / 1000,
     )
 

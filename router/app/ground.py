@@ -22,9 +22,15 @@ from router.config import Settings
 from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
+from router.delivery.live import LiveMarks
 from router.extensions import Health, Registry
 from router.observability import Check, Metrics
 from router.policy import Averages, Providers, Shelf
+
+
+def hears_live_copies(settings: Settings) -> bool:
+    """Whether the listener hears requests pass, and may answer from what it hears."""
+    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.overloaded_after_ms is not None
 
 
 class Ground:
@@ -44,6 +50,7 @@ class Ground:
         self.providers = Providers(Averages(), self.breakers.providers)
         self.recorder = recorder_of(settings)
         self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.live_marks = LiveMarks() if hears_live_copies(settings) else None
         self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)

@@ -58,6 +58,11 @@ class Station:
         self._consumer: Consumer | None = None
 
     @property
+    def consumer(self) -> Consumer | None:
+        """None before the first start."""
+        return self._consumer
+
+    @property
     def check(self) -> Check:
         """Its line in /readyz."""
         if self._consumer is None:

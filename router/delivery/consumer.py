@@ -96,6 +96,7 @@ class Consumer:
         self.gate = Gate(self._gate_changed)
         self.desk: Desk | None = None
         self.puller: Puller | None = None
+        self.storing: Storing | None = None  # where effects go while it runs
         self.was_clean = True  # of the last drain
 
     @property
@@ -105,7 +106,7 @@ class Consumer:
 
     async def run(self) -> None:
         """Until cancelled; then it drains. It may be run again."""
-        self.desk = self.puller = None
+        self.desk = self.puller = self.storing = None
         self.gate.reset()  # an earlier life may have ended while it was paused
         evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout)
         await evidence.open()
@@ -117,6 +118,7 @@ class Consumer:
     async def _work(self, evidence: Evidence) -> None:
         starts = Starts(self._jetstream, evidence, self._starts_bucket)
         async with asyncio.TaskGroup() as tasks, self._storing(evidence, tasks) as storing:
+            self.storing = storing
             desk = self.desk = Desk(
                 self.lane,
                 connection=self._connection,

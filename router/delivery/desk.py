@@ -36,6 +36,7 @@ from router.message import NO_HEADERS, Message
 from router.outcome import Done, Fault, Outcome, Retry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
+ANSWERED = Done()  # from its live copy
 AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
 
 
@@ -87,6 +88,10 @@ class Desk:
         self._stalled = Stalled(gate, pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
         self._waiting: deque[Message] = deque()  # held, not begun
         self._without_slot: deque[tuple[Message, Awaitable[Outcome]]] = deque()  # held, its handler asked and not yet awaited
+        self._marks = lane.live_marks
+        self.taken = 0  # first deliveries and others, of this start of the lane
+        self._newest = ""  # the token of the delivery that came last
+        self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
         self._is_catching_up = False
         self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
@@ -109,13 +114,24 @@ class Desk:
             int(part[at + 2]),
             token,
         )
+        self.taken += 1
+        self._newest = token
         if message.deliveries > 1:
             return self._take_again(message)
+        if self._marks is not None and self._marks.counts and self._marks.take(message):
+            self.settler.settle_plain(message, ANSWERED, token)
+            return True
         if self._is_busy:
             self._take_later(message)
         else:
             self._begin(message)
         return True
+
+    @property
+    def pending(self) -> int:
+        """What the stream held for this durable beyond the delivery that came last."""
+        part = self._newest.split(".")
+        return int(part[8 if len(part) == 9 else 10]) if self._newest else 0
 
     @property
     def _is_busy(self) -> bool:
@@ -145,7 +161,8 @@ class Desk:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
         pace = self.lane.pace
         held = len(self.hands) - (self._slots.running if pace.slots_beside_prefetch else 0)
-        return pace.prefetch - held - max(0, self._again.delayed - pace.max_delayed)
+        prefetch = pace.prefetch if self.most_held is None else min(pace.prefetch, self.most_held)
+        return prefetch - held - max(0, self._again.delayed - pace.max_delayed)
 
     # -- begin ---------------------------------------------------------------------------------------------------
 

@@ -72,6 +72,14 @@ class Silent:
 SILENT: Observer = Silent()
 
 
+class StoredCopies(Protocol):
+    """Which stored copies need nothing but their ack (`live.LiveMarks`)."""
+
+    counts: dict[int, int]
+
+    def take(self, message: Message) -> bool: ...
+
+
 class Lane(Struct, frozen=True, kw_only=True):
     """One durable and what its messages mean. `last_word` is said after a letter: +ACK (BeamLine) or +TERM (SR, MeshForge).
 
@@ -88,4 +96,5 @@ class Lane(Struct, frozen=True, kw_only=True):
     last_word: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
+    live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
     stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject: for batches (`together`); None = no batches

@@ -74,6 +74,9 @@ class Metrics:
         self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
         self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+        live = "Requests taken from their live copy while the backlog is deep"
+        self.live_requests = Tally("router_live_requests_total", live, "outcome")
+        self.overloaded = Gauge("router_overloaded", "1 while more requests come than can be answered in time")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
