@@ -10,7 +10,7 @@ from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
-from router.delivery.live import LiveRequests, LiveRules
+from router.delivery.live import OUTCOMES, LiveRequests, LiveRules
 from router.observability import Metrics, events, logs
 
 log = logs.logger(__name__)
@@ -22,6 +22,9 @@ class LiveMetrics:
     def __init__(self, ground: Ground) -> None:
         self._metrics: Metrics = ground.metrics
         self._alerts = ground.alerts
+        self._metrics.overloaded.set(0)
+        for outcome in OUTCOMES:
+            self._metrics.live_requests[outcome,] += 0
 
     def on_live(self, outcome: str) -> None:
         self._metrics.live_requests[outcome,] += 1

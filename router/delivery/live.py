@@ -36,6 +36,7 @@ BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
 FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
 CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again
 ENOUGH = 4  # it is short at this part of `after_s`
+OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
 STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
 FEWEST_HELD, MOST_HELD = 8, 64
 MOST_MARKS = 500_000  # of answered requests whose stored copy has not come yet; some 40 MB
@@ -70,7 +71,7 @@ class LiveObserver(Protocol):
     """Who counts. Called on the loop, the first once a request."""
 
     def on_live(self, outcome: str) -> None:
-        """`answered`, `overloaded`, or `left` to the stored copy."""
+        """One of OUTCOMES."""
 
     def on_overload(self, wait_s: float | None) -> None:
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""

@@ -25,6 +25,8 @@ REFERENCE = {
     "router_delivery_redelivered": ("consumer",),
     "router_consumer_lag_seconds": ("consumer",),
     "router_lane_paused": ("consumer",),
+    "router_overloaded": (),
+    "router_live_requests_total": ("outcome",),
     "router_dlq_publish_failures_total": (),
     "router_idempotent_replays_total": (),
     "router_rate_limited_total": (),
