@@ -48,7 +48,7 @@ DELIVERY = Row(
         ),
         panel(
             "Live requests",
-            "What became of requests while overloaded: answered at once, refused as above their tenant's share, or left to the stored copy.",
+            "While overloaded: answered at once, refused as above their tenant's share, or left to the stored copy.",
             "reqps",
             (rate("router_live_requests_total", "outcome"), "{{outcome}}"),
             kind="stacked",
