@@ -130,6 +130,7 @@ class LiveRequests(Generic[A]):
         self._calm_since: float | None = None
         self._newest_ns = 0
         self._is_working = False
+        self._is_closing = False
         self._now = asyncio.get_running_loop().time
         self.is_on = False
 
@@ -216,7 +217,7 @@ class LiveRequests(Generic[A]):
             return
         if not isinstance(outcome, Awaitable):
             self._conclude(request, outcome)
-        elif len(self._running) < self._rules.at_once:
+        elif len(self._running) < self._rules.at_once and not self._is_closing:
             task = asyncio.get_running_loop().create_task(self._await(consumer, request, outcome))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
@@ -274,12 +275,14 @@ class LiveRequests(Generic[A]):
 
     async def close(self) -> None:
         """Handle what waits and needs no time; the rest is left to its stored copies."""
+        self._is_closing = True
         while (request := self._queue.take()) is not None:
             self._handle(request)
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
         self._marks.counts.clear()
+        self._is_closing = False
 
 
 def _key_of(message: Message) -> int:

@@ -12,7 +12,7 @@ from router.config import Settings
 from router.message import Message
 from router.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, metric
+from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, make_topology, metric
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
@@ -69,6 +69,36 @@ async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_befor
         assert all(answer["error"]["details"]["retry_after_ms"] >= 100 and answer["context"]["request_id"] for answer in refused)
         await until(lambda: metric_is(router.ready.http, "router_overloaded", 0))
         assert (await ask(nc, settings, a_request("flood-later", tenant_id="flood")))["ok"]
+
+
+async def test_two_routers_share_what_passes_by_and_the_others_are_answered(nc: Client, settings: Settings) -> None:
+    inboxes = await Inboxes.under(nc, "flood")
+    async with a_router(settings) as one, a_router(settings) as two:
+        await _publish_flood(nc, settings, inboxes, 0, BACKLOG)
+        await until(lambda: metric_is(one.ready.http, "router_overloaded", 1))
+        await until(lambda: metric_is(two.ready.http, "router_overloaded", 1))
+        for number in range(10):
+            answer = await ask(nc, settings, a_request(f"quiet-{number}"))
+            assert answer["ok"], answer
+        assert not await is_settled(nc, settings)
+        live = [await metric(router.ready.http, "router_live_requests_total") for router in (one, two)]
+        assert sum(live) <= 10  # no request is taken twice
+
+
+async def test_a_request_that_nobody_waits_for_any_more_is_answered_without_work_unless_it_is_to_be_pushed(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    settings = settings_for(nats_url, prefix, admission__patience_ms=1)
+    await make_topology(settings)
+    inboxes = await Inboxes.under(nc, "late")
+    await inboxes.publish_named(nc, settings, "asked")
+    await inboxes.publish_named(nc, settings, "pushed", a_request("pushed", push_assignment=True))
+    await nc.flush()
+    async with a_router(settings):
+        await until(lambda: len(inboxes) == 2)
+    asked, pushed = (json.loads(inboxes.answers(name)[0]) for name in ("asked", "pushed"))
+    assert asked["error"]["code"] == "expired"
+    assert pushed["ok"]
 
 
 async def metric_is(http: str, name: str, value: float) -> bool:
