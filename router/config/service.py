@@ -68,7 +68,11 @@ class AlertsConfig(Group):
 
 class EvidenceConfig(Group):
     timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the lane, milliseconds")
-    retry_ms: Millis = Field(default=1_000, description="a paused lane tries to store again this often, milliseconds")
+    retry_ms: Millis = Field(default=1_000, description="what could not be stored is tried again this often, milliseconds")
+    full_retry_ms: Millis = Field(
+        default=10_000,
+        description="a stream is full, and too many messages wait for it: the others come again after this, or hear so, milliseconds",
+    )
 
 
 class HttpConfig(Group):

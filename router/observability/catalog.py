@@ -73,7 +73,11 @@ class Metrics:
         self.in_flight = Gauge("router_delivery_in_flight", handled, "consumer", together=Together.SUM)
         self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
-        self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+        self.lane_paused = Gauge("router_lane_paused", "1 while nothing is taken, for the broker stores nothing", "consumer")
+        waiting = "Messages that wait because a stream has no room for what they must store"
+        self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", together=Together.SUM)
+        refused = "Times a stream had no room for an effect, by what became of its message"
+        self.storage_refused = Tally("router_storage_refused_total", refused, "consumer", "what")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
