@@ -60,6 +60,11 @@ class DeadLetterConfig(Group):
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
     subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")
     include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
+    max_payload_bytes: int = Field(
+        default=64 * 1024,
+        ge=0,
+        description="a payload of more bytes is left out of its letter, which says its hash and its place in the stream that it came from",
+    )
 
 
 class AlertsConfig(Group):

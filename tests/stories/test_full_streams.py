@@ -5,7 +5,12 @@ import json
 from nats.aio.client import Client
 
 from router.config import Settings
+from router.deadletters.original import Kept, original_of
+from router.deadletters.parse import parse
+from router.delivery.api import JetStream
+from router.message import Effect
 from tests.support.circle import FAST, Alarms, a_result, assignments, report, results_are_settled, usage
+from tests.support.delivery import connected
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
 from tests.support.waiting import until
@@ -114,6 +119,34 @@ async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_u
         assert sorted(event["assignment_id"] for event in await usage(nc, settings)) == sorted(f"a-{number}" for number in range(MANY))
         assert len(await letters(nc, settings)) == 1
         await until(lambda: is_ready(router.ready.http))
+
+
+async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(nc: Client, nats_url: str, prefix: str) -> None:
+    """A letter keeps a bounded payload; of a longer one its hash and its place, from where a replay takes it."""
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000)
+    large = [b"%d" % number + b"x" * 200_000 for number in range(20)]
+    async with a_router(settings):
+        for data in large:
+            await ask(nc, settings, data)
+        kept = await letters(nc, settings)
+        assert [letter["original_payload_bytes"] for letter in kept] == [len(data) for data in large]
+        assert (await nc.jsm().stream_info(settings.streams.dlq.name)).state.bytes < 40_000
+
+        original = await _original(settings, 1)
+        assert isinstance(original, Effect)
+        assert (original.subject, original.data) == (settings.decide.subject, large[0])
+        await nc.jsm().delete_msg(settings.streams.decide.name, 1)
+        gone = await _original(settings, 1)
+        assert isinstance(gone, Kept)
+        assert f"neither the letter nor {settings.streams.decide.name} 1" in gone.cause
+
+
+async def _original(settings: Settings, sequence: int) -> Effect | Kept:
+    async with connected(str(settings.nats.url[0])) as connection:
+        jetstream = JetStream(connection)
+        stored = await jetstream.message(settings.streams.dlq.name, sequence)
+        assert stored is not None
+        return await original_of(jetstream, parse(stored))
 
 
 async def _waiting(router: Running, durable: str, count: int) -> bool:
