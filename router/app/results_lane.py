@@ -44,4 +44,5 @@ def results_handler(ground: Ground) -> ResultsHandler:
             usage_subject=SUBJECT if settings.usage.enabled else None,
         ),
         recent=Recent(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
+        on_finished=ground.finished.finish,
     )

@@ -48,6 +48,11 @@ class AssignmentConfig(Group):
         default=("caf.exec.assign.v1",), description="subjects a request may name; the first is the default, comma-separated"
     )
     tenants_allowed: Texts = Field(default=(), description="tenants that may push assignments, comma-separated; empty = all")
+    removal_every_ms: int = Field(
+        default=15_000,
+        ge=0,
+        description="how often assignments that are done leave their stream, milliseconds; 0 = they stay until they are too old",
+    )
 
 
 class UsageConfig(Group):

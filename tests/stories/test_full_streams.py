@@ -73,6 +73,32 @@ async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again
         assert f"r-{refused}" in {one["request_id"] for one in await assignments(nc, settings)}
 
 
+async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_settle(nc: Client, nats_url: str, prefix: str) -> None:
+    """A day of pushes, scaled down: what is acknowledged or metered leaves its stream, so it never fills."""
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=30_000, assignment__removal_every_ms=20)
+    js = nc.jetstream()
+    async with a_router(settings) as router:
+        worker = await js.pull_subscribe(settings.assignment.subjects[0], "w", stream=settings.streams.assignments.name)
+        for number in range(200):
+            assert (await ask(nc, settings, _pushed(number), timeout_s=10))["ok"]
+            (assigned,) = await worker.fetch(1, timeout=5)
+            if number % 2:
+                await assigned.ack_sync()
+            else:  # one that forgets to acknowledge, and tells its result
+                done = json.loads(assigned.data)
+                await report(nc, settings, a_result(number, assignment_id=done["assignment_id"], request_id=done["request_id"]))
+        state = (await nc.jsm().stream_info(settings.streams.assignments.name)).state
+        assert state.last_seq == 200
+        assert state.bytes <= 30_000
+        await until(lambda: _removed(router, 100))
+        assert (await ask(nc, settings, _pushed(7)))["ok"]
+        assert (await nc.jsm().stream_info(settings.streams.assignments.name)).state.last_seq == 200, "the same request is no new work"
+
+
+async def _removed(router: Running, count: int) -> bool:
+    return await metric(router.ready.http, "router_assignments_removed_total") >= count
+
+
 async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str, prefix: str) -> None:
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
     inboxes = await Inboxes.under(nc, prefix)
