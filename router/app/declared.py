@@ -8,7 +8,6 @@ from router.app.partition import taken_stream, taken_subject
 from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
 from router.contracts import usage
 from router.contracts.letter import letter_subject
-from router.delivery.finished import RemovalRules
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
 WORKERS_LETTERS = "caf.exec.dlq.v1"
@@ -18,17 +17,6 @@ def declared(settings: Settings) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
     streams = (*_asked(settings), *_evidence(settings), *_buckets(settings))
     return Topology(streams=streams, consumers=tuple(_consumers(settings)))
-
-
-def removal_rules(settings: Settings) -> RemovalRules:
-    """Assignments that are done leave their stream, once the server needs them no more to tell a copy."""
-    stream = settings.streams.assignments
-    return RemovalRules(
-        stream=stream.name,
-        subjects=tuple(settings.assignment.subjects),
-        every=settings.assignment.removal_every_ms / 1000,
-        keep=stream.duplicate_window_ms / 1000,
-    )
 
 
 def _asked(settings: Settings) -> Iterator[StreamSpec]:

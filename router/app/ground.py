@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection
 
 from router.app.alerts import Alerts
 from router.app.breakers import Breakers, breaker_rules
-from router.app.declared import removal_rules
 from router.app.extension_calls import extensions_of, invoker_of
 from router.app.extensions import ExtensionsInForce
+from router.app.finished import finished_assignments
 from router.app.known import KnownBook
 from router.app.policies import LivePolicies
 from router.app.policy_store import PolicyStore
@@ -23,7 +23,6 @@ from router.config import Settings
 from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.delivery.finished import FinishedRemoval
 from router.extensions import Health, Registry
 from router.observability import Check, Metrics
 from router.policy import Averages, Providers, Shelf
@@ -50,7 +49,7 @@ class Ground:
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)
         self.book = KnownBook(Records(jetstream, bucket), self.known)
-        self.finished = FinishedRemoval(jetstream, removal_rules(settings), self._count_removed)
+        self.finished = finished_assignments(settings, jetstream, metrics)
         self.registry, self.health = Registry(), Health()
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = extensions_of(settings, self.registry, self.invoker, metrics)
@@ -63,9 +62,6 @@ class Ground:
     def _keep_extensions(self, extension_ids: Collection[str]) -> None:
         self.health.keep(extension_ids)
         self.breakers.extensions.keep(extension_ids)
-
-    def _count_removed(self, count: int) -> None:
-        self.metrics.assignments_removed.value += count
 
     @property
     def connection(self) -> Connection:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -56,11 +55,17 @@ class FinishedRemoval:
     """Of one stream. `finish` is called on the loop, once a message at most: it is a dictionary's work."""
 
     def __init__(
-        self, jetstream: JetStream, rules: RemovalRules, on_removed: Callable[[int], None] = lambda _: None, clock: Clock = steady
+        self,
+        jetstream: JetStream,
+        rules: RemovalRules,
+        on_removed: Callable[[int], None] = lambda _: None,
+        on_failure: Callable[[RouterError], None] = lambda _: None,
+        clock: Clock = steady,
     ) -> None:
         self._jetstream = jetstream
         self._rules = rules
         self._on_removed = on_removed
+        self._on_failure = on_failure
         self._clock = clock
         self._notes: deque[tuple[float, int]] = deque()  # (when, the last sequence then), oldest first
         self._named: dict[str, None] = {}  # oldest first
@@ -75,8 +80,10 @@ class FinishedRemoval:
     async def run(self) -> None:
         """A child: look, for ever; while the broker is away, nothing is removed."""
         while True:
-            with suppress(RouterError):
+            try:
                 await self.look()
+            except RouterError as exc:
+                self._on_failure(exc)
             await asyncio.sleep(self._rules.every)
 
     async def look(self) -> int:
@@ -90,7 +97,7 @@ class FinishedRemoval:
         for subject in self._rules.subjects:
             floor = _floor(subject, consumers, state)
             removed += await self._purge(subject, min(floor, state.up_to), state)
-        if self._named:
+        if self._named and state.up_to >= state.first:
             removed += await self._remove_named(state)
         self._on_removed(removed)
         return removed

@@ -24,7 +24,7 @@ class Work:
     def another(self) -> FinishedRemoval:
         """One more instance."""
         rules = RemovalRules(stream=self.stream, subjects=(self.one, self.two), every=1.0, keep=600.0)
-        return FinishedRemoval(self.jetstream, rules, self._count, lambda: self.now)
+        return FinishedRemoval(self.jetstream, rules, self._count, clock=lambda: self.now)
 
     def _count(self, count: int) -> None:
         self.counted += count
