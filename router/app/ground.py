@@ -8,6 +8,7 @@ from router.app.alerts import Alerts
 from router.app.breakers import Breakers, breaker_rules
 from router.app.extension_calls import extensions_of, invoker_of
 from router.app.extensions import ExtensionsInForce
+from router.app.finished import finished_assignments
 from router.app.known import KnownBook
 from router.app.policies import LivePolicies
 from router.app.policy_store import PolicyStore
@@ -55,6 +56,7 @@ class Ground:
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)
         self.book = KnownBook(Records(jetstream, bucket), self.known)
+        self.finished = finished_assignments(settings, jetstream, metrics)
         self.registry, self.health = Registry(), Health()
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = extensions_of(settings, self.registry, self.invoker, metrics)

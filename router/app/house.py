@@ -78,6 +78,8 @@ class House:
         children.append(Child("extensions", self._ground.extensions_in_force.run))
         children.append(Child("survey", self._survey.run))
         children.append(Child("letters", self._depth().run))
+        if self._ground.settings.assignment.removal_every_ms:
+            children.append(Child("finished", self._ground.finished.run))
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))
         children.append(self._breakers())

@@ -25,6 +25,8 @@ def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
         heartbeat=config.heartbeat_ms / 1000,
         evidence_timeout=settings.evidence.timeout_ms / 1000,
         store_retry=settings.evidence.retry_ms / 1000,
+        max_waiting=config.prefetch // 4,
+        full_retry=settings.evidence.full_retry_ms / 1000,
     )
 
 

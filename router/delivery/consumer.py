@@ -38,15 +38,18 @@ class Health(Struct, frozen=True):
     is_pulling: bool
     is_there: bool  # its stream and its durable
     paused_for: str | None
+    waits_for: str | None = None  # some messages do, for a stream without room; the others go on
 
     @property
     def is_ready(self) -> bool:
-        return self.is_pulling and self.is_there and self.paused_for is None
+        return self.is_pulling and self.is_there and self.paused_for is None and self.waits_for is None
 
     @property
     def detail(self) -> str:
         if self.paused_for is not None:
             return f"paused: {self.paused_for}"
+        if self.waits_for is not None:
+            return f"some messages wait, the others go on: {self.waits_for}"
         if not self.is_there:
             return "its stream or consumer is missing"
         return "pulling" if self.is_pulling else "not pulling"
@@ -102,7 +105,7 @@ class Consumer:
     @property
     def health(self) -> Health:
         is_pulling = self.puller is not None and self.puller.is_pulling and self._connection.is_connected
-        return Health(is_pulling, self._identity is not None, self.gate.cause)
+        return Health(is_pulling, self._identity is not None, self.gate.cause, self.desk.settler.refused.cause if self.desk else None)
 
     async def run(self) -> None:
         """Until cancelled; then it drains. It may be run again."""

@@ -22,10 +22,10 @@ from router.delivery.connection import Connection
 from router.delivery.evidence import Storing
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
-from router.delivery.judge import Verdict, judge, nak, outcome_of
+from router.delivery.judge import Case, Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.redeliveries import Redeliveries
-from router.delivery.settle import Answer, Case, Settler
+from router.delivery.settle import Answer, Settler
 from router.delivery.slots import Came, Slots
 from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
@@ -303,6 +303,8 @@ class Desk:
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
+        for message in self.settler.refused.abandon():
+            self._send_back(message)
         if not self._gate.is_open:
             for message in self.settler.abandon():
                 self._send_back(message)
@@ -324,7 +326,8 @@ class Desk:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._until_empty(soft_s)
         is_clean = not len(self.hands)
-        self.settler.abandon()
+        for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
+            self._send_back(message)
         self._chores.end()
         for task in [held.task for held in self.hands if held.task is not None]:
             task.cancel()

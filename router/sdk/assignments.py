@@ -97,7 +97,7 @@ class Assignments:
 
     def _report(self, found: ExecAssignment, message: Message, attempted: Attempted) -> Effect:
         if attempted.is_hopeless:
-            data = self._written(found, attempted, reports.JSON)
+            data = self._written(found, reports.cut_to_letter(attempted), reports.JSON)
             return reports.letter_effect(self._places.letters, data, message, reports.told_with(found, message))
         return reports.result_effect(self._places.results, self._written(found, attempted, self._encoding), found, message)
 

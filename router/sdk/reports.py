@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from router.contracts import headers as contract
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.codec import text_of
 from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.letter import MAX_TEXT
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.message import Effect, Message
 from router.outcome import Fault
@@ -52,11 +54,26 @@ def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[
     return Effect(subject, data, letter_id, headers, is_letter=True)
 
 
+def cut_to_letter(done: Attempted) -> Attempted:
+    """What a letter keeps of it: why it was given up, cut to a length; no output, for that is a result's."""
+    step = done.step
+    message = step.error_message[:MAX_TEXT] if step.error_message is not None else None
+    return replace(done, step=replace(step, output=None, error_message=message))
+
+
 def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
     """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
     known = _who(assignment) if assignment is not None else _guessed(message)
     return orjson.dumps(
-        {**known, "status": "error", "latency_ms": 0, "cost": 0.0, "error_code": code, "error_message": fault.message, "timestamp": now_ms}
+        {
+            **known,
+            "status": "error",
+            "latency_ms": 0,
+            "cost": 0.0,
+            "error_code": code,
+            "error_message": fault.message[:MAX_TEXT],
+            "timestamp": now_ms,
+        }
     )
 
 

@@ -61,6 +61,9 @@ BESIDE = {
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
     "router_ready": ("check",),
+    "router_assignments_removed_total": (),
+    "router_storage_waiting": ("consumer",),
+    "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
     "router_stream_limit_bytes": ("stream", "discard"),
 }
