@@ -62,7 +62,8 @@ class Backfill:
         self._after = warehouse.head()
         self._days = set(map(str, days))
         bronze = warehouse.files("bronze", self._after)
-        self._asides = retyped(spark, warehouse, bronze, pa.array(days, pa.date32()))
+        quarantined = columns_of(warehouse, "quarantine", warehouse.files("quarantine", self._after), ["seq"])["seq"]
+        self._asides = retyped(spark, warehouse, bronze, quarantined.combine_chunks(), pa.array(days, pa.date32()))
         self._keys = pa.concat_tables([KEYS.empty_table(), *(put_aside(warehouse, path, KEY_COLUMNS) for path in self._asides)])
         self._gone = self._not_to_count()
 

@@ -6,7 +6,7 @@ The number is taken from the text as it stands, with as many places as it has, a
 from __future__ import annotations
 
 import json
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,9 +17,11 @@ from router.lake.reconcile.columns import Tables
 MONEY = pa.decimal128(38, 9)
 STEP = 250_000  # sequences at a time
 _EXACT = pa.decimal256(76, 40)
-_COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)'
+# Of no more digits and no greater an exponent than `_EXACT` holds; any other number is read by Decimal.
+_COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
 _NINE = Decimal("0.000000001")
 _WIDE = Context(prec=100)
+_TOO_LARGE = Decimal("1e29")
 
 
 def check_amounts(tables: Tables) -> Check:
@@ -67,8 +69,13 @@ def _pairs(tables: Tables, first: int, last: int) -> tuple[pa.Table, pa.Table] |
 
 
 def _cost(body: str) -> Decimal | None:
-    cost = json.loads(body, parse_float=Decimal, parse_int=Decimal).get("cost")
-    return cost.quantize(_NINE, ROUND_HALF_UP, _WIDE) if isinstance(cost, Decimal) else None
+    """None where the body says none that could be summed."""
+    try:
+        cost = json.loads(body, parse_float=Decimal, parse_int=Decimal).get("cost")
+        cost = cost.quantize(_NINE, ROUND_HALF_UP, _WIDE) if isinstance(cost, Decimal) else None
+    except (ValueError, RecursionError, InvalidOperation):
+        return None
+    return cost if cost is not None and abs(cost) < _TOO_LARGE else None
 
 
 def _sum(costs: pa.Array | pa.ChunkedArray) -> Decimal:
