@@ -31,6 +31,7 @@ from router.lake.tables.dedupe import KEY_COLUMNS, KEYS, dropped
 from router.lake.tables.gold import KEYS as GROUP
 from router.lake.tables.gold import SUMS, merged
 from router.lake.tables.late import days_between, sealed_days
+from router.lake.tables.wide import widened
 from router.lake.warehouse import Commit, File, Warehouse
 
 
@@ -138,4 +139,4 @@ def _differing(now: pa.Table, then: pa.Table) -> int:
 
 
 def _total(sums: pa.Table) -> Decimal:
-    return pc.sum(sums["cost"]).as_py() or Decimal(0)
+    return pc.sum(widened(sums)["cost"]).as_py() or Decimal(0)

@@ -5,7 +5,7 @@
     event     from messages to typed events, or to the reasons why they are none
     dedupe    which events of a micro-batch count
     late      lateness, sealed days, and where an event of a sealed day is written
-    gold      partial sums, and their merging
+    gold      partial sums, and their merging;   wide: sums that do not wrap
 
 Where the files lie and which of them count is the warehouse's; what runs when is the jobs'.
 """
