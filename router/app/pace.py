@@ -37,4 +37,11 @@ def allow_list(settings: Settings) -> Callable[[str], bool] | None:
 
 def worker_limits(settings: Settings) -> Limits:
     """What a worker's message may be."""
-    return Limits(max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth, strict=settings.contract.mode == "strict")
+    return Limits(
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        strict=settings.contract.mode == "strict",
+        max_cost=settings.results.max_cost,
+        max_timestamp_age_ms=settings.results.max_timestamp_age_ms,
+        max_timestamp_ahead_ms=settings.results.max_timestamp_ahead_ms,
+    )

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject
 
+DAY_MS = 86_400_000
+
 
 class ConsumerConfig(Group):
     """One durable, shared by every instance: sharing it is the work queue."""
@@ -38,7 +40,7 @@ class DecideConfig(ConsumerConfig):
         default=None, description="take only {decide.subject}.p.{partition}, from a stream of its own; empty = the whole subject"
     )
     max_age_ms: OptionalMillis = Field(
-        default=None, description="a request that waited longer is answered deadline_exceeded, milliseconds; empty = off"
+        default=None, description="a request that waited longer is answered expired, milliseconds; empty = off"
     )
     pipeline_timeout_ms: Millis = Field(
         default=30_000, description="a policy's extensions and its decision have this long, unless it says timeout_ms, milliseconds"
@@ -63,4 +65,19 @@ class AcksConfig(ConsumerConfig):
     deliver_group: str = Field(default="router-acks-group", description="the specification's queue group, kept as the consumer's metadata")
 
 
-RESULTS = ConsumerConfig(subject="caf.exec.result.v1", durable="router-results", deliver_group="router-results-group", max_attempts=10)
+class ResultsConfig(ConsumerConfig):
+    """The workers' results (S3 "results"), and what a result may say: one beyond a bound is a dead letter, its usage event quarantined."""
+
+    subject: Subject = Field(default="caf.exec.result.v1", description="the subject that workers report results on")
+    durable: Name = Field(default="router-results", description="the consumer's name on the server")
+    deliver_group: str = Field(
+        default="router-results-group", description="the specification's queue group, kept as the consumer's metadata"
+    )
+    max_attempts: Count = Field(default=10, description="starts of the handler before a message is given up")
+    max_cost: float = Field(default=1e9, gt=0, le=1e15, description="a result that costs more is refused, in the currency of the costs")
+    max_timestamp_age_ms: Millis = Field(
+        default=40 * DAY_MS, description="a result whose timestamp lies longer before its storing is refused, milliseconds"
+    )
+    max_timestamp_ahead_ms: Millis = Field(
+        default=DAY_MS, description="a result whose timestamp lies longer after its storing is refused, milliseconds"
+    )

@@ -10,14 +10,14 @@ from nats.js.errors import NotFoundError
 from router.config import Settings
 from router.contracts.usage import SUBJECT
 from tests.support.stories import Ears, Json
-from tests.support.workers import a_body
+from tests.support.workers import NOW_MS, a_body
 
 FAST = {"evidence__timeout_ms": 300, "evidence__retry_ms": 50, "results__ack_wait_ms": 400}
 
 
 def a_result(name: object, **fields: Any) -> bytes:
     """A good result with ids of its own."""
-    return orjson.dumps(a_body(**{"assignment_id": f"a-{name}", "request_id": f"r-{name}", **fields}))
+    return orjson.dumps(a_body(**{"assignment_id": f"a-{name}", "request_id": f"r-{name}", "timestamp": NOW_MS, **fields}))
 
 
 def headers_of(name: object, **headers: str) -> dict[str, str]:
