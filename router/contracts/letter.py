@@ -16,7 +16,7 @@ from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
-from router.masking import MASK, is_masked
+from router.masking import MASK, is_masked, shortened
 from router.message import Effect, Message
 from router.outcome import VALIDATION_FAILED, Fault
 
@@ -87,9 +87,9 @@ def _what(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -
 
 def _why(reason: str, fault: Fault) -> dict[str, object]:
     if reason != VALIDATION_FAILED:
-        return {"last_error": {"code": fault.code, "message": _text(fault.message)[:MAX_TEXT]}}
+        return {"last_error": {"code": fault.code, "message": _text(shortened(fault.message))}}
     code = fault.code if fault.code in VALIDATION_CODES else SCHEMA_VALIDATION_FAILED
-    error = {"code": code, "message": _text(fault.message)[:MAX_TEXT], "severity": "error"}
+    error = {"code": code, "message": _text(shortened(fault.message)), "severity": "error"}
     if fault.field is not None:
         error["field"] = fault.field
     return {"validation_error": error}

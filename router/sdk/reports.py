@@ -21,6 +21,7 @@ from router.contracts.codec import text_of
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.letter import MAX_TEXT
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.masking import shortened
 from router.message import Effect, Message
 from router.outcome import Fault
 from router.sdk.attempts import Attempted
@@ -29,6 +30,7 @@ from router.sdk.step import SAID
 JSON = "json"
 PROTOBUF = "protobuf"
 ENCODINGS = (JSON, PROTOBUF)
+MAX_CODE = 128  # characters of an error code
 
 
 def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
@@ -64,17 +66,8 @@ def cut_to_letter(done: Attempted) -> Attempted:
 def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
     """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
     known = _who(assignment) if assignment is not None else _guessed(message)
-    return orjson.dumps(
-        {
-            **known,
-            "status": "error",
-            "latency_ms": 0,
-            "cost": 0.0,
-            "error_code": code,
-            "error_message": fault.message[:MAX_TEXT],
-            "timestamp": now_ms,
-        }
-    )
+    why = {"error_code": code, "error_message": shortened(fault.message)}
+    return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
 
 
 def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
@@ -89,7 +82,11 @@ def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
 
 def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms: int) -> dict[str, Any]:
     step = done.step
-    errors = {"error_code": str(step.error_code) if step.error_code is not None else None, "error_message": step.error_message}
+    code, message = step.error_code, step.error_message
+    errors = {
+        "error_code": str(code)[:MAX_CODE] if code is not None else None,
+        "error_message": shortened(message) if message is not None else None,
+    }
     return {
         **_who(assignment),
         "status": SAID[step.status],
