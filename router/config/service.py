@@ -57,6 +57,10 @@ class AssignmentConfig(Group):
 
 class UsageConfig(Group):
     enabled: bool = Field(default=True, description="publish a usage event for every outcome")
+    uncorrelated: Literal["accept", "mark", "refuse"] = Field(
+        default="accept",
+        description="a result of an unknown assignment: metered; metered with `correlated: false` in its event; or a dead letter",
+    )
 
 
 class DeadLetterConfig(Group):
