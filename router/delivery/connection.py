@@ -25,6 +25,7 @@ from nats.aio.msg import Msg
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancelling import cancellable
+from router.delivery import tls
 from router.delivery.socket import StraightTransport
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
@@ -170,6 +171,17 @@ class Connection(Client):
             self._reading_task.cancel()  # of an attempt that failed late: it would read what is meant for this one
         await cancellable(super()._process_connect_init())
 
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        server = self._current_server
+        if initial_connection and server is not None and tls.is_wanted((s.uri.scheme for s in self._server_pool), self.options):
+            try:
+                tls.require(info, server.uri.scheme)
+            except tls.TlsNotOffered:
+                if self._transport is not None:
+                    self._transport.close()  # the next attempt opens a socket of its own
+                raise
+        await super()._process_info(info, initial_connection)
+
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         try:
             await super()._close(status, do_cbs)
@@ -241,6 +253,7 @@ async def connect(
 
     The first connection has `timeout_s`: a wrong address is told, not waited for (BrokerUnavailable).
     """
+    _warn_of_login(options)
     connection = Connection()
     last: list[Exception] = []
 
@@ -254,12 +267,25 @@ async def connect(
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
         said = f"{_shown(options)}: {cause or type(cause).__name__}"
-        is_tls = isinstance(cause, ssl.SSLError)  # somebody answered, and one of the two does not trust the other
+        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # somebody answered, and one of the two does not trust the other
         raise BrokerUnavailable(f"TLS failed with the server at {said}" if is_tls else f"no NATS server answers at {said}") from exc
     return connection
 
 
+def _warn_of_login(options: Mapping[str, Any]) -> None:
+    """A line in the log where a login would travel in the clear."""
+    if addresses := tls.unprotected(_servers(options), options):
+        from router.observability import events, logs  # rare, and an import of every room for a client that is asked for nothing else
+
+        servers = ", ".join(map(without_login, addresses))
+        logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy="an address with tls://, or the setting nats.tls_ca")
+
+
+def _servers(options: Mapping[str, Any]) -> list[str]:
+    servers = options.get("servers", ())
+    return [servers] if isinstance(servers, str) else list(servers)
+
+
 def _shown(options: Mapping[str, Any]) -> str:
     """The servers' addresses without a login that may stand in them."""
-    servers = options.get("servers", ())
-    return ", ".join(map(without_login, [servers] if isinstance(servers, str) else servers))
+    return ", ".join(map(without_login, _servers(options)))

@@ -31,6 +31,7 @@ BROKER_CONNECTED: Final = "broker.connected"
 BROKER_LOST: Final = "broker.lost"
 BROKER_BACK: Final = "broker.back"
 BROKER_ERROR: Final = "broker.error"
+LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key to another host, and no TLS
 
 # Streams and consumers
 TOPOLOGY_CREATED: Final = "topology.created"
@@ -84,6 +85,7 @@ WORKER_CHANGED: Final = "worker.changed"
 WORKERS_LETTER: Final = "worker.letter"
 
 # The mailbox
+DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not insist on TLS
 SWEEP_FAILED: Final = "inbox.sweep_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
 INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
