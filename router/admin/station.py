@@ -111,7 +111,7 @@ class AdminStation:
         try:
             if self._in_hand > self._rules.at_once:
                 raise Declined(OVERLOADED, "Too many requests in hand; ask again")
-            answer = _encoded({"ok": True, **await service.answer(self._door.open(data, headers))})
+            answer = _encoded({"ok": True, **await service.answer(self._door.open(data, headers, service.subject, reply))})
             if len(answer) > self._connection.max_payload:  # the server would close the connection for it
                 raise Declined(INTERNAL, "The answer is larger than the connection allows", {"cause": "too_large"})
             self._connection.post(reply, answer)

@@ -178,7 +178,7 @@ class Connection(Client):
                 tls.require(info, server.uri.scheme)
             except tls.TlsNotOffered:
                 if self._transport is not None:
-                    self._transport.close()  # the next attempt opens a socket of its own
+                    self._transport.close()  # type: ignore[no-untyped-call]  # the next attempt opens a socket of its own
                 raise
         await super()._process_info(info, initial_connection)
 
@@ -278,7 +278,8 @@ def _warn_of_login(options: Mapping[str, Any]) -> None:
         from router.observability import events, logs  # rare, and an import of every room for a client that is asked for nothing else
 
         servers = ", ".join(map(without_login, addresses))
-        logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy="an address with tls://, or the setting nats.tls_ca")
+        remedy = "an address with tls://, or the setting nats.tls_ca"
+        logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy=remedy)
 
 
 def _servers(options: Mapping[str, Any]) -> list[str]:

@@ -108,3 +108,4 @@ ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
+ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none: at most one line a second

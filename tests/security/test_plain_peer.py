@@ -29,7 +29,7 @@ from tests.support.observability import captured
 from tests.support.plain_peer import PlainPeer, a_plain_database, a_plain_peer
 from tests.support.postgres import Postgres
 
-SECRET = "hunter2"  # noqa: S105
+SECRET = "hunter2"
 LOGINS = {
     "password": {"user": "svc", "password": SECRET},
     "token": {"token": SECRET},
