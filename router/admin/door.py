@@ -23,7 +23,8 @@ TOO_MANY_WRONG = "Too many wrong keys were given; ask again later"
 
 class Door:
     """`api_key` None: nobody is asked for one. `prefixes`: where answers may go, an address from outside being input;
-    `refused` hears of every other one, `key_refused` of every request without a valid key.
+    `own`: the router's own inboxes, where another instance of it alone is answered.
+    `refused` hears of every other address, `key_refused` of every request without a valid key.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class Door:
         api_key: str | None = None,
         *,
         prefixes: tuple[str, ...] = ("_INBOX.", "_R_."),
+        own: tuple[str, ...] = (),
         max_bytes: int = MAX_PAYLOAD_BYTES,
         max_depth: int = MAX_DEPTH,
         refused: Callable[[], None] = lambda: None,
@@ -41,13 +43,18 @@ class Door:
         self._guesses = Guesses()
         self._key_refused = key_refused
         self._prefixes = prefixes
+        self._own = own
         self._max_bytes = max_bytes
         self._max_depth = max_depth
         self._refused = refused
 
-    def may_reach(self, address: str) -> bool:
-        """Whether an answer may be sent there: answering elsewhere would write a stranger's words with our rights."""
-        is_inbox = address.startswith(self._prefixes) and is_literal_subject(address)
+    def may_reach(self, address: str, *, is_instance: bool = False) -> bool:
+        """Whether an answer may be sent there: answering elsewhere would write a sender's words with our rights.
+
+        `is_instance`: the service is for other instances of the router.
+        """
+        is_own = address.startswith(self._own)
+        is_inbox = (is_instance if is_own else address.startswith(self._prefixes)) and is_literal_subject(address)
         if address and not is_inbox:
             self._refused()
         return is_inbox

@@ -18,6 +18,7 @@ from router.app.admin_views import BreakerStates, ExtensionHealth, Pipelines
 from router.app.decided import Decided
 from router.app.extension_store import ExtensionStore
 from router.app.ground import Ground
+from router.app.reach import own_inboxes
 from router.app.recorded import RecordedDecisions, version_finder
 from router.buckets.documents import Documents
 from router.config import Settings
@@ -37,11 +38,12 @@ def admin_station(ground: Ground) -> AdminStation:
 
 
 def admin_door(ground: Ground) -> Door:
-    """Who may come in: the same for every service of an operator. Instances ask one another from inboxes of their own."""
+    """Who may come in: the same for every service of an operator."""
     settings = ground.settings
     return Door(
         _api_key(settings),
-        prefixes=(*settings.reply.prefixes, f"{settings.nats.inbox_prefix}."),
+        prefixes=settings.reply.prefixes,
+        own=own_inboxes(settings, ground.connection),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         refused=ground.metrics.replies_refused.up,

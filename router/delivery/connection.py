@@ -22,6 +22,7 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancelling import cancellable
@@ -29,6 +30,7 @@ from router.delivery import tls
 from router.delivery.socket import StraightTransport
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
+from router.ids import random_tokens
 from router.masking import without_login
 
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
@@ -38,16 +40,33 @@ LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
+class _InboxNames(NUID):
+    """nats-py's own counts on from a random start: who sees one inbox could guess the next ones."""
+
+    def __init__(self) -> None:
+        self._tokens = random_tokens()
+        self.stem = next(self._tokens)  # this connection's
+
+    def next(self) -> bytearray:
+        return bytearray(f"{self.stem}{next(self._tokens)}".encode())
+
+
 class Connection(Client):
     """A nats-py client whose headers never raise; `attend` and `post` are the fast way in and out."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._nuid: _InboxNames = _InboxNames()
         self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = Wire(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
         self.on_fault: Callable[[BaseException], None] = lambda _: None
+
+    @property
+    def own_inboxes(self) -> str:
+        """What every inbox of this connection begins with, and no other one: no request is ever answered there."""
+        return f"{self._inbox_prefix.decode()}.{self._nuid.stem}"
 
     @property
     def lives(self) -> int:
