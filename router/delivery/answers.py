@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from router.contracts.headers import control_header_in
+from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
@@ -111,7 +111,7 @@ class Answers:
         if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
             self._connection.post(inbox, self._refusal("headers", data))
             return
-        if (control := control_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
+        if (control := silencing_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
             self._connection.post(inbox, self._refusal(control, data))
             return
         msg_id = headers.get(MSG_ID) or None
