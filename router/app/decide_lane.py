@@ -11,6 +11,7 @@ from router.app.letters import letter_writer
 from router.app.meters import DecideMetrics
 from router.app.pace import allow_list, pace_of
 from router.app.partition import taken_stream
+from router.app.reach import own_inboxes
 from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
@@ -95,6 +96,7 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
+        own=own_inboxes(settings, connection),
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
     )

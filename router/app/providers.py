@@ -16,6 +16,7 @@ from typing import Any
 
 from router.app.ground import Ground
 from router.app.provider_calls import providers_of
+from router.app.reach import own_inboxes
 from router.calls.outlets import Outlets
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.headers import message_id_in
@@ -56,7 +57,7 @@ class ProviderStation:
         self._config = settings.providers
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
-        self._prefixes = settings.reply.prefixes
+        self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, ground.connection)
         self._refused = ground.metrics.replies_refused.up
         self._outlets = Outlets(ground.connection)
         self._providers = providers_of(ground)
@@ -80,7 +81,7 @@ class ProviderStation:
                 await self._finish()
 
     def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        if not (reply.startswith(self._prefixes) and is_literal_subject(reply)):
+        if not (reply.startswith(self._prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
             if reply:
                 self._refused()
             return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost

@@ -8,7 +8,15 @@ from pydantic import BeforeValidator, Field, SecretStr
 
 from router.config.group import File, Group, Millis, Text, Texts
 
-Secret = Annotated[SecretStr | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+def _not_empty(value: object) -> object:
+    # A variable whose secret is missing must not mean that none is asked for.
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("is set and empty: give the secret, or do not set it")
+    return value
+
+
+Secret = Annotated[SecretStr | None, BeforeValidator(_not_empty)]
 
 InboxPrefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")]
 

@@ -1,7 +1,8 @@
 """Where an answer goes: the inbox that the request names, the inboxes heard asking, else the reply subject (CONTRACTS §4).
 
 Reply addresses are input, and replying to one is a weapon: an answer sent to `$JS.API.STREAM.PURGE.…` would empty
-a stream. Only literal subjects under `reply_prefixes` are ever written to.
+a stream. Only literal subjects under `prefixes` are ever written to, and none under `own`: there the router hears the
+answers to its own questions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from router.contracts.headers import control_header_in
+from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
@@ -30,6 +31,7 @@ class ReplyRules(Struct, frozen=True):
 
     reply_subject: str = "{subject}.reply"
     prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
+    own: tuple[str, ...] = ()
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
 
@@ -78,7 +80,8 @@ class Answers:
         self._connection.post(subject, reply.data, "", head_of(reply.headers))
 
     def _may_reach(self, address: str) -> bool:
-        return address.startswith(self._rules.prefixes) and is_literal_subject(address)
+        rules = self._rules
+        return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
 
     def _refuse(self) -> None:
         self.refused += 1
@@ -121,7 +124,7 @@ class Answers:
         if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
             self._connection.post(inbox, self._refusal("headers", data))
             return None
-        if (control := control_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
+        if (control := silencing_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
             self._connection.post(inbox, self._refusal(control, data))
             return None
         return inbox

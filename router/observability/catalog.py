@@ -45,6 +45,7 @@ class Metrics:
         self._declare_outbox()
         self._declare_inbox()
         self._declare_agents()
+        self._declare_operators()
         self._declare_process()
         for instrument in vars(self).values():
             if isinstance(instrument, Count | Tally | Spread | Spreads | Gauge | Census):
@@ -139,6 +140,9 @@ class Metrics:
         self.agent_dead = counted("dead", "Messages in the dead letters, for whatever reason")
         self.agent_given_up = counted("given_up", "Of these, those begun as often as allowed")
         self.agent_rescued = counted("rescued", "Messages that the server had given up, fetched and handled")
+
+    def _declare_operators(self) -> None:
+        self.admin_keys_refused = Count("router_admin_keys_refused_total", "Requests of operators' services without a valid api_key")
 
     def _declare_process(self) -> None:
         self.ready = Census("router_ready", "1 while a check behind /readyz is well", "check", together=Together.LEAST)

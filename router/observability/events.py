@@ -31,6 +31,7 @@ BROKER_CONNECTED: Final = "broker.connected"
 BROKER_LOST: Final = "broker.lost"
 BROKER_BACK: Final = "broker.back"
 BROKER_ERROR: Final = "broker.error"
+LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key to another host, and no TLS
 
 # Streams and consumers
 TOPOLOGY_CREATED: Final = "topology.created"
@@ -90,6 +91,7 @@ WORKER_CHANGED: Final = "worker.changed"
 WORKERS_LETTER: Final = "worker.letter"
 
 # The mailbox
+DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not insist on TLS
 SWEEP_FAILED: Final = "inbox.sweep_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
 INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
@@ -112,3 +114,4 @@ ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
+ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none: at most one line a second

@@ -58,6 +58,7 @@ BESIDE = {
     "router_acks_uncorrelated_total": (),
     "router_results_conflict_total": (),
     "router_results_forged_total": (),
+    "router_admin_keys_refused_total": (),
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
     "router_ready": ("check",),

@@ -46,7 +46,7 @@ DEEDS = (
     Deed("listen to everything", "listen", ">", (), told="anything"),
     Deed("answer a gateway unasked", "tell", "_INBOX_gateway.x", ("router",)),
     Deed("answer the router unasked", "tell", "_INBOX_router.x", ("router",)),
-    Deed("invoke a provider through the router", "ask", "beamline.provider.v1.invoke", ("gateway", "worker", "router", "operator"), {}),
+    Deed("invoke a provider through the router", "ask", "beamline.provider.v1.invoke", ("gateway", "worker", "operator"), {}),
     # extensions
     Deed("call an extension", "ask", "beamline.ext.validate.pii_guard.v1", ("router", "operator"), a_request()),
     Deed("answer calls of pii_guard", "listen", "beamline.ext.validate.pii_guard.v2", ("author",)),

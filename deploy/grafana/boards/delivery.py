@@ -94,11 +94,12 @@ FAILED = Row(
             (rate("router_nats_contract_violations_total", "header, rule"), "{{header}} {{rule}}"),
         ),
         panel(
-            "Refused addresses",
-            "Subjects outside the allow list, reply addresses outside the prefixes.",
+            "Refused addresses and keys",
+            "Subjects outside the allow list, reply addresses outside the prefixes, operators' requests without a valid api_key.",
             "reqps",
             (rate("router_subject_refused_total"), "subjects"),
             (rate("router_reply_refused_total"), "reply addresses"),
+            (rate("router_admin_keys_refused_total"), "keys"),
         ),
     ),
 )
