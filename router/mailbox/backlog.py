@@ -11,6 +11,7 @@ told as the nearest that lies within.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from router.mailbox.entities import Backlog
@@ -34,3 +35,8 @@ async def get_outbox_backlog(session: Session) -> Backlog:
 async def get_inbox_backlog(session: Session) -> Backlog:
     """Messages that were received and not processed, and when the oldest came (SD-18, QRY-051)."""
     return await session.one(INBOX, make=Backlog) or Backlog(0, None)
+
+
+def age_s(backlog: Backlog) -> float:
+    """Seconds since the oldest; 0 where there is none, or where it lies ahead."""
+    return max(0.0, (datetime.now(UTC) - backlog.oldest_at).total_seconds()) if backlog.oldest_at is not None else 0.0

@@ -14,7 +14,8 @@ from router.app.mailbox import RelayService
 from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.cli import invoked
-from tests.support.mailbox import Place, a_place
+from tests.support.mailbox import Place, a_place, all_published
+from tests.support.observability import captured
 from tests.support.postgres import rows
 from tests.support.stories import page
 from tests.support.waiting import until
@@ -78,7 +79,7 @@ def a_row(number: int, **values: str) -> str:
         "event_type": "'order_paid'",
         "payload": "'{}'",
     } | values
-    return f"INSERT INTO outbox_events ({', '.join(columns)}) VALUES ({', '.join(columns.values())}) RETURNING id::text"  # noqa: S608 - ours
+    return f"INSERT INTO outbox_events ({', '.join(columns)}) VALUES ({', '.join(columns.values())}) RETURNING id::text"
 
 
 async def all_extremes(dsn: str) -> tuple[set[str], set[str]]:
@@ -87,8 +88,8 @@ async def all_extremes(dsn: str) -> tuple[set[str], set[str]]:
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
 
         async def insert(number: int, ids: set[str], **values: str) -> None:
-            found = await (await connection.execute(a_row(number, **values))).fetchone()  # type: ignore[call-overload]
-            ids.add(found[0])
+            found = await (await connection.execute(a_row(number, **values))).fetchall()  # type: ignore[call-overload]
+            ids.add(found[0][0])
 
         for number, (column, value, can_be_published) in enumerate(EXTREMES):
             await insert(number, good if can_be_published else bad, **{column: value})
@@ -144,3 +145,23 @@ async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: st
         assert (await invoked("outbox", "parked", environ=environ)).status == 1
         assert (await invoked("outbox", "requeue", "--all", "--json", environ=environ)).json == {"requeued": len(bad)}
         await until(is_done, within_s=20, what="each row parked again")
+
+
+async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Broker, place: Place) -> None:
+    """Retention that the database refuses, and gauges: each used up the restarts of the whole process."""
+    refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
+    await rows(dsn, refuse)
+    await rows(dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_receipts EXECUTE FUNCTION refuse()")
+    await rows(dsn, "DROP FUNCTION outbox_unpublished()")
+    with captured("info") as lines:
+        async with a_service(broker, dsn) as pages:
+            for helper in ("gauges", "retention"):
+                await until(lambda helper=helper: _is_failing(pages, helper))  # type: ignore[misc]
+            await rows(dsn, a_row(1))
+            await all_published(dsn)
+    ends = [line for line in lines.all() if line["event"] in ("child.crashed", "child.restarting", "supervisor.gave_up")]
+    assert ends == []
+
+
+async def _is_failing(pages: str, helper: str) -> bool:
+    return f'router_helper_failing{{helper="{helper}"}} 1.0' in (await page(pages, "/metrics"))[1]

@@ -58,6 +58,7 @@ BESIDE = {
     "router_results_forged_total": (),
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
+    "router_helper_failing": ("helper",),
     "router_ready": ("check",),
     "router_stream_bytes": ("stream",),
     "router_stream_limit_bytes": ("stream", "discard"),

@@ -1,7 +1,7 @@
 """The next page of unpublished rows, bounded in bytes; a row that cannot be told is named, so that the relay can park it.
 
     index ──> at most `limit` rows, locked ──> cut where their stored sizes reach PAGE_BYTES ──> payloads as text, none above `most`
-                                                                                             └─> refused: row by row, until it is clear which
+                                               refused ──> row by row, until it is clear which one it is
 
 Nothing that a column may hold can fail here: a time before the year 1 and a payload above `most` stay in the database and come as
 an `Unreadable`, long names come cut. What PostgreSQL itself cannot turn into text (one gigabyte) fails alone.

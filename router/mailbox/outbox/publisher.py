@@ -75,9 +75,7 @@ class OutboxPublisher:
         """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
         await self._look_for_lost()
         async with self._database.transaction() as session:
-            outbox = PostgresOutboxAdapter(
-                session, limit=self._config.page, patience=self._config.patience, most=self._publishing.most
-            )
+            outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience, most=self._publishing.most)
             claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
             self._first_lane = (self._first_lane + self._config.lanes) % LANES
             round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=self._config.round)

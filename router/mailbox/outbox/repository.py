@@ -41,11 +41,13 @@ MARK: Final = """
     ), mended AS (
       DELETE FROM outbox_relay_state USING told WHERE outbox_id = ANY(told.ids)
     )
-    UPDATE outbox_events SET published_at = clock_timestamp(), publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = NULL
+    UPDATE outbox_events
+    SET published_at = clock_timestamp(), publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = NULL
     FROM told WHERE id = ANY(told.ids)"""
 
 MARK_ONE: Final = """
-    UPDATE outbox_events SET published_at = clock_timestamp(), publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = NULL
+    UPDATE outbox_events
+    SET published_at = clock_timestamp(), publish_attempts = LEAST(publish_attempts, 2147483646) + 1, publish_error = NULL
     WHERE id = %s AND published_at IS NULL"""
 
 FAILURES: Final = "SELECT failures FROM outbox_relay_state WHERE outbox_id = %s"
