@@ -130,6 +130,7 @@ class Metrics:
         self.agent_duplicates = counted("duplicates", "Messages that were applied before")
         self.agent_dead = counted("dead", "Messages in the dead letters, for whatever reason")
         self.agent_given_up = counted("given_up", "Of these, those begun as often as allowed")
+        self.agent_store_bytes = Gauge("router_agent_store_bytes", "What an agent's store takes on its disk", "agent")
         self.agent_rescued = counted("rescued", "Messages that the server had given up, fetched and handled")
 
     def _declare_process(self) -> None:

@@ -45,6 +45,11 @@ class AgentRuntime:
         return self._work.duplicates if self._work is not None else 0
 
     @property
+    def store_bytes(self) -> int:
+        """What the store takes on the disk, its journal included; it keeps each key that it was ever told."""
+        return sum(file.stat().st_size for name in ("", "-wal") if (file := Path(f"{self._path}{name}")).exists())
+
+    @property
     def helpers(self) -> Sequence[Helper]:
         """Children that the agent can do without for a while."""
         return self._lanes.helpers if self._lanes is not None else ()

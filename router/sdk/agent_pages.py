@@ -42,6 +42,7 @@ class AgentPages:
         metrics.agent_dead.watch(self._of(lambda: tally.dead))
         metrics.agent_given_up.watch(self._of(lambda: tally.given_up))
         metrics.agent_rescued.watch(self._of(lambda: tally.rescued))
+        metrics.agent_store_bytes.watch(lambda: runtime.store_bytes, self._agent)
         for durable in runtime.durables:
             metrics.lane_paused.watch(partial(self._is_paused, durable), durable)
         return metrics

@@ -79,7 +79,9 @@ MAILBOX = {
 }
 
 # MeshForge: the reference's two, and what an operator of an agent must see.
-AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
+AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")} | {
+    "router_agent_store_bytes": ("agent",)
+}
 
 
 def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
