@@ -9,11 +9,14 @@ from typing import Final
 import orjson
 import psycopg
 import pytest
+from nats.aio.client import Client
 
 from router.app.mailbox import RelayService
 from router.config import Settings
+from router.mailbox.inbox.sweep import SweepRules
 from tests.support.broker import Broker
 from tests.support.cli import invoked
+from tests.support.inbox import SUBJECT, an_id, an_inbox, effects, letters, publish, record, unprocessed
 from tests.support.mailbox import Place, a_place, all_published
 from tests.support.observability import captured
 from tests.support.postgres import rows
@@ -165,3 +168,59 @@ async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Brok
 
 async def _is_failing(pages: str, helper: str) -> bool:
     return f'router_helper_failing{{helper="{helper}"}} 1.0' in (await page(pages, "/metrics"))[1]
+
+
+# -- the inbox -----------------------------------------------------------------------------------------------------
+
+INBOX_EXTREMES: Final = (
+    *(("received_at", value) for value in (*TOO_EARLY, "'infinity'", "'294276-12-31 23:59:59.999999+00'", "'10000-01-01 00:00:00+00'")),
+    ("subject", "''"),
+    ("subject", "'>'"),
+    ("subject", "'a b'"),
+    ("subject", r"E'vibespro.event.x.v1\r\nPUB y 0'"),
+    ("subject", "'another.event.x.v1'"),  # no subject of the stream's
+    ("subject", LONGER),
+    ("attempts", "2147483647"),
+    ("attempts", "-2147483648"),
+    ("last_error", "repeat('e', 1000000)"),
+    ("last_error", r"E'\x1b[2J'"),
+)
+OFTEN: Final = SweepRules(every_s=0.05, older_than_s=0.0)
+
+
+async def all_inbox_extremes(dsn: str) -> int:
+    """Rows that were received and never processed; how many."""
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        for number, (column, value) in enumerate(INBOX_EXTREMES):
+            columns = {"subject": f"'{SUBJECT}'", "received_at": "now() - interval '1 hour'", "attempts": "1", column: value}
+            columns["message_id"] = f"'{an_id(number)}'"
+            query = f"INSERT INTO inbox_messages ({', '.join(columns)}) VALUES ({', '.join(columns.values())})"
+            await connection.execute(query)  # type: ignore[call-overload]
+    return len(INBOX_EXTREMES)
+
+
+async def test_every_value_that_the_inbox_allows_is_told_and_swept(dsn: str, broker: Broker, nc: Client) -> None:
+    count = await all_inbox_extremes(dsn)
+    environ = {"ROUTER_MAILBOX__DSN": dsn}
+    backlog = await invoked("inbox", "backlog", environ=environ)
+    assert (backlog.status, f"{count} not processed" in backlog.out) == (0, True), backlog.err
+    assert (await invoked("inbox", "backlog", "--json", environ=environ)).json["count"] == count
+    async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
+
+        async def is_swept() -> bool:
+            return await unprocessed(dsn) == 0
+
+        await until(is_swept, what="each row has its letter")
+    assert sorted(str(letter["message_id"]) for letter in await letters(nc)) == sorted(an_id(number) for number in range(count))
+
+
+async def test_a_row_that_was_begun_as_often_as_can_be_counted_stops_no_other(dsn: str, broker: Broker, nc: Client) -> None:
+    """One more attempt is no number of the column's: the inbox paused for it, and for all."""
+    await rows(dsn, "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 2147483647)", an_id(0), SUBJECT)
+    async with an_inbox(broker.url, dsn, record):
+        await publish(nc, [0, 1])
+
+        async def is_handled() -> bool:
+            return await unprocessed(dsn) == 0 and len(await effects(dsn)) == 2
+
+        await until(is_handled)
