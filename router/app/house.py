@@ -25,7 +25,7 @@ from router.delivery.listen import Listener
 from router.delivery.settle import Answer
 from router.message import Message, Reply
 from router.observability import Metrics
-from router.supervision import Child, Intensity, Strategy, Supervisor
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, failing
 
 OFTEN = Intensity(5, 30)
 
@@ -76,10 +76,11 @@ class House:
         children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._ground.live_policies.run))
         children.append(Child("extensions", self._ground.extensions_in_force.run))
-        children.append(Child("survey", self._survey.run))
-        children.append(Child("letters", self._depth().run))
+        helpers = [Helper("survey", self._survey.run), Helper("letters", self._depth().run)]
         if self._ground.settings.assignment.removal_every_ms:
-            children.append(Child("finished", self._ground.finished.run))
+            helpers.append(Helper("finished", self._ground.finished.run))
+        self._ground.metrics.helper_failing.watch(lambda: failing(helpers))
+        children += [helper.child for helper in helpers]
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))
         children.append(self._breakers())

@@ -116,8 +116,8 @@ class Metrics:
     def _declare_outbox(self) -> None:
         self.outbox_backlog = Gauge("router_outbox_backlog", "Events that are not published (QRY-050)", "context")
         self.outbox_oldest_seconds = Gauge("router_outbox_oldest_seconds", "Age of the oldest event that is not published", "context")
-        self.outbox_parked = Gauge("router_outbox_parked", "Events that the stream refused too often, and wait for an operator", "context")
-        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away", "context")
+        self.outbox_parked = Gauge("router_outbox_parked", "Events that cannot be published, and wait for an operator", "context")
+        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away, or refuses", "context")
         self.outbox_published = Tally("router_outbox_published_total", "Events published by this relay (EVT-047-001)", "event_type")
         again = "Events published again, for the broker had lost them"
         self.outbox_taken_back = Gauge("router_outbox_taken_back", again, "context", together=Together.SUM)
@@ -139,6 +139,7 @@ class Metrics:
         self.agent_duplicates = counted("duplicates", "Messages that were applied before")
         self.agent_dead = counted("dead", "Messages in the dead letters, for whatever reason")
         self.agent_given_up = counted("given_up", "Of these, those begun as often as allowed")
+        self.agent_store_bytes = Gauge("router_agent_store_bytes", "What an agent's store takes on its disk", "agent")
         self.agent_rescued = counted("rescued", "Messages that the server had given up, fetched and handled")
 
     def _declare_operators(self) -> None:
@@ -151,5 +152,7 @@ class Metrics:
         tasks = "Tasks of the event loop; they may not grow with what was handled"
         self.tasks = Gauge("router_asyncio_tasks", tasks, together=Together.SUM)
         self.collections = Census("router_gc_collections_total", "Runs of the cycle collector", "generation", kind="counter")
+        failing = "1 while a helper of this process fails, and for a minute after: figures, retention, a sweep"
+        self.helper_failing = Census("router_helper_failing", failing, "helper")
         self.build_info = Gauge("router_build_info", "Always 1; the labels are the build", "version", "python")
         self.build_info.set(1, __version__, platform.python_version())

@@ -17,6 +17,7 @@ CHILD_CRASHED: Final = "child.crashed"
 CHILD_ENDED: Final = "child.ended"
 CHILD_RESTARTING: Final = "child.restarting"
 CHILD_STUCK: Final = "child.stuck"
+HELPER_FAILED: Final = "helper.failed"  # figures, retention, a sweep: begun again after a rest; the process goes on
 SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 
 # The processes of `router serve --workers`

@@ -61,6 +61,7 @@ BESIDE = {
     "router_admin_keys_refused_total": (),
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
+    "router_helper_failing": ("helper",),
     "router_ready": ("check",),
     "router_assignments_removed_total": (),
     "router_storage_waiting": ("consumer",),
@@ -84,7 +85,9 @@ MAILBOX = {
 }
 
 # MeshForge: the reference's two, and what an operator of an agent must see.
-AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
+AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")} | {
+    "router_agent_store_bytes": ("agent",)
+}
 
 
 def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
