@@ -1,0 +1,130 @@
+"""`python -m tests.neighbours`: what a quiet tenant feels beside each neighbour. `make neighbours` runs it.
+
+Exit status: 0 every promise kept, 1 not, 2 a row could not be measured; 130 Ctrl-C. The control's figures change none of these.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct, to_builtins
+
+from bench.machine import facts
+from tests.faults.life import INTERRUPTED, run_until_told
+from tests.neighbours.page import NO, Measured, Run, overload_checks, page, verdict
+from tests.neighbours.part import Broken
+from tests.neighbours.row import Found, Given, Tell, probed, run_row
+from tests.neighbours.rows import BY_NAME, ROWS, Row
+from tests.neighbours.tree import Tree, checked_out, ours
+
+IN_FLIGHT = 256
+PROBE_S = 6.0
+FACTS = ("date", "CPU", "memory", "system", "Python", "nats-server")
+
+
+class Wanted(Struct, frozen=True):
+    """What to measure. `control`: another commit; `capacity`: requests a second, instead of probing."""
+
+    rows: Sequence[Row] = ROWS
+    given: Given = Given()
+    control: str | None = None
+    capacity: float | None = None
+
+
+async def run(wanted: Wanted) -> Run:
+    """Every row on each tree, by turns, so that whatever disturbs the machine disturbs them alike."""
+    begun = time.monotonic()
+
+    def tell(what: str) -> None:
+        print(f"[{time.monotonic() - begun:5.0f} s] {what}", file=sys.stderr, flush=True)
+
+    with _trees(wanted.control) as trees:
+        measured = [Measured(tree.commit, wanted.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
+        for row in wanted.rows:
+            for tree, one in zip(trees, measured, strict=True):
+                await _measure(row, tree, one, wanted.given, tell)
+    machine = await asyncio.to_thread(facts, "")
+    return Run({name: machine[name] for name in FACTS}, wanted.given.seconds, measured)
+
+
+async def _capacity(tree: Tree, tell: Tell) -> float:
+    capacity = await probed(tree, in_flight=IN_FLIGHT, seconds=PROBE_S)
+    tell(f"{tree.commit}: {capacity:,.0f} requests a second, {IN_FLIGHT} in flight")
+    return capacity
+
+
+async def _measure(row: Row, tree: Tree, measured: Measured, given: Given, tell: Tell) -> None:
+    try:
+        found = await run_row(row, tree, given, measured.capacity, lambda _: None)
+    except Broken as exc:
+        measured.broken[row.name] = str(exc)
+        tell(f"{row.name}, {tree.commit}: {exc}")
+        return
+    measured.found.append(found)
+    tell(_told(found, verdict(found, measured.found)))
+
+
+def _told(found: Found, kept: str) -> str:
+    alone, beside = found.alone, found.beside
+    figures = f"p99 {alone.p99_ms:.1f} -> {beside.p99_ms:.1f} ms, lost {beside.lost} of {beside.asked}, memory {found.resident_mib:.0f} MiB"
+    return f"{found.row}, {found.commit}: {figures}; normal again {found.normal_again_s} s; {kept.strip('*') or 'the machine alone'}"
+
+
+@contextlib.contextmanager
+def _trees(control: str | None) -> Iterator[list[Tree]]:
+    if control is None:
+        yield [ours()]
+        return
+    with checked_out(control) as other:
+        yield [ours(), other]
+
+
+def status_of(found: Run) -> int:
+    first = found.trees[0]
+    if first.broken:
+        return 2
+    kept = all(verdict(row, first.found) != NO for row in first.found)
+    return 0 if kept and all(all(overload_checks(row).values()) for row in first.found if row.row == "overload") else 1
+
+
+def main(only: Sequence[str] = ()) -> int:
+    told = _arguments()
+    names = told.only or only
+    rows = [row for row in ROWS if not names or row.name in names]
+    found = run_until_told(run(Wanted(rows, Given(told.seconds, told.after), told.control, told.capacity)))
+    if found is None:
+        return INTERRUPTED
+    text = page(found)
+    print(json.dumps(to_builtins(found)) if told.json else text)
+    if told.write is not None:
+        told.write.write_text(text)
+    return status_of(found)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.neighbours",
+        description=__doc__.partition("\n")[0],
+        epilog="rows: " + ", ".join(BY_NAME),
+    )
+    parser.add_argument("--seconds", type=float, default=Given.seconds, help="alone, and beside the neighbour (default 15)")
+    parser.add_argument(
+        "--after", type=float, default=Given.after_s, help="seconds that a row is looked at afterwards at most (default 30)"
+    )
+    parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="ROW", help="this row alone; may be repeated")
+    parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
+    parser.add_argument("--capacity", type=float, help="requests a second that `times` multiplies; default: a short probe finds it")
+    parser.add_argument("--json", action="store_true", help="everything as JSON on standard output, instead of the page")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

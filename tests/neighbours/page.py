@@ -1,0 +1,216 @@
+"""The page: what was measured, as Markdown. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tests.neighbours.figures import (
+    ALLOWED_RATIO,
+    FLOOR_MS,
+    NORMAL_MS,
+    NORMAL_RATIO,
+    Felt,
+    is_within,
+)
+from tests.neighbours.row import NICE, RATE, Found
+from tests.neighbours.rows import BY_NAME, Row
+
+MIB = "MiB"
+YES, NO, MACHINE = "yes", "**no**", "as the machine"
+SERIES = 7  # moments of an overload's memory that are shown
+TOLD_MS, RECOVERED_S, STEADY_SHARE = 50.0, 5.0, 1.1
+
+
+class Measured(Struct, frozen=True):
+    """All rows on one tree. `capacity`: requests a second, probed before. `broken`: rows without figures, and why."""
+
+    commit: str
+    capacity: float
+    found: list[Found]
+    broken: dict[str, str] = {}  # msgspec copies it
+
+
+class Run(Struct, frozen=True):
+    """What is kept: where and when, and each tree's rows; the control comes second."""
+
+    machine: dict[str, str]
+    seconds: float
+    trees: list[Measured]
+
+
+def verdict(found: Found, others: Sequence[Found]) -> str:
+    """Whether the promise was kept. Of a noise row there is none: it is what the machine does by itself."""
+    row = BY_NAME[found.row]
+    if row.is_noise:
+        return ""
+    if is_within(found.alone, found.beside):
+        return YES
+    noise = next((one for one in others if one.row == row.noise), None)
+    if noise is not None and found.beside.lost == 0 and found.beside.p99_ms <= ALLOWED_RATIO * noise.beside.p99_ms:
+        return MACHINE
+    return NO
+
+
+def page(run: Run) -> str:
+    facts = "\n".join(f"- {name}: {value}" for name, value in run.machine.items())
+    capacities = "; ".join(f"{one.commit}: {one.capacity:,.0f} requests a second" for one in run.trees)
+    names = list(dict.fromkeys(found.row for one in run.trees for found in one.found))
+    return f"""# Beside a bad neighbour
+
+Made by `python -m tests.neighbours`; nothing here was written by hand.
+
+{facts}
+- capacity, 256 in flight: {capacities}
+- each row: {run.seconds:g} s alone, {run.seconds:g} s beside the neighbour (`overload`: four times as long), then until all is normal again
+
+{_matrix(run, names)}
+{HOW_TO_READ}
+{_broken(run)}
+## What the neighbour did
+
+{_deeds(run, names)}
+*Overloaded after*: from the neighbour's first request to its first answer `overloaded`; p50 and p99: from the sending of a request to
+that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity.
+{_overloads(run)}"""
+
+
+HOW_TO_READ = f"""*Alone* and *beside*: p50 and p99 in milliseconds of the quiet tenant, {RATE:g} requests a second, an open loop: a latency counts from the
+moment that the request was due. *Lost*: not decided within 5 s, of so many; errors are counted as lost and told by their code. *Normal
+again*: seconds from the neighbour's end to the first second from which on each second had p99 ≤ {NORMAL_RATIO:g} × that of alone, or {NORMAL_MS:g} ms,
+whichever is more, and nothing lost. *Memory*: the most that the router held, MiB, and what it held before.
+
+*Kept*: nothing lost, and p99 at most {ALLOWED_RATIO:g} × that of alone, or {FLOOR_MS:g} ms: a request is handed over four times, and on two cores that are
+busy a hand-over waits for the next tick of the kernel's scheduler, 4 ms; two of them and the request itself are below that. The *noise*
+rows send a neighbour's traffic past the router, to a subject that it does not know: what they show is the machine, which broker,
+generator, router and quiet tenant share, and no router can do better. *As the machine*: nothing lost, and p99 at most {ALLOWED_RATIO:g} ×
+that of the noise row of the same traffic. Generators, and the services that a neighbour brings, run at a lower priority (nice {NICE}), so
+that they take from the router and the server as little as possible; the quiet tenant's process and its extension do not. Each row has a
+router and a server of its own, with default settings; only ports and directories differ, and any port is free.
+"""
+
+
+# -- the matrix
+
+
+def _matrix(run: Run, names: Iterable[str]) -> str:
+    lines = [
+        "| neighbour | alone p50 | p99 | lost | beside p50 | p99 | lost | p99 ratio | normal again | memory | kept |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for name in names:
+        for place, measured in enumerate(run.trees):
+            lines += [_line(place, measured, found) for found in measured.found if found.row == name]
+    return "\n".join(lines) + "\n"
+
+
+def _line(place: int, measured: Measured, found: Found) -> str:
+    title = found.row if place == 0 else f"· {measured.commit}"
+    ratio = f"{found.beside.p99_ms / found.alone.p99_ms:.1f}" if found.alone.p99_ms else ""
+    cells = (*_felt(found.alone), *_felt(found.beside), ratio, _again(found), _memory(found), verdict(found, measured.found))
+    return f"| {title} | {' | '.join(cells)} |"
+
+
+def _felt(one: Felt) -> tuple[str, str, str]:
+    lost = f"{one.lost} of {one.asked}" if one.lost else "0"
+    told = ", ".join(f"{count} {code}" for code, count in sorted(one.refused.items()))
+    return _ms(one.p50_ms), _ms(one.p99_ms), f"{lost} ({told})" if told else lost
+
+
+def _ms(value: float) -> str:
+    return "> 5000" if value >= 5000 else f"{value:.1f}"
+
+
+def _again(found: Found) -> str:
+    if found.is_dead:
+        return "no answer any more"
+    return f"{found.normal_again_s:.0f} s" if found.normal_again_s is not None else f"not in {found.looked_s:.0f} s"
+
+
+def _memory(found: Found) -> str:
+    return f"{found.resident_mib:.0f} ({found.resident_before_mib:.0f})"
+
+
+# -- the neighbours
+
+
+def _deeds(run: Run, names: Iterable[str]) -> str:
+    lines = [
+        "| neighbour | does | sent | answers | overloaded after, p50, p99, ms | router, server: cores |",
+        "| --- | --- | ---: | --- | ---: | ---: |",
+    ]
+    for name in names:
+        for place, measured in enumerate(run.trees):
+            lines += [_deed(place, measured, found, BY_NAME[name]) for found in measured.found if found.row == name]
+    return "\n".join(lines) + "\n"
+
+
+def _deed(place: int, measured: Measured, found: Found, row: Row) -> str:
+    did = found.neighbour
+    title, does = (row.name, row.does) if place == 0 else (f"· {measured.commit}", "")
+    sent = f"{did.get('sent', 0):,}" + (f" ({found.times:.1f} ×)" if found.times is not None else "")
+    cores = f"{found.router_cpu:.2f}, {found.server_cpu:.2f}"
+    return f"| {title} | {does} | {sent} | {_answers(did)} | {_overloaded(did)} | {cores} |"
+
+
+def _answers(did: dict[str, Any]) -> str:
+    counts = dict(did.get("answers", {}))
+    told = [f"{count:,} {code}" for code, count in sorted(counts.items(), key=lambda one: -one[1])]
+    if did.get("is_answered") and "put" not in counts and "chunk" not in counts:
+        told.append(f"{max(0, did['sent'] - sum(counts.values())):,} none")
+    if did.get("overloaded_without_retry"):
+        told.append(f"{did['overloaded_without_retry']:,} overloaded without retry_after_ms")
+    if did.get("providers") is not None:
+        told.append(f"{did['providers']:,} providers, {did['bytes']:,} bytes")
+    if did.get("connections_lost"):
+        told.append(f"its connection closed {did['connections_lost']} times")
+    complaints = [*did.get("complaints", {}), *([did["complaint"]] if did.get("complaint") else [])]
+    return "; ".join((*told, *(text.replace("|", "/").replace("\n", " ")[:120] for text in complaints[:2])))
+
+
+def _overloaded(did: dict[str, Any]) -> str:
+    if "first_overloaded_ms" not in did:
+        return "never"
+    return ", ".join(f"{did[name]:.0f}" for name in ("first_overloaded_ms", "overloaded_p50_ms", "overloaded_p99_ms"))
+
+
+def _broken(run: Run) -> str:
+    told = [f"- {name}, {one.commit}: {why}" for one in run.trees for name, why in one.broken.items()]
+    return "\nWithout figures:\n\n" + "\n".join(told) + "\n" if told else ""
+
+
+# -- overload
+
+
+def _overloads(run: Run) -> str:
+    found = [(one, row) for one in run.trees for row in one.found if row.row == "overload"]
+    return "".join(("\n## Overload\n", *(_overload(measured, row) for measured, row in found))) if found else ""
+
+
+def _overload(measured: Measured, found: Found) -> str:
+    during = [sample for sample in found.samples if sample.at_s <= found.seconds]
+    chosen = during[:: max(1, len(during) // (SERIES - 1))]
+    series = ", ".join(f"{sample.resident_mib:.0f} at {sample.at_s:.0f} s" for sample in chosen)
+    checks = overload_checks(found)
+    told = "; ".join(f"{name}: {YES if is_kept else NO}" for name, is_kept in checks.items())
+    return f"""
+{measured.commit}, {found.seconds:g} s at {found.times or 0:.1f} × the capacity. Memory of the router, MiB: {series}; the most afterwards
+{max((sample.resident_mib for sample in found.samples if sample.at_s > found.seconds), default=0.0):.0f}. {told}.
+"""
+
+
+def overload_checks(found: Found) -> dict[str, bool]:
+    """What is promised of an overload."""
+    half, whole = (_most(found, 0.0, found.seconds * share) for share in (0.5, 1.0))
+    again = found.normal_again_s
+    return {
+        "memory bounded (the second half adds at most a tenth)": whole <= STEADY_SHARE * half,
+        f"overloaded told within {TOLD_MS:g} ms (p99)": found.neighbour.get("overloaded_p99_ms", TOLD_MS + 1) <= TOLD_MS,
+        f"normal within {RECOVERED_S:g} s": again is not None and again <= RECOVERED_S,
+    }
+
+
+def _most(found: Found, begin: float, end: float) -> float:
+    return max((sample.resident_mib for sample in found.samples if begin <= sample.at_s <= end), default=0.0)

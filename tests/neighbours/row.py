@@ -1,0 +1,223 @@
+"""One row from its start to its end, on a stage of its own.
+
+warm-up ── alone ── beside the neighbour ── after it, until all is normal again or too long has passed
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import nats
+from msgspec import Struct, field
+
+from tests.neighbours.figures import (
+    Felt,
+    Record,
+    felt,
+    is_steady,
+    normal_again_s,
+    normal_limit_ms,
+    seconds_after,
+)
+from tests.neighbours.part import Broken, Part, Said, a_part
+from tests.neighbours.rows import ELSEWHERE_STORED, LINGER_S, Row
+from tests.neighbours.stage import Stage, on_stage
+from tests.neighbours.tree import Tree
+
+RATE = 20.0  # requests a second of the quiet tenant
+NICE = 10
+WARM_S = 2.0
+SAMPLE_S = 0.25
+DECIDE_STREAM = "ROUTER_DECIDE"
+
+Tell = Callable[[str], None]
+
+
+class Given(Struct, frozen=True):
+    """What a run is to be. `seconds`: alone, and beside; `after_s`: looked at most so long after the neighbour's end."""
+
+    seconds: float = 15.0
+    after_s: float = 30.0
+    warm_s: float = WARM_S
+
+
+class Sample(Struct, frozen=True):
+    """The router, so many seconds after the neighbour began."""
+
+    at_s: float
+    resident_mib: float
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """One row on one tree."""
+
+    row: str
+    commit: str
+    seconds: float
+    alone: Felt
+    beside: Felt
+    after: Felt
+    normal_again_s: float | None  # None: not as long as it was looked at
+    looked_s: float  # after the neighbour's end
+    samples: list[Sample]
+    resident_before_mib: float
+    router_cpu: float  # cores, while beside the neighbour
+    server_cpu: float
+    is_running: bool  # the router, in the end
+    neighbour: dict[str, Any] = field(default_factory=dict)  # what it did
+    quiet: dict[str, Any] = field(default_factory=dict)
+    times: float | None = None  # the capacity, that were sent
+
+    @property
+    def resident_mib(self) -> float:
+        return max((sample.resident_mib for sample in self.samples), default=0.0)
+
+    @property
+    def is_dead(self) -> bool:
+        """Not one answer in the last seconds that were looked at."""
+        return not self.is_running or (self.after.asked > 0 and self.after.unanswered == self.after.asked)
+
+
+async def run_row(row: Row, tree: Tree, given: Given, capacity: float, tell: Tell) -> Found:
+    seconds = row.seconds * given.seconds / Given.seconds if row.seconds is not None else given.seconds
+    async with on_stage(tree) as stage, AsyncExitStack() as parts:
+        await _make_elsewhere(row, stage)
+        services = [
+            await parts.enter_async_context(_service(one.play, one.given, stage, is_nice=one.is_neighbours)) for one in row.services
+        ]
+        records: list[Record] = []
+        quiet = await parts.enter_async_context(_a_quiet_tenant(stage, row, records))
+        neighbour = await parts.enter_async_context(_a_neighbour(row, stage, tree, seconds, capacity))
+        for part in (*services, quiet, neighbour):
+            await part.ready()
+        for part in (*services, quiet):
+            part.go()
+        return await _Course(row, tree, stage, given, seconds, capacity, records, tell).run(quiet, neighbour)
+
+
+class _Course:
+    """The phases of a row whose parts are ready."""
+
+    def __init__(
+        self, row: Row, tree: Tree, stage: Stage, given: Given, seconds: float, capacity: float, records: list[Record], tell: Tell
+    ) -> None:
+        self._row = row
+        self._tree = tree
+        self._stage = stage
+        self._given = given
+        self._seconds = seconds
+        self._capacity = capacity
+        self._records = records
+        self._tell = tell
+        self._samples: list[Sample] = []
+        self._begun = 0.0
+
+    async def run(self, quiet: Part, neighbour: Part) -> Found:
+        await asyncio.sleep(self._given.warm_s)
+        first = time.monotonic()
+        await asyncio.sleep(self._given.seconds)
+        resident = self._stage.resident_mib()
+        sampling = asyncio.create_task(self._sample())
+        cpu, self._begun = self._stage.cpu_s(), time.monotonic()
+        neighbour.go()
+        await asyncio.sleep(self._seconds)
+        used = [(after - before) / self._seconds for before, after in zip(cpu, self._stage.cpu_s(), strict=True)]
+        alone = felt(self._records, first, self._begun)
+        self._tell(f"{self._row.name}: beside it for {self._seconds:g} s")
+        did = await self._told(neighbour)
+        ended = max(self._begun + self._seconds, did.get("ended", 0.0))
+        looked_s = await self._look_until_steady(alone, ended)
+        sampling.cancel()
+        is_running = self._stage.is_running
+        quiet.stop()
+        asked = await quiet.figures(LINGER_S)
+        until = ended + looked_s
+        return Found(
+            row=self._row.name,
+            commit=self._tree.commit,
+            seconds=self._seconds,
+            alone=alone,
+            beside=felt(self._records, self._begun, ended),
+            after=felt(self._records, max(ended, until - 5), until),
+            normal_again_s=normal_again_s(seconds_after(self._records, ended, until, normal_limit_ms(alone))),
+            looked_s=looked_s,
+            samples=self._samples,
+            resident_before_mib=resident,
+            router_cpu=used[0],
+            server_cpu=used[1],
+            is_running=is_running,
+            neighbour=did,
+            quiet=asked,
+            times=did.get("sent", 0) / (ended - self._begun) / self._capacity if self._row.times is not None else None,
+        )
+
+    async def _told(self, neighbour: Part) -> Said:
+        try:
+            return await neighbour.figures(LINGER_S + self._seconds)
+        except Broken as exc:
+            return {"complaint": str(exc)}
+
+    async def _look_until_steady(self, alone: Felt, ended: float) -> float:
+        """How many seconds after its end it was looked at: until so many normal ones in a row, at most `after_s`."""
+        limit = normal_limit_ms(alone)
+        while (now := time.monotonic()) < ended + self._given.after_s:
+            if is_steady(seconds_after(self._records, ended, now - SAMPLE_S, limit)):
+                break
+            await asyncio.sleep(SAMPLE_S)
+        return now - SAMPLE_S - ended
+
+    async def _sample(self) -> None:
+        while True:
+            self._samples.append(Sample(round(time.monotonic() - self._begun, 2), round(self._stage.resident_mib(), 1)))
+            await asyncio.sleep(SAMPLE_S)
+
+
+# -- parts
+
+
+@contextlib.asynccontextmanager
+async def _a_quiet_tenant(stage: Stage, row: Row, records: list[Record]) -> AsyncIterator[Part]:
+    def keep(said: Said) -> None:
+        records.append(Record(said["due"], said["ms"], said["code"]))
+
+    async with a_part("quiet", keep, url=stage.url, rate=RATE, kinds=list(row.kinds)) as part:
+        yield part
+
+
+def _service(play: str, given: Mapping[str, object], stage: Stage, *, is_nice: bool) -> contextlib.AbstractAsyncContextManager[Part]:
+    return a_part(play, url=stage.url, nice=NICE if is_nice else 0, **given)
+
+
+def _a_neighbour(row: Row, stage: Stage, tree: Tree, seconds: float, capacity: float) -> contextlib.AbstractAsyncContextManager[Part]:
+    given = dict(row.given)
+    if row.times is not None:
+        given["rate"] = row.times * capacity
+    if row.play == "putter":
+        given["tree"] = tree.path
+    return a_part(row.play, url=stage.url, nice=NICE, seconds=seconds, **given)
+
+
+async def _make_elsewhere(row: Row, stage: Stage) -> None:
+    """A stream like the router's own, at a subject that it does not know."""
+    if row.given.get("subject") != ELSEWHERE_STORED:
+        return
+    client = await nats.connect(stage.url)
+    try:
+        jsm = client.jsm()
+        config = (await jsm.stream_info(DECIDE_STREAM)).config
+        await jsm.add_stream(config.evolve(name="ELSEWHERE", subjects=[ELSEWHERE_STORED]))
+    finally:
+        await client.close()
+
+
+async def probed(tree: Tree, *, in_flight: int, seconds: float) -> float:
+    """Requests a second that a router of this tree answers, so many in flight, with the generator on the same machine."""
+    async with on_stage(tree) as stage, a_part("probe", url=stage.url, nice=NICE, in_flight=in_flight, seconds=seconds) as part:
+        await part.ready()
+        part.go()
+        return float((await part.figures(seconds + LINGER_S))["capacity"])
