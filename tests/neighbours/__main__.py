@@ -11,7 +11,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
@@ -20,13 +20,17 @@ from bench.machine import facts
 from tests.faults.life import INTERRUPTED, run_until_told
 from tests.neighbours.page import NO, Measured, Run, overload_checks, page, verdict
 from tests.neighbours.part import Broken
-from tests.neighbours.row import Found, Given, Tell, probed, run_row
+from tests.neighbours.row import Found, Given, probed, run_row
 from tests.neighbours.rows import BY_NAME, ROWS, Row
 from tests.neighbours.tree import Tree, checked_out, ours
 
+BROKEN = 2
 IN_FLIGHT = 256
 PROBE_S = 6.0
 FACTS = ("date", "CPU", "memory", "system", "Python", "nats-server")
+
+
+Tell = Callable[[str], None]
 
 
 class Wanted(Struct, frozen=True):
@@ -62,7 +66,7 @@ async def _capacity(tree: Tree, tell: Tell) -> float:
 
 async def _measure(row: Row, tree: Tree, measured: Measured, given: Given, tell: Tell) -> None:
     try:
-        found = await run_row(row, tree, given, measured.capacity, lambda _: None)
+        found = await run_row(row, tree, given, measured.capacity)
     except Broken as exc:
         measured.broken[row.name] = str(exc)
         tell(f"{row.name}, {tree.commit}: {exc}")
@@ -89,7 +93,7 @@ def _trees(control: str | None) -> Iterator[list[Tree]]:
 def status_of(found: Run) -> int:
     first = found.trees[0]
     if first.broken:
-        return 2
+        return BROKEN
     kept = all(verdict(row, first.found) != NO for row in first.found)
     return 0 if kept and all(all(overload_checks(row).values()) for row in first.found if row.row == "overload") else 1
 
@@ -98,7 +102,11 @@ def main(only: Sequence[str] = ()) -> int:
     told = _arguments()
     names = told.only or only
     rows = [row for row in ROWS if not names or row.name in names]
-    found = run_until_told(run(Wanted(rows, Given(told.seconds, told.after), told.control, told.capacity)))
+    try:
+        found = run_until_told(run(Wanted(rows, Given(told.seconds, told.after), told.control, told.capacity)))
+    except Broken as exc:  # before the first row: no such commit, or no router
+        print(f"neighbours: {exc}", file=sys.stderr)
+        return BROKEN
     if found is None:
         return INTERRUPTED
     text = page(found)
@@ -115,9 +123,7 @@ def _arguments() -> argparse.Namespace:
         epilog="rows: " + ", ".join(BY_NAME),
     )
     parser.add_argument("--seconds", type=float, default=Given.seconds, help="alone, and beside the neighbour (default 15)")
-    parser.add_argument(
-        "--after", type=float, default=Given.after_s, help="seconds that a row is looked at afterwards at most (default 30)"
-    )
+    parser.add_argument("--after", type=float, default=Given.after_s, help="a row is looked at so many seconds more, at most (default 30)")
     parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="ROW", help="this row alone; may be repeated")
     parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
     parser.add_argument("--capacity", type=float, help="requests a second that `times` multiplies; default: a short probe finds it")

@@ -29,7 +29,7 @@ class Record(Struct, frozen=True):
 
 
 class Felt(Struct, frozen=True):
-    """What the quiet tenant felt over a span; an unanswered request took longer than any other. `refused`: answers that were errors, by code."""
+    """What the quiet tenant felt over a span. An unanswered request took longer than any other; `refused`: errors, by code."""
 
     asked: int
     p50_ms: float

@@ -74,7 +74,7 @@ class Load:
         while any(wire.backlog for wire in self._wires) and time.monotonic() < end + PATIENCE_S:
             self._pump(TURN_S)
         ended = time.monotonic()
-        while self._is_answered and time.monotonic() < ended + PATIENCE_S:
+        while self._is_answered and time.monotonic() < ended + PATIENCE_S and self.answers.counts.total() < self._sent:
             self._pump(0.05)
         return self._figures(began, ended, behind)
 

@@ -77,18 +77,19 @@ that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what 
 {_overloads(run)}"""
 
 
-HOW_TO_READ = f"""*Alone* and *beside*: p50 and p99 in milliseconds of the quiet tenant, {RATE:g} requests a second, an open loop: a latency counts from the
-moment that the request was due. *Lost*: not decided within 5 s, of so many; errors are counted as lost and told by their code. *Normal
-again*: seconds from the neighbour's end to the first second from which on each second had p99 ≤ {NORMAL_RATIO:g} × that of alone, or {NORMAL_MS:g} ms,
-whichever is more, and nothing lost. *Memory*: the most that the router held, MiB, and what it held before.
+HOW_TO_READ = f"""*Alone* and *beside*: p50 and p99 in milliseconds of the quiet tenant, {RATE:g} requests a second, an open loop: a
+latency counts from the moment that the request was due. *Lost*: not decided within 5 s, of so many; errors are counted as lost and told
+by their code. *Normal again*: seconds from the neighbour's end to the first second from which on each second had p99 ≤ {NORMAL_RATIO:g} ×
+that of alone, or {NORMAL_MS:g} ms, whichever is more, and nothing lost. *Memory*: the most that the router held, MiB, and what it held
+before.
 
-*Kept*: nothing lost, and p99 at most {ALLOWED_RATIO:g} × that of alone, or {FLOOR_MS:g} ms: a request is handed over four times, and on two cores that are
-busy a hand-over waits for the next tick of the kernel's scheduler, 4 ms; two of them and the request itself are below that. The *noise*
-rows send a neighbour's traffic past the router, to a subject that it does not know: what they show is the machine, which broker,
-generator, router and quiet tenant share, and no router can do better. *As the machine*: nothing lost, and p99 at most {ALLOWED_RATIO:g} ×
-that of the noise row of the same traffic. Generators, and the services that a neighbour brings, run at a lower priority (nice {NICE}), so
-that they take from the router and the server as little as possible; the quiet tenant's process and its extension do not. Each row has a
-router and a server of its own, with default settings; only ports and directories differ, and any port is free.
+*Kept*: nothing lost, and p99 at most {ALLOWED_RATIO:g} × that of alone, or {FLOOR_MS:g} ms: a request is handed over four times, and on two
+cores that are busy a hand-over waits for the next tick of the kernel's scheduler, 4 ms; two of them and the request itself are below that.
+The *noise* rows send a neighbour's traffic past the router, to a subject that it does not know: what they show is the machine, which
+broker, generator, router and quiet tenant share, and no router can do better. *As the machine*: nothing lost, and p99 at most
+{ALLOWED_RATIO:g} × that of the noise row of the same traffic. Generators, and the services that a neighbour brings, run at a lower
+priority (nice {NICE}), so that they take as little as possible from the router and the server; the quiet tenant's process and its
+extension do not. Each row has a router and a server of its own, with default settings: ports are free ones, and directories its own.
 """
 
 

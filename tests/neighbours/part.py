@@ -65,7 +65,8 @@ class Part:
             self._process.stdin.write(word)
 
     async def _wait(self, said: asyncio.Future[Said], patience_s: float) -> Said:
-        done, _ = await asyncio.wait({said, self._reading}, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {said, self._reading}
+        done, _ = await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if said.done():
             return said.result()
         why = "ended early" if done else f"said nothing for {patience_s:.0f} s"
@@ -88,7 +89,7 @@ class Part:
 
 
 @contextlib.asynccontextmanager
-async def a_part(name: str, on_record: Callable[[Said], None] = lambda _: None, **arguments: object) -> AsyncIterator[Part]:
+async def a_part(name: str, *, on_record: Callable[[Said], None] = lambda _: None, **arguments: Any) -> AsyncIterator[Part]:
     """Start `tests.neighbours.play NAME`; whatever happens inside the block, the process is gone after it."""
     with tempfile.TemporaryFile() as complaints:
         process = await asyncio.create_subprocess_exec(

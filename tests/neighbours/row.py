@@ -6,10 +6,9 @@ warm-up ── alone ── beside the neighbour ── after it, until all is n
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
 import nats
@@ -25,7 +24,7 @@ from tests.neighbours.figures import (
     seconds_after,
 )
 from tests.neighbours.part import Broken, Part, Said, a_part
-from tests.neighbours.rows import ELSEWHERE_STORED, LINGER_S, Row
+from tests.neighbours.rows import ELSEWHERE_STORED, LINGER_S, Row, Service
 from tests.neighbours.stage import Stage, on_stage
 from tests.neighbours.tree import Tree
 
@@ -44,6 +43,10 @@ class Given(Struct, frozen=True):
     seconds: float = 15.0
     after_s: float = 30.0
     warm_s: float = WARM_S
+
+    def beside_s(self, row: Row) -> float:
+        """A row that says how long is as much longer here as all are."""
+        return self.seconds if row.seconds is None else row.seconds * self.seconds / Given.seconds
 
 
 class Sample(Struct, frozen=True):
@@ -83,37 +86,32 @@ class Found(Struct, frozen=True, kw_only=True):
         return not self.is_running or (self.after.asked > 0 and self.after.unanswered == self.after.asked)
 
 
-async def run_row(row: Row, tree: Tree, given: Given, capacity: float, tell: Tell) -> Found:
-    seconds = row.seconds * given.seconds / Given.seconds if row.seconds is not None else given.seconds
+async def run_row(row: Row, tree: Tree, given: Given, capacity: float) -> Found:
+    """Raises Broken when a part does not start: what was measured would be worth nothing."""
     async with on_stage(tree) as stage, AsyncExitStack() as parts:
         await _make_elsewhere(row, stage)
-        services = [
-            await parts.enter_async_context(_service(one.play, one.given, stage, is_nice=one.is_neighbours)) for one in row.services
-        ]
+        services = [await parts.enter_async_context(_a_service(one, stage)) for one in row.services]
         records: list[Record] = []
         quiet = await parts.enter_async_context(_a_quiet_tenant(stage, row, records))
-        neighbour = await parts.enter_async_context(_a_neighbour(row, stage, tree, seconds, capacity))
+        neighbour = await parts.enter_async_context(_a_neighbour(row, stage, tree, given.beside_s(row), capacity))
         for part in (*services, quiet, neighbour):
             await part.ready()
         for part in (*services, quiet):
             part.go()
-        return await _Course(row, tree, stage, given, seconds, capacity, records, tell).run(quiet, neighbour)
+        return await _Course(row, tree, stage, given, capacity=capacity, records=records).run(quiet, neighbour)
 
 
 class _Course:
     """The phases of a row whose parts are ready."""
 
-    def __init__(
-        self, row: Row, tree: Tree, stage: Stage, given: Given, seconds: float, capacity: float, records: list[Record], tell: Tell
-    ) -> None:
+    def __init__(self, row: Row, tree: Tree, stage: Stage, given: Given, *, capacity: float, records: list[Record]) -> None:
         self._row = row
         self._tree = tree
         self._stage = stage
         self._given = given
-        self._seconds = seconds
+        self._seconds = given.beside_s(row)
         self._capacity = capacity
         self._records = records
-        self._tell = tell
         self._samples: list[Sample] = []
         self._begun = 0.0
 
@@ -128,7 +126,6 @@ class _Course:
         await asyncio.sleep(self._seconds)
         used = [(after - before) / self._seconds for before, after in zip(cpu, self._stage.cpu_s(), strict=True)]
         alone = felt(self._records, first, self._begun)
-        self._tell(f"{self._row.name}: beside it for {self._seconds:g} s")
         did = await self._told(neighbour)
         ended = max(self._begun + self._seconds, did.get("ended", 0.0))
         looked_s = await self._look_until_steady(alone, ended)
@@ -180,21 +177,19 @@ class _Course:
 # -- parts
 
 
-@contextlib.asynccontextmanager
-async def _a_quiet_tenant(stage: Stage, row: Row, records: list[Record]) -> AsyncIterator[Part]:
+def _a_quiet_tenant(stage: Stage, row: Row, records: list[Record]) -> AbstractAsyncContextManager[Part]:
     def keep(said: Said) -> None:
         records.append(Record(said["due"], said["ms"], said["code"]))
 
-    async with a_part("quiet", keep, url=stage.url, rate=RATE, kinds=list(row.kinds)) as part:
-        yield part
+    return a_part("quiet", on_record=keep, url=stage.url, rate=RATE, kinds=list(row.kinds))
 
 
-def _service(play: str, given: Mapping[str, object], stage: Stage, *, is_nice: bool) -> contextlib.AbstractAsyncContextManager[Part]:
-    return a_part(play, url=stage.url, nice=NICE if is_nice else 0, **given)
+def _a_service(one: Service, stage: Stage) -> AbstractAsyncContextManager[Part]:
+    return a_part(one.play, url=stage.url, nice=NICE if one.is_neighbours else 0, **one.given)
 
 
-def _a_neighbour(row: Row, stage: Stage, tree: Tree, seconds: float, capacity: float) -> contextlib.AbstractAsyncContextManager[Part]:
-    given = dict(row.given)
+def _a_neighbour(row: Row, stage: Stage, tree: Tree, seconds: float, capacity: float) -> AbstractAsyncContextManager[Part]:
+    given: dict[str, Any] = dict(row.given)
     if row.times is not None:
         given["rate"] = row.times * capacity
     if row.play == "putter":

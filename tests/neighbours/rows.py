@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -17,7 +18,7 @@ class Service(Struct, frozen=True):
     """What the router calls. `is_neighbours`: of lower priority, as all that the neighbour runs."""
 
     play: str
-    given: Mapping[str, object]
+    given: Mapping[str, Any]
     is_neighbours: bool = True
 
 
@@ -37,7 +38,7 @@ class Row(Struct, frozen=True, kw_only=True):
     name: str
     does: str
     play: str = "neighbour"
-    given: Mapping[str, object] = {}
+    given: Mapping[str, Any] = {}
     times: float | None = None
     services: tuple[Service, ...] = ()
     kinds: tuple[str, ...] = PLAIN

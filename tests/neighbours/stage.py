@@ -141,9 +141,13 @@ async def _end(process: Process, stage: Stage | None) -> None:
     if server:
         with contextlib.suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
-        deadline = time.monotonic() + 10
-        while Path(f"/proc/{server}").exists() and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(_wait_for_end_of, server)
+
+
+def _wait_for_end_of(pid: int) -> None:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _only_child(pid: int) -> int:
