@@ -61,9 +61,10 @@ def act(
 # -- makers: a run's own name and options -> number, inbox -> a frame
 
 
-def _flood(run: str, *, policy: str = "default", subject: str = DECIDE, has_id: bool = True) -> Frame:
-    """Requests as small as anyone's."""
-    return _alike(run, request(LOUD, NAME, policy=policy), subject, has_id=has_id)
+def _flood(run: str, *, policy: str = "default", subject: str = DECIDE, has_id: bool = True, tenants: int = 1) -> Frame:
+    """Requests as small as anyone's. `tenants`: so many names by turns."""
+    each = [_alike(run, request(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy), subject, has_id=has_id) for n in range(tenants)]
+    return each[0] if tenants == 1 else lambda number, inbox: each[number % tenants](number, inbox)
 
 
 def _push(run: str, *, size: int = 900_000, subject: str = DECIDE) -> Frame:

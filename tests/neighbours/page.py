@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tests.neighbours.asking import PATIENCE_S
 from tests.neighbours.figures import (
     ALLOWED_RATIO,
     FLOOR_MS,
@@ -18,8 +19,8 @@ from tests.neighbours.figures import (
 from tests.neighbours.row import NICE, RATE, Found
 from tests.neighbours.rows import BY_NAME, Row
 
-MIB = "MiB"
 YES, NO, MACHINE = "yes", "**no**", "as the machine"
+WHOLE_MS = PATIENCE_S * 1000  # nobody waited longer
 SERIES = 7  # moments of an overload's memory that are shown
 TOLD_MS, RECOVERED_S, STEADY_SHARE = 50.0, 5.0, 1.1
 
@@ -74,6 +75,7 @@ Made by `python -m tests.neighbours`; nothing here was written by hand.
 {_deeds(run, names)}
 *Overloaded after*: from the neighbour's first request to its first answer `overloaded`; p50 and p99: from the sending of a request to
 that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity.
+*Quiet sent late*: p99 of how late the quiet tenant's own process sent, in the whole row: what it waited for a core is in its latencies.
 {_overloads(run)}"""
 
 
@@ -109,8 +111,7 @@ def _matrix(run: Run, names: Iterable[str]) -> str:
 
 def _line(place: int, measured: Measured, found: Found) -> str:
     title = found.row if place == 0 else f"· {measured.commit}"
-    ratio = f"{found.beside.p99_ms / found.alone.p99_ms:.1f}" if found.alone.p99_ms else ""
-    cells = (*_felt(found.alone), *_felt(found.beside), ratio, _again(found), _memory(found), verdict(found, measured.found))
+    cells = (*_felt(found.alone), *_felt(found.beside), _ratio(found), _again(found), _memory(found), verdict(found, measured.found))
     return f"| {title} | {' | '.join(cells)} |"
 
 
@@ -121,7 +122,14 @@ def _felt(one: Felt) -> tuple[str, str, str]:
 
 
 def _ms(value: float) -> str:
-    return "> 5000" if value >= 5000 else f"{value:.1f}"
+    return f"> {WHOLE_MS:.0f}" if value >= WHOLE_MS else f"{value:.1f}"
+
+
+def _ratio(found: Found) -> str:
+    if not found.alone.p99_ms:
+        return ""
+    more = "> " if found.beside.p99_ms >= WHOLE_MS else ""
+    return f"{more}{found.beside.p99_ms / found.alone.p99_ms:.1f}"
 
 
 def _again(found: Found) -> str:
@@ -139,8 +147,8 @@ def _memory(found: Found) -> str:
 
 def _deeds(run: Run, names: Iterable[str]) -> str:
     lines = [
-        "| neighbour | does | sent | answers | overloaded after, p50, p99, ms | router, server: cores |",
-        "| --- | --- | ---: | --- | ---: | ---: |",
+        "| neighbour | does | sent | answers | overloaded after, p50, p99, ms | router, server: cores | quiet sent late, ms |",
+        "| --- | --- | ---: | --- | ---: | ---: | ---: |",
     ]
     for name in names:
         for place, measured in enumerate(run.trees):
@@ -153,7 +161,8 @@ def _deed(place: int, measured: Measured, found: Found, row: Row) -> str:
     title, does = (row.name, row.does) if place == 0 else (f"· {measured.commit}", "")
     sent = f"{did.get('sent', 0):,}" + (f" ({found.times:.1f} ×)" if found.times is not None else "")
     cores = f"{found.router_cpu:.2f}, {found.server_cpu:.2f}"
-    return f"| {title} | {does} | {sent} | {_answers(did)} | {_overloaded(did)} | {cores} |"
+    late = f"{found.quiet.get('late_p99_ms', 0.0):.1f}"
+    return f"| {title} | {does} | {sent} | {_answers(did)} | {_overloaded(did)} | {cores} | {late} |"
 
 
 def _answers(did: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """A policy put again and again by the real command, `router policy put`: the largest that this code takes.
 
-How large that is, is tried before the start: a document of `PROVIDERS[0]` providers fills what a policy may hold; where it is refused, a
-smaller one is tried. The documents differ, so that each put is a new version.
+How large that is, `router policy lint` says before the start: a document of `PROVIDERS[0]` providers fills what a policy may hold; where
+it is refused, a smaller one is tried. The documents differ, so that each put is a new version.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.neighbours.asking import LOUD
@@ -18,47 +19,53 @@ from tests.neighbours.play import Cue
 
 PROVIDERS = (26_000, 20_000, 10_000, 5_000, 2_000, 1_000, 500, 256, 200, 128, 100, 64, 50, 20)
 NAME = "large"
-PUT_S = 60.0
-PAUSE_S = 0.5
+COMMAND_S = 120.0
+PAUSE_S = 0.2
+PUT, REFUSED = "put", "refused"
 
 
 def put(cue: Cue, *, url: str, tree: str, seconds: float) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="router-neighbours-") as home:
         command = _Command(url, tree, Path(home))
-        count = next((count for count in PROVIDERS if command.run(f"first-{count}", count)), 0)
+        count = next((count for count in PROVIDERS if command.is_legal(count)), 0)
         began = cue.wait_for_go()
-        done = failed = 0
+        answers: Counter[str] = Counter()
         while time.monotonic() < began + seconds:
-            taken = command.run(NAME, count, done + 1)
-            done, failed = done + taken, failed + (not taken)
+            answers[PUT if command.put(count, answers[PUT] + 1) else REFUSED] += 1
             cue.sleep(PAUSE_S)
-        size = len(_document(count, 0))
-        facts = {"began": began, "ended": time.monotonic(), "sent": done + failed, "is_answered": True}
-        return {**facts, "answers": {"put": done, "refused": failed}, "providers": count, "bytes": size, "complaint": command.complaint}
+        facts = {"began": began, "ended": time.monotonic(), "sent": answers.total(), "is_answered": True, "answers": dict(answers)}
+        return {**facts, "providers": count, "bytes": len(_document(count, 0)), "complaint": command.complaint}
 
 
 class _Command:
+    """`complaint`: what the last put that was refused said."""
+
     def __init__(self, url: str, tree: str, home: Path) -> None:
         self._url = url
         self._tree = tree
         self._file = home / "policy.json"
         self.complaint = ""
 
-    def run(self, name: str, count: int, version: int = 0) -> bool:
-        """Whether it was taken. `version`: the one that this becomes; 0 and 1: there is none yet."""
+    def is_legal(self, count: int) -> bool:
+        self._file.write_text(_document(count, 0))
+        return self._run("lint", str(self._file)) is None
+
+    def put(self, count: int, version: int) -> bool:
+        """`version`: the one that this becomes."""
         self._file.write_text(_document(count, version))
         replaces = ("--replaces", str(version - 1)) if version > 1 else ()
-        words = ("policy", "put", LOUD, name, str(self._file), "--nats-url", self._url, *replaces)
+        complaint = self._run("put", LOUD, NAME, str(self._file), "--nats-url", self._url, *replaces)
+        self.complaint = complaint or self.complaint
+        return complaint is None
+
+    def _run(self, *words: str) -> str | None:
+        """What it complained of."""
+        command = [sys.executable, "-m", "router", "policy", *words]
         try:
-            ended = subprocess.run(
-                [sys.executable, "-m", "router", *words], cwd=self._tree, capture_output=True, text=True, timeout=PUT_S, check=False
-            )
+            ended = subprocess.run(command, cwd=self._tree, capture_output=True, text=True, timeout=COMMAND_S, check=False)
         except subprocess.TimeoutExpired:
-            self.complaint = f"no answer within {PUT_S:.0f} s"
-            return False
-        if ended.returncode:
-            self.complaint = (ended.stderr or ended.stdout).strip()[-200:]
-        return ended.returncode == 0
+            return f"no answer within {COMMAND_S:.0f} s"
+        return ((ended.stderr or ended.stdout).strip()[-200:] or str(ended.returncode)) if ended.returncode else None
 
 
 def _document(count: int, version: int) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from tests.neighbours.asking import PATIENCE_S
+from tests.neighbours.putter import COMMAND_S
 
 ELSEWHERE, ELSEWHERE_STORED = "elsewhere.unheard", "elsewhere.stored"  # subjects that no router listens to
 LATE_S = 19.0
@@ -59,6 +60,7 @@ FLOODS = (
     _flood("flood", "requests at 5 × the capacity, with ids and inboxes"),
     _flood("flood without ids", "the same without `Nats-Msg-Id`", has_id=False),
     _flood("flood of publishes", "the same without an inbox: the answers are for nobody", is_answered=False),
+    _flood("flood as 100 tenants", "the same, each request by the next of a hundred tenants", tenants=100),
     _flood("flood with a pipeline", "the same by a policy with an extension", policy="echo", services=(_extension("echo", 0.0),)),
 )
 NOISES = (
@@ -122,7 +124,7 @@ OTHERS = (
         does="200 a second: the quiet tenant's providers have timed out, says no assignment",
         given={"what": "forge", "rate": 200.0, "is_answered": False},
     ),
-    Row(name="the largest legal policy", does="`router policy put` again and again", play="putter"),
+    Row(name="the largest legal policy", does="`router policy put` again and again", play="putter", seconds=30.0),
     Row(
         name="512 streams",
         does="of a provider that trickles, opened by one client; every second request of the quiet tenant is an invocation",
@@ -136,4 +138,4 @@ OVERLOAD = _flood("overload", "requests at 3 × the capacity for a minute", time
 
 ROWS = (*NOISES, *FLOODS, *LARGE, *SLOW, *OTHERS, OVERLOAD)
 BY_NAME = {row.name: row for row in ROWS}
-LINGER_S = PATIENCE_S + 10.0  # a neighbour has ended and told its figures so long after its time
+LINGER_S = PATIENCE_S + COMMAND_S  # a neighbour has ended and told its figures so long after its time

@@ -40,7 +40,7 @@ def test_the_control_stands_beneath_each_row() -> None:
     told = page(a_run(a_row(), control=(a_row(beside=a_feeling(5000.0, 300), again=None, commit="old"),)))
     row, control = (line for line in told.splitlines() if line.startswith(("| flood | 1.0", "| · old | 1.0")))
     assert row == "| flood | 1.0 | 2.0 | 0 | 1.0 | 2.0 | 0 | 1.0 | 1 s | 72 (60) | yes |"
-    assert control == "| · old | 1.0 | 2.0 | 0 | 1.0 | > 5000 | 300 of 300 | 2500.0 | not in 8 s | 72 (60) | **no** |"
+    assert control == "| · old | 1.0 | 2.0 | 0 | 1.0 | > 5000 | 300 of 300 | > 2500.0 | not in 8 s | 72 (60) | **no** |"
 
 
 def test_what_a_neighbour_sent_and_heard_is_told() -> None:
