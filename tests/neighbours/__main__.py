@@ -20,7 +20,7 @@ from bench.machine import facts
 from tests.faults.life import INTERRUPTED, run_until_told
 from tests.neighbours.page import NO, Measured, Run, overload_checks, page, verdict
 from tests.neighbours.part import Broken
-from tests.neighbours.row import Found, Given, probed, run_row
+from tests.neighbours.row import AFTER_S, SECONDS, Found, Given, probed, run_row
 from tests.neighbours.rows import BY_NAME, ROWS, Row
 from tests.neighbours.tree import Tree, checked_out, ours
 
@@ -122,8 +122,10 @@ def _arguments() -> argparse.Namespace:
         description=__doc__.partition("\n")[0],
         epilog="rows: " + ", ".join(BY_NAME),
     )
-    parser.add_argument("--seconds", type=float, default=Given.seconds, help="alone, and beside the neighbour (default 15)")
-    parser.add_argument("--after", type=float, default=Given.after_s, help="a row is looked at so many seconds more, at most (default 30)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"alone, and beside the neighbour (default {SECONDS:g})")
+    parser.add_argument(
+        "--after", type=float, default=AFTER_S, help=f"a row is looked at so many seconds more, at most (default {AFTER_S:g})"
+    )
     parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="ROW", help="this row alone; may be repeated")
     parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
     parser.add_argument("--capacity", type=float, help="requests a second that `times` multiplies; default: a short probe finds it")

@@ -30,7 +30,7 @@ from tests.neighbours.tree import Tree
 
 RATE = 20.0  # requests a second of the quiet tenant
 NICE = 10
-WARM_S = 2.0
+SECONDS, AFTER_S, WARM_S = 15.0, 30.0, 2.0  # unless a run says otherwise
 SAMPLE_S = 0.25
 DECIDE_STREAM = "ROUTER_DECIDE"
 
@@ -40,13 +40,13 @@ Tell = Callable[[str], None]
 class Given(Struct, frozen=True):
     """What a run is to be. `seconds`: alone, and beside; `after_s`: looked at most so long after the neighbour's end."""
 
-    seconds: float = 15.0
-    after_s: float = 30.0
+    seconds: float = SECONDS
+    after_s: float = AFTER_S
     warm_s: float = WARM_S
 
     def beside_s(self, row: Row) -> float:
         """A row that says how long is as much longer here as all are."""
-        return self.seconds if row.seconds is None else row.seconds * self.seconds / Given.seconds
+        return self.seconds if row.seconds is None else row.seconds * self.seconds / SECONDS
 
 
 class Sample(Struct, frozen=True):
