@@ -11,6 +11,7 @@ import contextlib
 import json
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from tests.neighbours.tree import Tree, checked_out, ours
 BROKEN = 2
 IN_FLIGHT = 256
 PROBE_S = 6.0
-FACTS = ("date", "CPU", "memory", "system", "Python", "nats-server")
+FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server")
 
 
 Tell = Callable[[str], None]
@@ -40,6 +41,7 @@ class Wanted(Struct, frozen=True):
     given: Given = Given()
     control: str | None = None
     capacity: float | None = None
+    write: Path | None = None  # the page is kept here after each row: half an hour's work is not lost to Ctrl-C
 
 
 async def run(wanted: Wanted) -> Run:
@@ -51,11 +53,14 @@ async def run(wanted: Wanted) -> Run:
 
     with _trees(wanted.control) as trees:
         measured = [Measured(tree.commit, wanted.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
+        machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
+        found = Run({name: machine[name] for name in FACTS}, wanted.given.seconds, measured)
         for row in wanted.rows:
             for tree, one in zip(trees, measured, strict=True):
                 await _measure(row, tree, one, wanted.given, tell)
-    machine = await asyncio.to_thread(facts, "")
-    return Run({name: machine[name] for name in FACTS}, wanted.given.seconds, measured)
+            if wanted.write is not None:
+                wanted.write.write_text(page(found))
+    return found
 
 
 async def _capacity(tree: Tree, tell: Tell) -> float:
@@ -67,9 +72,9 @@ async def _capacity(tree: Tree, tell: Tell) -> float:
 async def _measure(row: Row, tree: Tree, measured: Measured, given: Given, tell: Tell) -> None:
     try:
         found = await run_row(row, tree, given, measured.capacity)
-    except Broken as exc:
-        measured.broken[row.name] = str(exc)
-        tell(f"{row.name}, {tree.commit}: {exc}")
+    except Exception as exc:  # one row that breaks takes no other with it
+        measured.broken[row.name] = f"{type(exc).__name__}: {exc}"
+        tell(f"{row.name}, {tree.commit}: {traceback.format_exc()}")
         return
     measured.found.append(found)
     tell(_told(found, verdict(found, measured.found)))
@@ -103,16 +108,13 @@ def main(only: Sequence[str] = ()) -> int:
     names = told.only or only
     rows = [row for row in ROWS if not names or row.name in names]
     try:
-        found = run_until_told(run(Wanted(rows, Given(told.seconds, told.after), told.control, told.capacity)))
+        found = run_until_told(run(Wanted(rows, Given(told.seconds, told.after), told.control, told.capacity, told.write)))
     except Broken as exc:  # before the first row: no such commit, or no router
         print(f"neighbours: {exc}", file=sys.stderr)
         return BROKEN
     if found is None:
         return INTERRUPTED
-    text = page(found)
-    print(json.dumps(to_builtins(found)) if told.json else text)
-    if told.write is not None:
-        told.write.write_text(text)
+    print(json.dumps(to_builtins(found)) if told.json else page(found))
     return status_of(found)
 
 

@@ -89,11 +89,11 @@ class Part:
 
 
 @contextlib.asynccontextmanager
-async def a_part(name: str, *, on_record: Callable[[Said], None] = lambda _: None, **arguments: Any) -> AsyncIterator[Part]:
+async def a_part(play: str, /, *, on_record: Callable[[Said], None] = lambda _: None, **arguments: Any) -> AsyncIterator[Part]:
     """Start `tests.neighbours.play NAME`; whatever happens inside the block, the process is gone after it."""
     with tempfile.TemporaryFile() as complaints:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.neighbours.play", name, json.dumps(arguments)),
+            *(sys.executable, "-m", "tests.neighbours.play", play, json.dumps(arguments)),
             stdin=PIPE,
             stdout=PIPE,
             stderr=complaints,
@@ -101,7 +101,7 @@ async def a_part(name: str, *, on_record: Callable[[Said], None] = lambda _: Non
             limit=LINE_LIMIT,
             start_new_session=True,  # Ctrl-C is ours to hear; we end the parts
         )
-        part = Part(name, process, complaints, on_record)
+        part = Part(play, process, complaints, on_record)
         try:
             yield part
         finally:
