@@ -82,8 +82,8 @@ that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what 
 HOW_TO_READ = f"""*Alone* and *beside*: p50 and p99 in milliseconds of the quiet tenant, {RATE:g} requests a second, an open loop: a
 latency counts from the moment that the request was due. *Lost*: not decided within 5 s, of so many; errors are counted as lost and told
 by their code. *Normal again*: seconds from the neighbour's end to the first second from which on each second had p99 ≤ {NORMAL_RATIO:g} ×
-that of alone, or {NORMAL_MS:g} ms, whichever is more, and nothing lost. *Memory*: the most that the router held, MiB, and what it held
-before.
+that of alone, or {NORMAL_MS:g} ms, whichever is more, and nothing lost; *silent*: not one
+answer in the last 5 s of looking. *Memory*: the most that the router held, MiB, and what it held before.
 
 *Kept*: nothing lost, and p99 at most {ALLOWED_RATIO:g} × that of alone, or {FLOOR_MS:g} ms: a request is handed over four times, and on two
 cores that are busy a hand-over waits for the next tick of the kernel's scheduler, 4 ms; two of them and the request itself are below that.
@@ -133,9 +133,10 @@ def _ratio(found: Found) -> str:
 
 
 def _again(found: Found) -> str:
-    if found.is_dead:
-        return "no answer any more"
-    return f"{found.normal_again_s:.0f} s" if found.normal_again_s is not None else f"not in {found.looked_s:.0f} s"
+    if found.normal_again_s is not None:
+        return f"{found.normal_again_s:.0f} s"
+    silent = ", silent" if found.is_silent else ""
+    return f"not in {found.looked_s:.0f} s{silent}" if found.is_running else "the router ended"
 
 
 def _memory(found: Found) -> str:

@@ -81,9 +81,9 @@ class Found(Struct, frozen=True, kw_only=True):
         return max((sample.resident_mib for sample in self.samples), default=0.0)
 
     @property
-    def is_dead(self) -> bool:
+    def is_silent(self) -> bool:
         """Not one answer in the last seconds that were looked at."""
-        return not self.is_running or (self.after.asked > 0 and self.after.unanswered == self.after.asked)
+        return self.after.asked > 0 and self.after.unanswered == self.after.asked
 
 
 async def run_row(row: Row, tree: Tree, given: Given, capacity: float) -> Found:

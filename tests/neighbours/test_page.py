@@ -57,9 +57,10 @@ def test_a_row_that_is_as_slow_as_its_noise_was_slowed_by_the_machine() -> None:
     assert (verdict(noise, []), verdict(a_row(), [])) == ("", YES)
 
 
-def test_a_router_that_answers_no_more_is_told_as_such() -> None:
+def test_a_router_that_does_not_answer_again_or_has_ended_is_told_as_such() -> None:
     silent = replace(a_row(again=None), after=Felt(100, 5000.0, 5000.0, 100, {}))
-    assert "| no answer any more |" in page(a_run(silent))
+    assert "| not in 8 s, silent |" in page(a_run(silent))
+    assert "| the router ended |" in page(a_run(replace(silent, is_running=False)))
 
 
 def test_an_overload_is_bounded_told_and_over_soon() -> None:
