@@ -19,11 +19,11 @@ from msgspec import Struct, to_builtins
 
 from bench.machine import facts
 from tests.faults.life import INTERRUPTED, run_until_told
-from tests.neighbours.page import NO, Measured, Run, overload_checks, page, verdict
+from tests.neighbours.page import NO, Results, TreeResults, judge, overload_checks, render_page
 from tests.neighbours.part import Broken
-from tests.neighbours.row import AFTER_S, SECONDS, Found, Given, probed, run_row
+from tests.neighbours.row import AFTER_S, SECONDS, RowResult, Timing, probe_capacity, run_row
 from tests.neighbours.rows import BY_NAME, ROWS, Row
-from tests.neighbours.tree import Tree, checked_out, ours
+from tests.neighbours.tree import Tree, check_out, find_own_tree
 
 BROKEN = 2
 IN_FLIGHT = 256
@@ -34,53 +34,53 @@ FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server")
 Tell = Callable[[str], None]
 
 
-class Wanted(Struct, frozen=True):
+class Options(Struct, frozen=True):
     """What to measure. `control`: another commit; `capacity`: requests a second, instead of probing."""
 
     rows: Sequence[Row] = ROWS
-    given: Given = Given()
+    timing: Timing = Timing()
     control: str | None = None
     capacity: float | None = None
     write: Path | None = None  # the page is kept here after each row: half an hour's work is not lost to Ctrl-C
 
 
-async def run(wanted: Wanted) -> Run:
+async def run(options: Options) -> Results:
     """Every row on each tree, by turns, so that whatever disturbs the machine disturbs them alike."""
     begun = time.monotonic()
 
     def tell(what: str) -> None:
         print(f"[{time.monotonic() - begun:5.0f} s] {what}", file=sys.stderr, flush=True)
 
-    with _trees(wanted.control) as trees:
-        measured = [Measured(tree.commit, wanted.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
+    with _trees(options.control) as trees:
+        measured = [TreeResults(tree.commit, options.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
         machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
-        found = Run({name: machine[name] for name in FACTS}, wanted.given.seconds, measured)
-        for row in wanted.rows:
+        found = Results({name: machine[name] for name in FACTS}, options.timing.seconds, measured)
+        for row in options.rows:
             for tree, one in zip(trees, measured, strict=True):
-                await _measure(row, tree, one, wanted.given, tell)
-            if wanted.write is not None:
-                wanted.write.write_text(page(found))
+                await _measure(row, tree, one, options.timing, tell)
+            if options.write is not None:
+                options.write.write_text(render_page(found))
     return found
 
 
 async def _capacity(tree: Tree, tell: Tell) -> float:
-    capacity = await probed(tree, in_flight=IN_FLIGHT, seconds=PROBE_S)
+    capacity = await probe_capacity(tree, in_flight=IN_FLIGHT, seconds=PROBE_S)
     tell(f"{tree.commit}: {capacity:,.0f} requests a second, {IN_FLIGHT} in flight")
     return capacity
 
 
-async def _measure(row: Row, tree: Tree, measured: Measured, given: Given, tell: Tell) -> None:
+async def _measure(row: Row, tree: Tree, measured: TreeResults, timing: Timing, tell: Tell) -> None:
     try:
-        found = await run_row(row, tree, given, measured.capacity)
+        found = await run_row(row, tree, timing, measured.capacity)
     except Exception as exc:  # one row that breaks takes no other with it
         measured.broken[row.name] = f"{type(exc).__name__}: {exc}"
         tell(f"{row.name}, {tree.commit}: {traceback.format_exc()}")
         return
     measured.found.append(found)
-    tell(_told(found, verdict(found, measured.found)))
+    tell(_describe(found, judge(found, measured.found)))
 
 
-def _told(found: Found, kept: str) -> str:
+def _describe(found: RowResult, kept: str) -> str:
     alone, beside = found.alone, found.beside
     figures = f"p99 {alone.p99_ms:.1f} -> {beside.p99_ms:.1f} ms, lost {beside.lost} of {beside.asked}, memory {found.resident_mib:.0f} MiB"
     return f"{found.row}, {found.commit}: {figures}; normal again {found.normal_again_s} s; {kept.strip('*') or 'the machine alone'}"
@@ -89,32 +89,34 @@ def _told(found: Found, kept: str) -> str:
 @contextlib.contextmanager
 def _trees(control: str | None) -> Iterator[list[Tree]]:
     if control is None:
-        yield [ours()]
+        yield [find_own_tree()]
         return
-    with checked_out(control) as other:
-        yield [ours(), other]
+    with check_out(control) as other:
+        yield [find_own_tree(), other]
 
 
-def status_of(found: Run) -> int:
+def status_of(found: Results) -> int:
     first = found.trees[0]
     if first.broken:
         return BROKEN
-    kept = all(verdict(row, first.found) != NO for row in first.found)
+    kept = all(judge(row, first.found) != NO for row in first.found)
     return 0 if kept and all(all(overload_checks(row).values()) for row in first.found if row.row == "overload") else 1
 
 
 def main(only: Sequence[str] = ()) -> int:
-    told = _arguments()
-    names = told.only or only
+    arguments = _arguments()
+    names = arguments.only or only
     rows = [row for row in ROWS if not names or row.name in names]
     try:
-        found = run_until_told(run(Wanted(rows, Given(told.seconds, told.after), told.control, told.capacity, told.write)))
+        found = run_until_told(
+            run(Options(rows, Timing(arguments.seconds, arguments.after), arguments.control, arguments.capacity, arguments.write))
+        )
     except Broken as exc:  # before the first row: no such commit, or no router
         print(f"neighbours: {exc}", file=sys.stderr)
         return BROKEN
     if found is None:
         return INTERRUPTED
-    print(json.dumps(to_builtins(found)) if told.json else page(found))
+    print(json.dumps(to_builtins(found)) if arguments.json else render_page(found))
     return status_of(found)
 
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 
-from tests.neighbours.wire import publication
+from tests.neighbours.wire import publish_frame
 
 DECIDE = "beamline.router.v1.decide"
 RESULTS = "caf.exec.result.v1"
@@ -24,7 +24,7 @@ _TEXT = "Hello there, what is the weather like in Lisbon this afternoon?"
 Frame = Callable[[int, str], bytes]  # number, inbox -> what is sent
 
 
-def verdict_of(body: bytes) -> str:
+def read_verdict(body: bytes) -> str:
     """`decided`, the code of an error, or `garbage`."""
     if body.startswith(b'{"ok":true') or b'"status":"success"' in body:
         return DECIDED
@@ -32,7 +32,7 @@ def verdict_of(body: bytes) -> str:
     return found[1].decode() if found is not None else GARBAGE
 
 
-def request(
+def request_body(
     tenant: str,
     name: str,
     *,
@@ -57,10 +57,10 @@ def header_lines(name: str) -> str:
     return f"Nats-Msg-Id: {name}\r\n"
 
 
-def asked(subject: str, body: bytes, name: str, inbox: str) -> bytes:
+def request_frame(subject: str, body: bytes, name: str, inbox: str) -> bytes:
     """One request as a careful client sends it: with a message id, and its inbox."""
-    return publication(subject, body, reply=inbox, headers=header_lines(name))
+    return publish_frame(subject, body, reply=inbox, headers=header_lines(name))
 
 
-def invocation(tenant: str, name: str, provider: str) -> bytes:
+def invocation_body(tenant: str, name: str, provider: str) -> bytes:
     return json.dumps({"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": "hello"}).encode()

@@ -28,7 +28,7 @@ class Record(Struct, frozen=True):
     code: str
 
 
-class Felt(Struct, frozen=True):
+class Experience(Struct, frozen=True):
     """What the quiet tenant felt over a span. An unanswered request took longer than any other; `refused`: errors, by code."""
 
     asked: int
@@ -43,12 +43,12 @@ class Felt(Struct, frozen=True):
         return self.unanswered + sum(self.refused.values())
 
 
-def felt(records: Sequence[Record], begin: float, end: float) -> Felt:
+def summarize(records: Sequence[Record], begin: float, end: float) -> Experience:
     some = [record for record in records if begin <= record.due < end]
     latencies = sorted(inf if record.ms is None else record.ms for record in some)
     refused = Counter(record.code for record in some if record.code not in (DECIDED, LOST))
     unanswered = sum(record.ms is None for record in some)
-    return Felt(len(some), percentile(latencies, 0.5), percentile(latencies, 0.99), unanswered, dict(refused))
+    return Experience(len(some), percentile(latencies, 0.5), percentile(latencies, 0.99), unanswered, dict(refused))
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -62,12 +62,12 @@ def seconds_after(records: Sequence[Record], ended: float, until: float, limit_m
     """Of each whole second between these moments, whether it was normal: all decided, and p99 within the limit."""
     found: list[bool] = []
     for place in range(int(until - ended)):
-        second = felt(records, ended + place, ended + place + 1)
+        second = summarize(records, ended + place, ended + place + 1)
         found.append(second.asked > 0 and second.lost == 0 and second.p99_ms <= limit_ms)
     return found
 
 
-def normal_limit_ms(alone: Felt) -> float:
+def normal_limit_ms(alone: Experience) -> float:
     return max(NORMAL_RATIO * alone.p99_ms, NORMAL_MS)
 
 
@@ -82,6 +82,6 @@ def is_steady(normal: Sequence[bool]) -> bool:
     return len(normal) >= STEADY_S and all(normal[-STEADY_S:])
 
 
-def is_within(alone: Felt, beside: Felt) -> bool:
+def is_within(alone: Experience, beside: Experience) -> bool:
     """The promise: nothing lost, p99 at most 1.5 times that of alone, or below what two shared cores cost by themselves."""
     return beside.lost == 0 and beside.p99_ms <= max(ALLOWED_RATIO * alone.p99_ms, FLOOR_MS)

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from uuid import uuid4
 
-from tests.neighbours.asking import PATIENCE_S, Frame, verdict_of
-from tests.neighbours.wire import Heard, Wire
+from tests.neighbours.asking import PATIENCE_S, Frame, read_verdict
+from tests.neighbours.wire import Incoming, Wire
 
 TURN_S = 0.002  # what came due within one is sent together
 BATCH, BATCH_BYTES = 500, 256 * 1024  # made before the socket is looked at again
@@ -32,7 +32,7 @@ class Answers:
 
     def hear(self, sent_at: float, body: bytes) -> None:
         now = time.monotonic()
-        verdict = verdict_of(body)
+        verdict = read_verdict(body)
         self.counts[verdict if now - sent_at <= PATIENCE_S else LATE] += 1
         if verdict == OVERLOADED:
             self.first_overloaded = self.first_overloaded or now
@@ -109,7 +109,7 @@ class Load:
             for heard in wire.pump(wait_s / len(self._wires)):
                 self._hear(heard)
 
-    def _hear(self, heard: Heard) -> None:
+    def _hear(self, heard: Incoming) -> None:
         subject, _, body = heard
         sent_at = subject.rpartition(".")[2]
         if sent_at.isdigit():

@@ -1,6 +1,7 @@
 """What the neighbours do.
 
-flood       requests far above what can be answered; `push`, `names`, `bodies` are few and large; `forge` tells results of nobody
+flood       requests far above what can be answered; `push`, `names` and `bodies` are few and large
+forge       results of assignments that there never were
 streams     many streams of one provider, opened and listened to by one client
 probe       not a neighbour: as many requests in flight as the router likes best, to see how many it answers a second
 """
@@ -23,15 +24,15 @@ from tests.neighbours.asking import (
     RESULTS,
     STREAM,
     Frame,
-    asked,
     header_lines,
-    invocation,
-    request,
-    verdict_of,
+    invocation_body,
+    read_verdict,
+    request_body,
+    request_frame,
 )
 from tests.neighbours.load import Load
 from tests.neighbours.play import Cue
-from tests.neighbours.wire import Wire, publication
+from tests.neighbours.wire import Wire, publish_frame
 
 NAME = "NAME-OF-THE-REQUEST"
 ROOM = 4_000  # bytes that a request needs beside what makes it large
@@ -63,18 +64,18 @@ def act(
 
 def _flood(run: str, *, policy: str = "default", subject: str = DECIDE, has_id: bool = True, tenants: int = 1) -> Frame:
     """Requests as small as anyone's. `tenants`: so many names by turns."""
-    each = [_alike(run, request(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy), subject, has_id=has_id) for n in range(tenants)]
+    each = [_alike(run, request_body(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy), subject, has_id=has_id) for n in range(tenants)]
     return each[0] if tenants == 1 else lambda number, inbox: each[number % tenants](number, inbox)
 
 
 def _push(run: str, *, size: int = 900_000, subject: str = DECIDE) -> Frame:
     """Requests whose assignments are large."""
-    return _alike(run, request(LOUD, NAME, payload="p" * size, push=True), subject)
+    return _alike(run, request_body(LOUD, NAME, payload="p" * size, push=True), subject)
 
 
 def _bodies(run: str, *, size: int = 8_000_000, subject: str = DECIDE) -> Frame:
     """Requests of eight times what is accepted."""
-    return _alike(run, request(LOUD, NAME, payload="b" * size), subject)
+    return _alike(run, request_body(LOUD, NAME, payload="b" * size), subject)
 
 
 def _alike(run: str, body: bytes, subject: str, *, has_id: bool = True) -> Frame:
@@ -83,7 +84,7 @@ def _alike(run: str, body: bytes, subject: str, *, has_id: bool = True) -> Frame
 
     def frame(number: int, inbox: str) -> bytes:
         name = f"{run}-{number}"
-        return publication(subject, name.encode().join(pieces), reply=inbox, headers=header_lines(name) if has_id else "")
+        return publish_frame(subject, name.encode().join(pieces), reply=inbox, headers=header_lines(name) if has_id else "")
 
     return frame
 
@@ -95,10 +96,10 @@ def _names(run: str, *, size: int = 1_000_000, subject: str = DECIDE, results: s
     def frame(number: int, inbox: str) -> bytes:
         name, text = f"{run}-{number}", f"{LETTERS[number % 26]}{number}{long}"
         makers: tuple[Callable[[], bytes], ...] = (
-            lambda: asked(subject, request(text, name), name, inbox),
-            lambda: asked(subject, request(LOUD, name, policy=text), name, inbox),
-            lambda: asked(subject, request(LOUD, name, message_type=text, push=True), name, inbox),
-            lambda: publication(results, _result(LOUD, name, text, "success"), headers=header_lines(name)),
+            lambda: request_frame(subject, request_body(text, name), name, inbox),
+            lambda: request_frame(subject, request_body(LOUD, name, policy=text), name, inbox),
+            lambda: request_frame(subject, request_body(LOUD, name, message_type=text, push=True), name, inbox),
+            lambda: publish_frame(results, _result(LOUD, name, text, "success"), headers=header_lines(name)),
         )
         return makers[number % len(makers)]()
 
@@ -111,7 +112,7 @@ def _forge(run: str, *, subject: str = RESULTS) -> Frame:
 
     def frame(number: int, _: str) -> bytes:
         name = f"{run}-{number}"
-        return publication(subject, _result(QUIET, name, next(providers), "timeout"), headers=header_lines(name))
+        return publish_frame(subject, _result(QUIET, name, next(providers), "timeout"), headers=header_lines(name))
 
     return frame
 
@@ -141,10 +142,10 @@ def open_streams(cue: Cue, *, url: str, count: int, seconds: float) -> dict[str,
             del due[number]
             opened += 1
             name = f"s-{inbox[7:]}-{opened}"
-            wire.post(asked(STREAM, invocation(LOUD, name, "trickle"), name, f"{inbox}.{number}"))
+            wire.post(request_frame(STREAM, invocation_body(LOUD, name, "trickle"), name, f"{inbox}.{number}"))
         for subject, _, body in wire.pump(0.02):
             is_last = b'"done":true' in body.replace(b" ", b"")
-            answers[verdict_of(body) if is_last else "chunk"] += 1
+            answers[read_verdict(body) if is_last else "chunk"] += 1
             if is_last:
                 due[int(subject.rpartition(".")[2])] = now + 1.0
     ended = time.monotonic()
@@ -167,7 +168,7 @@ def probe(cue: Cue, *, url: str, in_flight: int, seconds: float) -> dict[str, ob
         while sent - done < in_flight:
             wire.post(frame(sent, f"{inbox}.{sent}"))
             sent += 1
-        done += sum(verdict_of(body) == DECIDED for _, _, body in wire.pump(0.01))
+        done += sum(read_verdict(body) == DECIDED for _, _, body in wire.pump(0.01))
         if now < began + seconds / 3:
             early = done
     wire.close()

@@ -13,36 +13,36 @@ from tests.neighbours.figures import (
     FLOOR_MS,
     NORMAL_MS,
     NORMAL_RATIO,
-    Felt,
+    Experience,
     is_within,
 )
-from tests.neighbours.row import NICE, RATE, Found
+from tests.neighbours.row import NICE, RATE, RowResult
 from tests.neighbours.rows import BY_NAME, Row
 
 YES, NO, MACHINE = "yes", "**no**", "as the machine"
-WHOLE_MS = PATIENCE_S * 1000  # nobody waited longer
+WHOLE_MS = PATIENCE_S * 1000  # no request is waited for any longer
 SERIES = 7  # moments of an overload's memory that are shown
 TOLD_MS, RECOVERED_S, STEADY_SHARE = 50.0, 5.0, 1.1
 
 
-class Measured(Struct, frozen=True):
+class TreeResults(Struct, frozen=True):
     """All rows on one tree. `capacity`: requests a second, probed before. `broken`: rows without figures, and why."""
 
     commit: str
     capacity: float
-    found: list[Found]
+    found: list[RowResult]
     broken: dict[str, str] = {}  # msgspec copies it
 
 
-class Run(Struct, frozen=True):
+class Results(Struct, frozen=True):
     """What is kept: where and when, and each tree's rows; the control comes second."""
 
     machine: dict[str, str]
     seconds: float
-    trees: list[Measured]
+    trees: list[TreeResults]
 
 
-def verdict(found: Found, others: Sequence[Found]) -> str:
+def judge(found: RowResult, others: Sequence[RowResult]) -> str:
     """Whether the promise was kept. Of a noise row there is none: it is what the machine does by itself."""
     row = BY_NAME[found.row]
     if row.is_noise:
@@ -55,7 +55,7 @@ def verdict(found: Found, others: Sequence[Found]) -> str:
     return NO
 
 
-def page(run: Run) -> str:
+def render_page(run: Results) -> str:
     facts = "\n".join(f"- {name}: {value}" for name, value in run.machine.items())
     capacities = "; ".join(f"{one.commit}: {one.capacity:,.0f} requests a second" for one in run.trees)
     names = list(dict.fromkeys(found.row for one in run.trees for found in one.found))
@@ -72,7 +72,7 @@ Made by `python -m tests.neighbours`; nothing here was written by hand.
 {_broken(run)}
 ## What the neighbour did
 
-{_deeds(run, names)}
+{_activities(run, names)}
 *Overloaded after*: from the neighbour's first request to its first answer `overloaded`; p50 and p99: from the sending of a request to
 that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity.
 *Quiet sent late*: p99 of how late the quiet tenant's own process sent, in the whole row: what it waited for a core is in its latencies.
@@ -98,7 +98,7 @@ extension do not. Each row has a router and a server of its own, with default se
 # -- the matrix
 
 
-def _matrix(run: Run, names: Iterable[str]) -> str:
+def _matrix(run: Results, names: Iterable[str]) -> str:
     lines = [
         "| neighbour | alone p50 | p99 | lost | beside p50 | p99 | lost | p99 ratio | normal again | memory | kept |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
@@ -109,13 +109,13 @@ def _matrix(run: Run, names: Iterable[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(place: int, measured: Measured, found: Found) -> str:
+def _line(place: int, measured: TreeResults, found: RowResult) -> str:
     title = found.row if place == 0 else f"· {measured.commit}"
-    cells = (*_felt(found.alone), *_felt(found.beside), _ratio(found), _again(found), _memory(found), verdict(found, measured.found))
+    cells = (*_cells_of(found.alone), *_cells_of(found.beside), _ratio(found), _again(found), _memory(found), judge(found, measured.found))
     return f"| {title} | {' | '.join(cells)} |"
 
 
-def _felt(one: Felt) -> tuple[str, str, str]:
+def _cells_of(one: Experience) -> tuple[str, str, str]:
     lost = f"{one.lost} of {one.asked}" if one.lost else "0"
     told = ", ".join(f"{count} {code}" for code, count in sorted(one.refused.items()))
     return _ms(one.p50_ms), _ms(one.p99_ms), f"{lost} ({told})" if told else lost
@@ -125,69 +125,69 @@ def _ms(value: float) -> str:
     return f"> {WHOLE_MS:.0f}" if value >= WHOLE_MS else f"{value:.1f}"
 
 
-def _ratio(found: Found) -> str:
+def _ratio(found: RowResult) -> str:
     if not found.alone.p99_ms:
         return ""
     more = "> " if found.beside.p99_ms >= WHOLE_MS else ""
     return f"{more}{found.beside.p99_ms / found.alone.p99_ms:.1f}"
 
 
-def _again(found: Found) -> str:
+def _again(found: RowResult) -> str:
     if found.normal_again_s is not None:
         return f"{found.normal_again_s:.0f} s"
     silent = ", silent" if found.is_silent else ""
     return f"not in {found.looked_s:.0f} s{silent}" if found.is_running else "the router ended"
 
 
-def _memory(found: Found) -> str:
+def _memory(found: RowResult) -> str:
     return f"{found.resident_mib:.0f} ({found.resident_before_mib:.0f})"
 
 
 # -- the neighbours
 
 
-def _deeds(run: Run, names: Iterable[str]) -> str:
+def _activities(run: Results, names: Iterable[str]) -> str:
     lines = [
         "| neighbour | does | sent | answers | overloaded after, p50, p99, ms | router, server: cores | quiet sent late, ms |",
         "| --- | --- | ---: | --- | ---: | ---: | ---: |",
     ]
     for name in names:
         for place, measured in enumerate(run.trees):
-            lines += [_deed(place, measured, found, BY_NAME[name]) for found in measured.found if found.row == name]
+            lines += [_activity(place, measured, found, BY_NAME[name]) for found in measured.found if found.row == name]
     return "\n".join(lines) + "\n"
 
 
-def _deed(place: int, measured: Measured, found: Found, row: Row) -> str:
-    did = found.neighbour
+def _activity(place: int, measured: TreeResults, found: RowResult, row: Row) -> str:
+    activity = found.neighbour
     title, does = (row.name, row.does) if place == 0 else (f"· {measured.commit}", "")
-    sent = f"{did.get('sent', 0):,}" + (f" ({found.times:.1f} ×)" if found.times is not None else "")
+    sent = f"{activity.get('sent', 0):,}" + (f" ({found.times:.1f} ×)" if found.times is not None else "")
     cores = f"{found.router_cpu:.2f}, {found.server_cpu:.2f}"
     late = f"{found.quiet.get('late_p99_ms', 0.0):.1f}"
-    return f"| {title} | {does} | {sent} | {_answers(did)} | {_overloaded(did)} | {cores} | {late} |"
+    return f"| {title} | {does} | {sent} | {_answers(activity)} | {_overloaded(activity)} | {cores} | {late} |"
 
 
-def _answers(did: dict[str, Any]) -> str:
-    counts = dict(did.get("answers", {}))
+def _answers(activity: dict[str, Any]) -> str:
+    counts = dict(activity.get("answers", {}))
     told = [f"{count:,} {code}" for code, count in sorted(counts.items(), key=lambda one: -one[1])]
-    if did.get("is_answered") and "put" not in counts and "chunk" not in counts:
-        told.append(f"{max(0, did['sent'] - sum(counts.values())):,} none")
-    if did.get("overloaded_without_retry"):
-        told.append(f"{did['overloaded_without_retry']:,} overloaded without retry_after_ms")
-    if did.get("providers") is not None:
-        told.append(f"{did['providers']:,} providers, {did['bytes']:,} bytes")
-    if did.get("connections_lost"):
-        told.append(f"its connection closed {did['connections_lost']} times")
-    complaints = [*did.get("complaints", {}), *([did["complaint"]] if did.get("complaint") else [])]
+    if activity.get("is_answered") and "put" not in counts and "chunk" not in counts:
+        told.append(f"{max(0, activity['sent'] - sum(counts.values())):,} none")
+    if activity.get("overloaded_without_retry"):
+        told.append(f"{activity['overloaded_without_retry']:,} overloaded without retry_after_ms")
+    if activity.get("providers") is not None:
+        told.append(f"{activity['providers']:,} providers, {activity['bytes']:,} bytes")
+    if activity.get("connections_lost"):
+        told.append(f"its connection closed {activity['connections_lost']} times")
+    complaints = [*activity.get("complaints", {}), *([activity["complaint"]] if activity.get("complaint") else [])]
     return "; ".join((*told, *(text.replace("|", "/").replace("\n", " ")[:120] for text in complaints[:2])))
 
 
-def _overloaded(did: dict[str, Any]) -> str:
-    if "first_overloaded_ms" not in did:
+def _overloaded(activity: dict[str, Any]) -> str:
+    if "first_overloaded_ms" not in activity:
         return "never"
-    return ", ".join(f"{did[name]:.0f}" for name in ("first_overloaded_ms", "overloaded_p50_ms", "overloaded_p99_ms"))
+    return ", ".join(f"{activity[name]:.0f}" for name in ("first_overloaded_ms", "overloaded_p50_ms", "overloaded_p99_ms"))
 
 
-def _broken(run: Run) -> str:
+def _broken(run: Results) -> str:
     told = [f"- {name}, {one.commit}: {why}" for one in run.trees for name, why in one.broken.items()]
     return "\nWithout figures:\n\n" + "\n".join(told) + "\n" if told else ""
 
@@ -195,12 +195,12 @@ def _broken(run: Run) -> str:
 # -- overload
 
 
-def _overloads(run: Run) -> str:
+def _overloads(run: Results) -> str:
     found = [(one, row) for one in run.trees for row in one.found if row.row == "overload"]
     return "".join(("\n## Overload\n", *(_overload(measured, row) for measured, row in found))) if found else ""
 
 
-def _overload(measured: Measured, found: Found) -> str:
+def _overload(measured: TreeResults, found: RowResult) -> str:
     during = [sample for sample in found.samples if sample.at_s <= found.seconds]
     chosen = during[:: max(1, len(during) // (SERIES - 1))]
     series = ", ".join(f"{sample.resident_mib:.0f} at {sample.at_s:.0f} s" for sample in chosen)
@@ -212,7 +212,7 @@ def _overload(measured: Measured, found: Found) -> str:
 """
 
 
-def overload_checks(found: Found) -> dict[str, bool]:
+def overload_checks(found: RowResult) -> dict[str, bool]:
     """What is promised of an overload."""
     half, whole = (_most(found, 0.0, found.seconds * share) for share in (0.5, 1.0))
     again = found.normal_again_s
@@ -223,5 +223,5 @@ def overload_checks(found: Found) -> dict[str, bool]:
     }
 
 
-def _most(found: Found, begin: float, end: float) -> float:
+def _most(found: RowResult, begin: float, end: float) -> float:
     return max((sample.resident_mib for sample in found.samples if begin <= sample.at_s <= end), default=0.0)

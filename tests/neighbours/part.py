@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 READY_S = 120.0  # a start, on a machine that is busy
 LINE_LIMIT = 1 << 24  # bytes of one line that a part says
 
-Said = dict[str, Any]
+Line = dict[str, Any]
 
 
 class Broken(Exception):
@@ -32,17 +32,17 @@ class Broken(Exception):
 class Part:
     """One running `tests.neighbours.play`."""
 
-    def __init__(self, name: str, process: Process, complaints: IO[bytes], on_record: Callable[[Said], None]) -> None:
+    def __init__(self, name: str, process: Process, complaints: IO[bytes], on_record: Callable[[Line], None]) -> None:
         self._name = name
         self._process = process
         self._complaints = complaints
         self._on_record = on_record
         loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[Said] = loop.create_future()
-        self._figures: asyncio.Future[Said] = loop.create_future()
+        self._ready: asyncio.Future[Line] = loop.create_future()
+        self._figures: asyncio.Future[Line] = loop.create_future()
         self._reading = asyncio.create_task(self._read())
 
-    async def ready(self) -> Said:
+    async def ready(self) -> Line:
         return await self._wait(self._ready, READY_S)
 
     def go(self) -> None:
@@ -51,7 +51,7 @@ class Part:
     def stop(self) -> None:
         self._write(b"stop\n")
 
-    async def figures(self, patience_s: float) -> Said:
+    async def figures(self, patience_s: float) -> Line:
         return await self._wait(self._figures, patience_s)
 
     async def end(self) -> None:
@@ -64,7 +64,7 @@ class Part:
         if self._process.returncode is None and self._process.stdin is not None:
             self._process.stdin.write(word)
 
-    async def _wait(self, said: asyncio.Future[Said], patience_s: float) -> Said:
+    async def _wait(self, said: asyncio.Future[Line], patience_s: float) -> Line:
         either: set[asyncio.Future[Any]] = {said, self._reading}
         done, _ = await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if said.done():
@@ -89,7 +89,7 @@ class Part:
 
 
 @contextlib.asynccontextmanager
-async def a_part(play: str, /, *, on_record: Callable[[Said], None] = lambda _: None, **arguments: Any) -> AsyncIterator[Part]:
+async def a_part(play: str, /, *, on_record: Callable[[Line], None] = lambda _: None, **arguments: Any) -> AsyncIterator[Part]:
     """Start `tests.neighbours.play NAME`; whatever happens inside the block, the process is gone after it."""
     with tempfile.TemporaryFile() as complaints:
         process = await asyncio.create_subprocess_exec(

@@ -10,8 +10,7 @@ from __future__ import annotations
 import time
 from uuid import uuid4
 
-from tests.neighbours.asking import DECIDE, INVOKE, PATIENCE_S, QUIET, asked, invocation, request
-from tests.neighbours.asking import verdict_of as read_verdict
+from tests.neighbours.asking import DECIDE, INVOKE, PATIENCE_S, QUIET, invocation_body, read_verdict, request_body, request_frame
 from tests.neighbours.play import Cue, say
 from tests.neighbours.wire import Wire
 
@@ -48,9 +47,9 @@ class Quiet:
         name = f"q-{self._inbox[7:]}-{number}"
         kind, inbox = self._kinds[number % len(self._kinds)], f"{self._inbox}.{name}"
         if kind == "invoke":
-            frame = asked(INVOKE, invocation(QUIET, name, "honest"), name, inbox)
+            frame = request_frame(INVOKE, invocation_body(QUIET, name, "honest"), name, inbox)
         else:
-            frame = asked(DECIDE, request(QUIET, name, policy=kind), name, inbox)
+            frame = request_frame(DECIDE, request_body(QUIET, name, policy=kind), name, inbox)
         self._waiting[name] = due
         self._wire.post(frame)
         self._hear(0)

@@ -15,15 +15,15 @@ import nats
 from msgspec import Struct, field
 
 from tests.neighbours.figures import (
-    Felt,
+    Experience,
     Record,
-    felt,
     is_steady,
     normal_again_s,
     normal_limit_ms,
     seconds_after,
+    summarize,
 )
-from tests.neighbours.part import Broken, Part, Said, a_part
+from tests.neighbours.part import Broken, Line, Part, a_part
 from tests.neighbours.rows import ELSEWHERE_STORED, LINGER_S, Row, Service
 from tests.neighbours.stage import Stage, on_stage
 from tests.neighbours.tree import Tree
@@ -37,7 +37,7 @@ DECIDE_STREAM = "ROUTER_DECIDE"
 Tell = Callable[[str], None]
 
 
-class Given(Struct, frozen=True):
+class Timing(Struct, frozen=True):
     """What a run is to be. `seconds`: alone, and beside; `after_s`: looked at most so long after the neighbour's end."""
 
     seconds: float = SECONDS
@@ -56,15 +56,15 @@ class Sample(Struct, frozen=True):
     resident_mib: float
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class RowResult(Struct, frozen=True, kw_only=True):
     """One row on one tree."""
 
     row: str
     commit: str
     seconds: float
-    alone: Felt
-    beside: Felt
-    after: Felt
+    alone: Experience
+    beside: Experience
+    after: Experience
     normal_again_s: float | None  # None: not as long as it was looked at
     looked_s: float  # after the neighbour's end
     samples: list[Sample]
@@ -86,61 +86,61 @@ class Found(Struct, frozen=True, kw_only=True):
         return self.after.asked > 0 and self.after.unanswered == self.after.asked
 
 
-async def run_row(row: Row, tree: Tree, given: Given, capacity: float) -> Found:
+async def run_row(row: Row, tree: Tree, timing: Timing, capacity: float) -> RowResult:
     """Raises Broken when a part does not start: what was measured would be worth nothing."""
     async with on_stage(tree) as stage, AsyncExitStack() as parts:
         await _make_elsewhere(row, stage)
         services = [await parts.enter_async_context(_a_service(one, stage)) for one in row.services]
         records: list[Record] = []
         quiet = await parts.enter_async_context(_a_quiet_tenant(stage, row, records))
-        neighbour = await parts.enter_async_context(_a_neighbour(row, stage, tree, given.beside_s(row), capacity))
+        neighbour = await parts.enter_async_context(_a_neighbour(row, stage, tree, timing.beside_s(row), capacity))
         for part in (*services, quiet, neighbour):
             await part.ready()
         for part in (*services, quiet):
             part.go()
-        return await _Course(row, tree, stage, given, capacity=capacity, records=records).run(quiet, neighbour)
+        return await _Course(row, tree, stage, timing, capacity=capacity, records=records).run(quiet, neighbour)
 
 
 class _Course:
     """The phases of a row whose parts are ready."""
 
-    def __init__(self, row: Row, tree: Tree, stage: Stage, given: Given, *, capacity: float, records: list[Record]) -> None:
+    def __init__(self, row: Row, tree: Tree, stage: Stage, timing: Timing, *, capacity: float, records: list[Record]) -> None:
         self._row = row
         self._tree = tree
         self._stage = stage
-        self._given = given
-        self._seconds = given.beside_s(row)
+        self._timing = timing
+        self._seconds = timing.beside_s(row)
         self._capacity = capacity
         self._records = records
         self._samples: list[Sample] = []
         self._begun = 0.0
 
-    async def run(self, quiet: Part, neighbour: Part) -> Found:
-        await asyncio.sleep(self._given.warm_s)
+    async def run(self, quiet: Part, neighbour: Part) -> RowResult:
+        await asyncio.sleep(self._timing.warm_s)
         first = time.monotonic()
-        await asyncio.sleep(self._given.seconds)
+        await asyncio.sleep(self._timing.seconds)
         resident = self._stage.resident_mib()
         sampling = asyncio.create_task(self._sample())
         cpu, self._begun = self._stage.cpu_s(), time.monotonic()
         neighbour.go()
         await asyncio.sleep(self._seconds)
         used = [(after - before) / self._seconds for before, after in zip(cpu, self._stage.cpu_s(), strict=True)]
-        alone = felt(self._records, first, self._begun)
-        did = await self._told(neighbour)
-        ended = max(self._begun + self._seconds, did.get("ended", 0.0))
+        alone = summarize(self._records, first, self._begun)
+        activity = await self._figures_of(neighbour)
+        ended = max(self._begun + self._seconds, activity.get("ended", 0.0))
         looked_s = await self._look_until_steady(alone, ended)
         sampling.cancel()
         is_running = self._stage.is_running
         quiet.stop()
         asked = await quiet.figures(LINGER_S)
         until = ended + looked_s
-        return Found(
+        return RowResult(
             row=self._row.name,
             commit=self._tree.commit,
             seconds=self._seconds,
             alone=alone,
-            beside=felt(self._records, self._begun, ended),
-            after=felt(self._records, max(ended, until - 5), until),
+            beside=summarize(self._records, self._begun, ended),
+            after=summarize(self._records, max(ended, until - 5), until),
             normal_again_s=normal_again_s(seconds_after(self._records, ended, until, normal_limit_ms(alone))),
             looked_s=looked_s,
             samples=self._samples,
@@ -148,21 +148,21 @@ class _Course:
             router_cpu=used[0],
             server_cpu=used[1],
             is_running=is_running,
-            neighbour=did,
+            neighbour=activity,
             quiet=asked,
-            times=did.get("sent", 0) / (ended - self._begun) / self._capacity if self._row.times is not None else None,
+            times=activity.get("sent", 0) / (ended - self._begun) / self._capacity if self._row.times is not None else None,
         )
 
-    async def _told(self, neighbour: Part) -> Said:
+    async def _figures_of(self, neighbour: Part) -> Line:
         try:
             return await neighbour.figures(LINGER_S + self._seconds)
         except Broken as exc:
             return {"complaint": str(exc)}
 
-    async def _look_until_steady(self, alone: Felt, ended: float) -> float:
+    async def _look_until_steady(self, alone: Experience, ended: float) -> float:
         """How many seconds after its end it was looked at: until so many normal ones in a row, at most `after_s`."""
         limit = normal_limit_ms(alone)
-        while (now := time.monotonic()) < ended + self._given.after_s:
+        while (now := time.monotonic()) < ended + self._timing.after_s:
             if is_steady(seconds_after(self._records, ended, now - SAMPLE_S, limit)):
                 break
             await asyncio.sleep(SAMPLE_S)
@@ -178,7 +178,7 @@ class _Course:
 
 
 def _a_quiet_tenant(stage: Stage, row: Row, records: list[Record]) -> AbstractAsyncContextManager[Part]:
-    def keep(said: Said) -> None:
+    def keep(said: Line) -> None:
         records.append(Record(said["due"], said["ms"], said["code"]))
 
     return a_part("quiet", on_record=keep, url=stage.url, rate=RATE, kinds=list(row.kinds))
@@ -210,7 +210,7 @@ async def _make_elsewhere(row: Row, stage: Stage) -> None:
         await client.close()
 
 
-async def probed(tree: Tree, *, in_flight: int, seconds: float) -> float:
+async def probe_capacity(tree: Tree, *, in_flight: int, seconds: float) -> float:
     """Requests a second that a router of this tree answers, so many in flight, with the generator on the same machine."""
     async with on_stage(tree) as stage, a_part("probe", url=stage.url, nice=NICE, in_flight=in_flight, seconds=seconds) as part:
         await part.ready()

@@ -59,7 +59,7 @@ def _flood(name: str, does: str, *, times: float = 5.0, noise: str | None = "noi
 FLOODS = (
     _flood("flood", "requests at 5 × the capacity, with ids and inboxes"),
     _flood("flood without ids", "the same without `Nats-Msg-Id`", has_id=False),
-    _flood("flood of publishes", "the same without an inbox: the answers are for nobody", is_answered=False),
+    _flood("flood of publishes", "the same without an inbox: no answer can reach it", is_answered=False),
     _flood("flood as 100 tenants", "the same, each request by the next of a hundred tenants", tenants=100),
     _flood("flood with a pipeline", "the same by a policy with an extension", policy="echo", services=(_extension("echo", 0.0),)),
 )

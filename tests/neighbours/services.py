@@ -11,7 +11,7 @@ from collections import deque
 import orjson
 
 from tests.neighbours.play import Cue
-from tests.neighbours.wire import Heard, Wire, publication
+from tests.neighbours.wire import Incoming, Wire, publish_frame
 
 TURN_S = 0.02
 TRICKLE_S = 0.5  # between two chunks of a stream
@@ -24,7 +24,7 @@ def serve_extension(cue: Cue, *, url: str, subject: str, delay_s: float) -> dict
     wire.flush(1)
     cue.wait_for_go()
     heard = answered = 0
-    due: deque[tuple[float, Heard]] = deque()
+    due: deque[tuple[float, Incoming]] = deque()
     while not cue.is_stopped:
         now = time.monotonic()
         wait_s = min(TURN_S, max(0.0, due[0][0] - now)) if due else TURN_S
@@ -34,7 +34,7 @@ def serve_extension(cue: Cue, *, url: str, subject: str, delay_s: float) -> dict
                 due.append((time.monotonic() + delay_s, message))
         while due and due[0][0] <= time.monotonic():
             _, (_, reply, body) = due.popleft()
-            wire.post(publication(reply, orjson.dumps({"payload": orjson.loads(body)["payload"], "metadata": {}})))
+            wire.post(publish_frame(reply, orjson.dumps({"payload": orjson.loads(body)["payload"], "metadata": {}})))
             answered += 1
     return {"heard": heard, "answered": answered}
 
@@ -50,13 +50,13 @@ def serve_provider(cue: Cue, *, url: str, name: str) -> dict[str, object]:
     while not cue.is_stopped:
         for _, reply, _ in wire.pump(TURN_S):
             if name == "honest":
-                wire.post(publication(reply, orjson.dumps({"provider_id": name, "output": "hello", "usage": {}, "metadata": {}})))
+                wire.post(publish_frame(reply, orjson.dumps({"provider_id": name, "output": "hello", "usage": {}, "metadata": {}})))
                 answered += 1
             else:
                 streams.append((time.monotonic(), reply))
         while streams and streams[0][0] <= time.monotonic():
             _, reply = streams.popleft()
-            wire.post(publication(reply, orjson.dumps({"data": "word ", "done": False})))
+            wire.post(publish_frame(reply, orjson.dumps({"data": "word ", "done": False})))
             chunks += 1
             streams.append((time.monotonic() + TRICKLE_S, reply))
     return {"answered": answered, "chunks": chunks, "streams": len(streams)}

@@ -1,6 +1,16 @@
 """From records to figures, and when all is normal again."""
 
-from tests.neighbours.figures import Felt, Record, felt, is_steady, is_within, normal_again_s, normal_limit_ms, percentile, seconds_after
+from tests.neighbours.figures import (
+    Experience,
+    Record,
+    is_steady,
+    is_within,
+    normal_again_s,
+    normal_limit_ms,
+    percentile,
+    seconds_after,
+    summarize,
+)
 from tests.neighbours.quiet import LOST
 
 
@@ -8,22 +18,22 @@ def decided(due: float, ms: float = 2.0) -> Record:
     return Record(due, ms, "decided")
 
 
-def a_feeling(p99_ms: float, lost: int = 0) -> Felt:
-    return Felt(300, 1.0, p99_ms, lost, {})
+def a_feeling(p99_ms: float, lost: int = 0) -> Experience:
+    return Experience(300, 1.0, p99_ms, lost, {})
 
 
 def test_only_requests_that_were_due_in_the_span_count() -> None:
-    found = felt([decided(0.9), decided(1.0, 4.0), decided(1.9, 6.0), decided(2.0)], 1.0, 2.0)
+    found = summarize([decided(0.9), decided(1.0, 4.0), decided(1.9, 6.0), decided(2.0)], 1.0, 2.0)
     assert (found.asked, found.p50_ms, found.p99_ms, found.lost) == (2, 6.0, 6.0, 0)
 
 
 def test_an_unanswered_request_took_as_long_as_its_patience_and_is_lost() -> None:
-    found = felt([decided(0.0), Record(0.1, None, LOST)], 0.0, 1.0)
+    found = summarize([decided(0.0), Record(0.1, None, LOST)], 0.0, 1.0)
     assert (found.p99_ms, found.unanswered, found.lost) == (5000.0, 1, 1)
 
 
 def test_an_error_is_an_answer_and_lost_all_the_same() -> None:
-    found = felt([decided(0.0), Record(0.1, 3.0, "overloaded"), Record(0.2, 3.0, "overloaded")], 0.0, 1.0)
+    found = summarize([decided(0.0), Record(0.1, 3.0, "overloaded"), Record(0.2, 3.0, "overloaded")], 0.0, 1.0)
     assert (found.unanswered, found.refused, found.lost) == (0, {"overloaded": 2}, 2)
 
 

@@ -3,17 +3,19 @@
 from msgspec.structs import replace
 
 from tests.neighbours.__main__ import status_of
-from tests.neighbours.figures import Felt
-from tests.neighbours.page import MACHINE, NO, YES, Measured, Run, overload_checks, page, verdict
-from tests.neighbours.row import Found, Sample
+from tests.neighbours.figures import Experience
+from tests.neighbours.page import MACHINE, NO, YES, Results, TreeResults, judge, overload_checks, render_page
+from tests.neighbours.row import RowResult, Sample
 
 
-def a_feeling(p99_ms: float = 2.0, lost: int = 0) -> Felt:
-    return Felt(300, 1.0, p99_ms, lost, {})
+def a_feeling(p99_ms: float = 2.0, lost: int = 0) -> Experience:
+    return Experience(300, 1.0, p99_ms, lost, {})
 
 
-def a_row(name: str = "flood", *, beside: Felt | None = None, again: float | None = 1.0, commit: str = "new", **did: object) -> Found:
-    return Found(
+def a_row(
+    name: str = "flood", *, beside: Experience | None = None, again: float | None = 1.0, commit: str = "new", **did: object
+) -> RowResult:
+    return RowResult(
         row=name,
         commit=commit,
         seconds=15.0,
@@ -31,36 +33,36 @@ def a_row(name: str = "flood", *, beside: Felt | None = None, again: float | Non
     )
 
 
-def a_run(*found: Found, control: tuple[Found, ...] = ()) -> Run:
-    trees = [Measured("new", 20_000.0, list(found))]
-    return Run({"date": "today"}, 15.0, trees + ([Measured("old", 19_000.0, list(control))] if control else []))
+def a_run(*found: RowResult, control: tuple[RowResult, ...] = ()) -> Results:
+    trees = [TreeResults("new", 20_000.0, list(found))]
+    return Results({"date": "today"}, 15.0, trees + ([TreeResults("old", 19_000.0, list(control))] if control else []))
 
 
 def test_the_control_stands_beneath_each_row() -> None:
-    told = page(a_run(a_row(), control=(a_row(beside=a_feeling(5000.0, 300), again=None, commit="old"),)))
+    told = render_page(a_run(a_row(), control=(a_row(beside=a_feeling(5000.0, 300), again=None, commit="old"),)))
     row, control = (line for line in told.splitlines() if line.startswith(("| flood | 1.0", "| · old | 1.0")))
     assert row == "| flood | 1.0 | 2.0 | 0 | 1.0 | 2.0 | 0 | 1.0 | 1 s | 72 (60) | yes |"
     assert control == "| · old | 1.0 | 2.0 | 0 | 1.0 | > 5000 | 300 of 300 | > 2500.0 | not in 8 s | 72 (60) | **no** |"
 
 
 def test_what_a_neighbour_sent_and_heard_is_told() -> None:
-    told = page(a_run(a_row(first_overloaded_ms=12.4, overloaded_p50_ms=3.2, overloaded_p99_ms=20.1)))
+    told = render_page(a_run(a_row(first_overloaded_ms=12.4, overloaded_p50_ms=3.2, overloaded_p99_ms=20.1)))
     assert "| 100 | 80 overloaded; 10 decided; 10 none | 12, 3, 20 |" in told
 
 
 def test_a_row_that_is_as_slow_as_its_noise_was_slowed_by_the_machine() -> None:
     noise = a_row("noise, stored", beside=a_feeling(30.0))
-    assert verdict(a_row(beside=a_feeling(40.0)), [noise]) == MACHINE
-    assert verdict(a_row(beside=a_feeling(50.0)), [noise]) == NO
-    assert verdict(a_row(beside=a_feeling(40.0, lost=1)), [noise]) == NO
-    assert verdict(a_row(beside=a_feeling(40.0)), []) == NO
-    assert (verdict(noise, []), verdict(a_row(), [])) == ("", YES)
+    assert judge(a_row(beside=a_feeling(40.0)), [noise]) == MACHINE
+    assert judge(a_row(beside=a_feeling(50.0)), [noise]) == NO
+    assert judge(a_row(beside=a_feeling(40.0, lost=1)), [noise]) == NO
+    assert judge(a_row(beside=a_feeling(40.0)), []) == NO
+    assert (judge(noise, []), judge(a_row(), [])) == ("", YES)
 
 
 def test_a_router_that_does_not_answer_again_or_has_ended_is_told_as_such() -> None:
-    silent = replace(a_row(again=None), after=Felt(100, 5000.0, 5000.0, 100, {}))
-    assert "| not in 8 s, silent |" in page(a_run(silent))
-    assert "| the router ended |" in page(a_run(replace(silent, is_running=False)))
+    silent = replace(a_row(again=None), after=Experience(100, 5000.0, 5000.0, 100, {}))
+    assert "| not in 8 s, silent |" in render_page(a_run(silent))
+    assert "| the router ended |" in render_page(a_run(replace(silent, is_running=False)))
 
 
 def test_an_overload_is_bounded_told_and_over_soon() -> None:
@@ -74,4 +76,4 @@ def test_the_status_is_that_of_the_promises_of_our_own_code() -> None:
     bad = a_row(beside=a_feeling(5000.0, 300))
     assert status_of(a_run(a_row(), control=(bad,))) == 0
     assert status_of(a_run(bad)) == 1
-    assert status_of(Run({}, 15.0, [Measured("new", 1.0, [], {"flood": "the router is not ready"})])) == 2
+    assert status_of(Results({}, 15.0, [TreeResults("new", 1.0, [], {"flood": "the router is not ready"})])) == 2

@@ -27,13 +27,13 @@ class Tree(Struct, frozen=True):
         return {**os.environ, "PYTHONPATH": self.path}
 
 
-def ours() -> Tree:
+def find_own_tree() -> Tree:
     is_changed = bool(_git("status", "--porcelain", "--", "router"))
     return Tree(str(ROOT), _git("rev-parse", "--short", "HEAD") + ("*" if is_changed else ""))
 
 
 @contextlib.contextmanager
-def checked_out(revision: str) -> Iterator[Tree]:
+def check_out(revision: str) -> Iterator[Tree]:
     """A worktree of this commit. Broken when there is no such commit, or its package would not be the one that runs."""
     with tempfile.TemporaryDirectory(prefix="router-neighbours-") as home:
         place = str(Path(home) / "tree")

@@ -16,10 +16,10 @@ CHUNK = 1 << 20
 REOPEN_S = 0.2
 HELLO = {"verbose": False, "pedantic": False, "headers": True, "no_responders": False, "lang": "python", "version": "0"}
 
-Heard = tuple[str, str, bytes]  # subject, reply, body without its headers
+Incoming = tuple[str, str, bytes]  # subject, reply, body without its headers
 
 
-def publication(subject: str, body: bytes, *, reply: str = "", headers: str = "") -> bytes:
+def publish_frame(subject: str, body: bytes, *, reply: str = "", headers: str = "") -> bytes:
     """One frame. `headers`: lines that end with CR LF, or nothing."""
     if not headers:
         return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(body), body)
@@ -58,7 +58,7 @@ class Wire:
         if self._socket is not None:
             self._out += frame
 
-    def pump(self, wait_s: float) -> list[Heard]:
+    def pump(self, wait_s: float) -> list[Incoming]:
         """Write what can be written, read what has come; wait so long for either."""
         if self._socket is None and not self._reopened(wait_s):
             return []
@@ -84,14 +84,14 @@ class Wire:
         if self._socket is not None:
             self._socket.close()
 
-    def _read(self) -> list[Heard]:
+    def _read(self) -> list[Incoming]:
         assert self._socket is not None
         chunk = self._socket.recv(CHUNK)
         if not chunk:
             self._lose()
             return []
         self._in += chunk
-        heard: list[Heard] = []
+        heard: list[Incoming] = []
         at = 0
         while (end := self._in.find(b"\r\n", at)) >= 0:
             words = self._in[at:end].split(b" ")
