@@ -11,7 +11,8 @@ python -m tests.neighbours.overload              one tenant at three times the c
     asking neighbour    its requests and the neighbour's; what each neighbour does
     services putter     extensions that hang, are late or answer; a provider that trickles; a policy put again and again
     rows row            the rows of the table; one row from its start to its end
-    figures page        from records to figures, pure; the page
+    figures result      from records to figures; what is kept of a row
+    verdicts page       whether the promises were kept; the page
     overload            the minute of overload
 
 Every process is one of ours, started in a session of its own and ended by its own id. All processes read the same

@@ -19,11 +19,13 @@ from msgspec import Struct, to_builtins
 
 from bench.machine import facts
 from tests.faults.life import INTERRUPTED, run_until_told
-from tests.neighbours.page import NO, Results, TreeResults, judge, overload_checks, render_page
+from tests.neighbours.page import render_page
 from tests.neighbours.part import Broken
-from tests.neighbours.row import AFTER_S, SECONDS, RowResult, Timing, probe_capacity, run_row
+from tests.neighbours.result import AFTER_S, SECONDS, Results, RowResult, Timing, TreeResults
+from tests.neighbours.row import probe_capacity, run_row
 from tests.neighbours.rows import BY_NAME, ROWS, Row
 from tests.neighbours.tree import Tree, check_out, find_own_tree
+from tests.neighbours.verdicts import NO, judge, overload_checks
 
 BROKEN = 2
 IN_FLIGHT = 256

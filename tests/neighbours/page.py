@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
-
-from msgspec import Struct
 
 from tests.neighbours.asking import PATIENCE_S
 from tests.neighbours.figures import (
@@ -14,45 +12,13 @@ from tests.neighbours.figures import (
     NORMAL_MS,
     NORMAL_RATIO,
     Experience,
-    is_within,
 )
-from tests.neighbours.row import NICE, RATE, RowResult
+from tests.neighbours.result import NICE, RATE, Results, RowResult, TreeResults
 from tests.neighbours.rows import BY_NAME, Row
+from tests.neighbours.verdicts import NO, YES, judge, overload_checks
 
-YES, NO, MACHINE = "yes", "**no**", "as the machine"
 WHOLE_MS = PATIENCE_S * 1000  # no request is waited for any longer
 SERIES = 7  # moments of an overload's memory that are shown
-TOLD_MS, RECOVERED_S, STEADY_SHARE = 50.0, 5.0, 1.1
-
-
-class TreeResults(Struct, frozen=True):
-    """All rows on one tree. `capacity`: requests a second, probed before. `broken`: rows without figures, and why."""
-
-    commit: str
-    capacity: float
-    found: list[RowResult]
-    broken: dict[str, str] = {}  # msgspec copies it
-
-
-class Results(Struct, frozen=True):
-    """What is kept: where and when, and each tree's rows; the control comes second."""
-
-    machine: dict[str, str]
-    seconds: float
-    trees: list[TreeResults]
-
-
-def judge(found: RowResult, others: Sequence[RowResult]) -> str:
-    """Whether the promise was kept. Of a noise row there is none: it is what the machine does by itself."""
-    row = BY_NAME[found.row]
-    if row.is_noise:
-        return ""
-    if is_within(found.alone, found.beside):
-        return YES
-    noise = next((one for one in others if one.row == row.noise), None)
-    if noise is not None and found.beside.lost == 0 and found.beside.p99_ms <= ALLOWED_RATIO * noise.beside.p99_ms:
-        return MACHINE
-    return NO
 
 
 def render_page(run: Results) -> str:
@@ -210,18 +176,3 @@ def _overload(measured: TreeResults, found: RowResult) -> str:
 {measured.commit}, {found.seconds:g} s at {found.times or 0:.1f} × the capacity. Memory of the router, MiB: {series}; the most afterwards
 {max((sample.resident_mib for sample in found.samples if sample.at_s > found.seconds), default=0.0):.0f}. {told}.
 """
-
-
-def overload_checks(found: RowResult) -> dict[str, bool]:
-    """What is promised of an overload."""
-    half, whole = (_most(found, 0.0, found.seconds * share) for share in (0.5, 1.0))
-    again = found.normal_again_s
-    return {
-        "memory bounded (the second half adds at most a tenth)": whole <= STEADY_SHARE * half,
-        f"overloaded told within {TOLD_MS:g} ms (p99)": found.neighbour.get("overloaded_p99_ms", TOLD_MS + 1) <= TOLD_MS,
-        f"normal within {RECOVERED_S:g} s": again is not None and again <= RECOVERED_S,
-    }
-
-
-def _most(found: RowResult, begin: float, end: float) -> float:
-    return max((sample.resident_mib for sample in found.samples if begin <= sample.at_s <= end), default=0.0)

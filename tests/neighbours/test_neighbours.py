@@ -6,7 +6,7 @@ import pytest
 
 from tests.neighbours.__main__ import Options, run
 from tests.neighbours.page import render_page
-from tests.neighbours.row import Timing
+from tests.neighbours.result import Timing
 from tests.neighbours.rows import BY_NAME
 
 SHORT = Timing(seconds=1.0, after_s=1.0, warm_s=0.2)

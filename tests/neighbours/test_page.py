@@ -4,8 +4,9 @@ from msgspec.structs import replace
 
 from tests.neighbours.__main__ import status_of
 from tests.neighbours.figures import Experience
-from tests.neighbours.page import MACHINE, NO, YES, Results, TreeResults, judge, overload_checks, render_page
-from tests.neighbours.row import RowResult, Sample
+from tests.neighbours.page import render_page
+from tests.neighbours.result import Results, RowResult, Sample, TreeResults
+from tests.neighbours.verdicts import MACHINE, NO, YES, judge, overload_checks
 
 
 def a_feeling(p99_ms: float = 2.0, lost: int = 0) -> Experience:
