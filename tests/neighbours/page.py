@@ -172,7 +172,17 @@ def _overload(measured: TreeResults, found: RowResult) -> str:
     series = ", ".join(f"{sample.resident_mib:.0f} at {sample.at_s:.0f} s" for sample in chosen)
     checks = overload_checks(found)
     told = "; ".join(f"{name}: {YES if is_kept else NO}" for name, is_kept in checks.items())
+    after = max((sample.resident_mib for sample in found.samples if sample.at_s > found.seconds), default=0.0)
     return f"""
-{measured.commit}, {found.seconds:g} s at {found.times or 0:.1f} × the capacity. Memory of the router, MiB: {series}; the most afterwards
-{max((sample.resident_mib for sample in found.samples if sample.at_s > found.seconds), default=0.0):.0f}. {told}.
+{measured.commit}, {found.seconds:g} s at {found.times or 0:.1f} × the capacity:
+
+- of the flood: {_shares(found.neighbour)}
+- memory of the router, MiB: {series}; the most afterwards {after:.0f}
+- {told}
 """
+
+
+def _shares(activity: dict[str, Any]) -> str:
+    counts, sent = dict(activity.get("answers", {})), max(1, activity.get("sent", 0))
+    counts["unanswered"] = max(0, sent - sum(counts.values()))
+    return ", ".join(f"{100 * count / sent:.1f} % {code}" for code, count in counts.items())

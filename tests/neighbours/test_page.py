@@ -69,6 +69,7 @@ def test_a_router_that_does_not_answer_again_or_has_ended_is_told_as_such() -> N
 def test_an_overload_is_bounded_told_and_over_soon() -> None:
     good = a_row("overload", overloaded_p99_ms=12.0, first_overloaded_ms=9.0, overloaded_p50_ms=3.0)
     assert list(overload_checks(good).values()) == [True, True, True]
+    assert "- of the flood: 10.0 % decided, 80.0 % overloaded, 10.0 % unanswered" in render_page(a_run(good))
     grown = replace(good, samples=[Sample(1.0, 70.0), Sample(14.0, 90.0)], normal_again_s=None, neighbour={})
     assert list(overload_checks(grown).values()) == [False, False, False]
 
