@@ -9,7 +9,7 @@ from router.app.alerts import Alerts
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.deadletters.replay import RUN
-from router.delivery.desk import REFUSED_SUBJECT
+from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
 from router.delivery.judge import NO_ROOM
 from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK, WAITING
 from router.message import Message
@@ -52,7 +52,7 @@ class LaneMetrics:
             metrics.acks[self._consumer,] += 1
             if RUN in message.headers:
                 metrics.replayed.value += 1
-            if self._seconds is not None:
+            if self._seconds is not None and outcome is not ANSWERED:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)
         if isinstance(outcome, Done):
             return
