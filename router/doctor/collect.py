@@ -127,6 +127,7 @@ async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts |
         unacknowledged=unacknowledged,
         redelivered=info["num_redelivered"],
         waiting_pulls=info["num_waiting"],
+        delivered_sequence=info["delivered"]["stream_seq"],
         oldest_sequence=oldest.sequence if oldest else None,
         oldest_at=_seconds(oldest.time) if oldest else None,
     )

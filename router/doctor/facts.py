@@ -48,6 +48,7 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
     unacknowledged: int = 0  # delivered, not acknowledged
     redelivered: int = 0
     waiting_pulls: int = 0
+    delivered_sequence: int | None = None  # the last one that it was given
     oldest_sequence: int | None = None
     oldest_at: float | None = None
 

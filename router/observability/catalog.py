@@ -79,6 +79,7 @@ class Metrics:
         refused = "Times a stream had no room for an effect, by what became of its message"
         self.storage_refused = Tally("router_storage_refused_total", refused, "consumer", "what")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
+        self.unread_dropped = Tally("router_unread_dropped_total", "Messages that their stream dropped before they were read", "consumer")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
             "router_stream_limit_bytes", "What a stream may hold; full, it discards the old or the new", "stream", "discard"

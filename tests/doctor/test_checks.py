@@ -114,6 +114,13 @@ def test_what_a_full_stream_drops_next_fails() -> None:
     assert told("distance c", streams=(full,), consumers=(abreast,)).verdict is Verdict.OK
 
 
+def test_messages_that_were_dropped_before_they_were_read_fail() -> None:
+    begins_at_26 = a_stream(first_sequence=26, last_sequence=35)
+    finding = told("distance c", streams=(begins_at_26,), consumers=(a_consumer(delivered_sequence=4),))
+    assert (finding.verdict, finding.found) == (Verdict.FAIL, "21 messages were dropped before they were read")
+    assert told("distance c", streams=(begins_at_26,), consumers=(a_consumer(delivered_sequence=25),)).verdict is Verdict.OK
+
+
 def test_dead_letters_are_a_warning() -> None:
     assert told("dead letters", streams=(a_stream("DLQ", messages=2),)).verdict is Verdict.WARN
     assert told("dead letters", streams=(a_stream("DLQ"),)).verdict is Verdict.OK
