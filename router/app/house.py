@@ -79,6 +79,8 @@ class House:
         children.append(Child("letters", self._depth().run))
         if self._ground.settings.assignment.removal_every_ms:
             children.append(Child("finished", self._ground.finished.run))
+        children.append(Child("assignment_shares", self._ground.assignment_shares.run))
+        children.append(Child("letter_shares", self._ground.letter_shares.run))
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))
         children.append(self._breakers())
