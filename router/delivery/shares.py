@@ -27,7 +27,7 @@ ANEW_S = 60.0
 MOST_READ = 50_000  # heads a look
 BATCH = 1_000
 MOST_TENANTS = 10_000  # above it only the largest are remembered: none of the others can be near its share
-HEAD_BYTES = 100  # of a stored message beside its payload: subject, headers, the server's own
+HEAD_BYTES = 300  # of a stored message beside its payload: subject, headers, the server's own; the next look says what it was
 
 
 class ShareRules(Struct, frozen=True, kw_only=True):

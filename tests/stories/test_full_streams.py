@@ -171,6 +171,7 @@ async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_n
         assert "message" not in (await letters(nc, settings))[-1]
         assert await metric(router.ready.http, "router_dlq_over_share_total") > 0
         while not await metric(router.ready.http, "router_storage_refused_total", what="letter_given_up"):
+            assert await _is_over_letters(router, "acme")
             assert not (await ask(nc, settings, _bad("acme")))["ok"]
         before = len(await letters(nc, settings))
         await ask(nc, settings, _bad("tenx"))
