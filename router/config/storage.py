@@ -47,7 +47,8 @@ class StreamsConfig(Group):
     results: StreamConfig = _stream("ROUTER_RESULTS", days=7, mib=512, window_ms=_millis(minutes=2))
     acks: StreamConfig = _stream("ROUTER_ACKS", days=7, mib=256, window_ms=_millis(minutes=2))
     assignments: StreamConfig = _stream("ROUTER_ASSIGNMENTS", days=7, mib=512, window_ms=_millis(minutes=10))
-    usage: StreamConfig = _stream("ROUTER_USAGE", days=90, mib=2048, window_ms=_millis(minutes=10))
+    # A day of 100 outcomes a second is 3 GB.
+    usage: StreamConfig = _stream("ROUTER_USAGE", days=90, mib=4096, window_ms=_millis(minutes=10))
     dlq: StreamConfig = _stream("ROUTER_DLQ", days=30, mib=1024, window_ms=_millis(hours=1))
     advisories: StreamConfig = _stream("ROUTER_ADVISORIES", days=7, mib=64, window_ms=_millis(minutes=2))
 
