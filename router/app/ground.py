@@ -24,6 +24,7 @@ from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.live import LiveMarks
+from router.delivery.shares import ShareRules, TenantShares
 from router.extensions import Health, Registry
 from router.observability import Check, Metrics
 from router.policy import Averages, Providers, Shelf
@@ -56,6 +57,10 @@ class Ground:
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)
         self.book = KnownBook(Records(jetstream, bucket), self.known)
+        self.assignment_shares = TenantShares(
+            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
+        )
+        self.letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
         self.finished = finished_assignments(settings, jetstream, metrics)
         self.registry, self.health = Registry(), Health()
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)

@@ -91,7 +91,7 @@ class RouterService:
         return self._tree(self._grounded(survey), survey)
 
     def _surveying(self, jetstream: JetStream) -> Survey:
-        return Survey(jetstream, declared(self.settings), self.metrics, self._stations.newest, mode=self.settings.topology)
+        return Survey(jetstream, declared(self.settings), self.metrics, self._alerts, self._stations.newest, mode=self.settings.topology)
 
     def _grounded(self, survey: Survey) -> Ground:
         self._ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream)

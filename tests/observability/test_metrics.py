@@ -64,6 +64,8 @@ BESIDE = {
     "router_helper_failing": ("helper",),
     "router_ready": ("check",),
     "router_assignments_removed_total": (),
+    "router_unread_dropped_total": ("consumer",),
+    "router_dlq_over_share_total": (),
     "router_storage_waiting": ("consumer",),
     "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
