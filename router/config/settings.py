@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from router.config.admission import AdmissionConfig
 from router.config.agents import AgentsConfig
 from router.config.breakers import ExtensionBreakerConfig
 from router.config.bus import BusConfig
@@ -65,6 +66,7 @@ class Settings(Group):
     acks: AcksConfig = AcksConfig()
     policies: PoliciesConfig = PoliciesConfig()
     extensions: ExtensionsConfig = ExtensionsConfig()
+    admission: AdmissionConfig = AdmissionConfig()
     recorder: RecorderConfig = RecorderConfig()
     contract: ContractConfig = ContractConfig()
     reply: ReplyConfig = ReplyConfig()

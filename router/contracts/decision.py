@@ -17,6 +17,7 @@ DECISION_FAILED = "decision_failed"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
+EXPIRED = "expired"
 INTERNAL = "internal"
 
 

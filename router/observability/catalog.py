@@ -73,7 +73,14 @@ class Metrics:
         self.in_flight = Gauge("router_delivery_in_flight", handled, "consumer", together=Together.SUM)
         self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
-        self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+        live = "Requests taken from their live copy while the backlog is deep"
+        self.live_requests = Tally("router_live_requests_total", live, "outcome")
+        self.overloaded = Gauge("router_overloaded", "1 while more requests come than can be answered in time")
+        self.lane_paused = Gauge("router_lane_paused", "1 while nothing is taken, for the broker stores nothing", "consumer")
+        waiting = "Messages that wait because a stream has no room for what they must store"
+        self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", together=Together.SUM)
+        refused = "Times a stream had no room for an effect, by what became of its message"
+        self.storage_refused = Tally("router_storage_refused_total", refused, "consumer", "what")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
@@ -82,6 +89,7 @@ class Metrics:
 
     def _declare_workers(self) -> None:
         self.assignments_published = Count("router_assignments_published_total", "Assignments stored for workers")
+        self.assignments_removed = Count("router_assignments_removed_total", "Assignments that were done, and left their stream")
         self.assignment_acks = Tally("router_acks_total", "Workers' acknowledgements of assignments", "status")
         self.acks_uncorrelated = Count("router_acks_uncorrelated_total", "Acknowledgements of an assignment that nobody knows")
         self.results = Tally("router_results_total", "Outcomes that workers reported", "status", "provider")

@@ -9,7 +9,7 @@ A result whose assignment is at hand stays on the synchronous path; a miss is a 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -73,12 +73,14 @@ class ResultsHandler:
         *,
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
         recent: Recent | None = None,
+        on_finished: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._assignments = assignments
         self._meter = meter
         self._figures = figures
         self._rules = rules
         self._recent = recent if recent is not None else Recent()
+        self._on_finished = on_finished  # hears the id of an assignment that has its result
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_result(message, self._rules.limits)
@@ -107,6 +109,8 @@ class ResultsHandler:
             return Dead(event)
         if result.tenant_id is None and not self._serves(event.tenant_id):
             return FOREIGN_TENANT
+        if known is not None:
+            self._on_finished(known.assignment_id)
         return self._take(message, result, event, is_known=known is not None)
 
     def _take(self, message: Message, result: ExecResult, event: UsageEvent, *, is_known: bool) -> Outcome:

@@ -25,6 +25,8 @@ REFERENCE = {
     "router_delivery_redelivered": ("consumer",),
     "router_consumer_lag_seconds": ("consumer",),
     "router_lane_paused": ("consumer",),
+    "router_overloaded": (),
+    "router_live_requests_total": ("outcome",),
     "router_dlq_publish_failures_total": (),
     "router_idempotent_replays_total": (),
     "router_rate_limited_total": (),
@@ -59,6 +61,9 @@ BESIDE = {
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
     "router_ready": ("check",),
+    "router_assignments_removed_total": (),
+    "router_storage_waiting": ("consumer",),
+    "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
     "router_stream_limit_bytes": ("stream", "discard"),
 }
