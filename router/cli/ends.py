@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from router.cli.output import printable
 from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError, Unanswered, in_full
 from router.masking import shortened, without_logins
 
@@ -56,8 +57,8 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 
 def complain(text: object) -> None:
-    """One line on standard error."""
-    print(f"router: {without_logins(shortened(' '.join(str(text).split()), _MAX_LINE))}", file=sys.stderr, flush=True)
+    """One line on standard error; what it quotes of a message or a file steers no terminal."""
+    print(f"router: {printable(without_logins(shortened(' '.join(str(text).split()), _MAX_LINE)))}", file=sys.stderr, flush=True)
 
 
 def _status(exc: RouterError, unavailable: int) -> int:
