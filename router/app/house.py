@@ -111,7 +111,7 @@ class House:
         await Listener(self._ground.jetstream, taken_stream(settings).name, taken_subject(settings), self._answers).run()
 
     def _heard(self) -> Supervisor:
-        workers, connection = self._workers, self._ground.connection
+        workers, connection = self._workers, self._ground.connections.workers
         return self._family(
             "workers",
             Child("heartbeats", lambda: workers.hear_beats(connection)),

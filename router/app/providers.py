@@ -52,13 +52,13 @@ class ProviderStation:
 
     def __init__(self, ground: Ground) -> None:
         settings = ground.settings
-        self._connection = ground.connection
+        self._connection = ground.connections.providers
         self._config = settings.providers
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
         self._prefixes = settings.reply.prefixes
         self._refused = ground.metrics.replies_refused.up
-        self._outlets = Outlets(ground.connection)
+        self._outlets = Outlets(self._connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
         self._is_stopping = False
