@@ -23,6 +23,7 @@ def providers_of(ground: Ground) -> Providers:
         health=ground.health,
         meter=ExtensionMetrics(ground.metrics),
         environment=ground.settings.extensions.environment,
+        longest_s=ground.settings.providers.longest_ms / 1000,
     )
 
 
