@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from router.app.alerts import Alerts
 from router.app.breakers import Breakers, breaker_rules
+from router.app.connections import Connections
 from router.app.extension_calls import extensions_of, invoker_of
 from router.app.extensions import ExtensionsInForce
 from router.app.finished import finished_assignments
@@ -38,7 +39,17 @@ def hears_live_copies(settings: Settings) -> bool:
 class Ground:
     """Made once, when the connection is there."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, policies: Shelf, jetstream: JetStream) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        policies: Shelf,
+        jetstream: JetStream,
+        *,
+        connections: Connections | None = None,
+    ) -> None:
+        self.connections = connections or Connections.of_one(jetstream.connection)
         self.settings = settings
         self.metrics = metrics
         self.alerts = alerts

@@ -120,7 +120,7 @@ class House:
         await Listener(self._ground.jetstream, stream, subject, self._answers, live=live, queue=group).run()
 
     def _heard(self) -> Supervisor:
-        workers, connection = self._workers, self._ground.connection
+        workers, connection = self._workers, self._ground.connections.workers
         return self._family(
             "workers",
             Child("heartbeats", lambda: workers.hear_beats(connection)),
