@@ -18,6 +18,7 @@ RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 INTERNAL = "internal"
+MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 
 
 class Decision(Struct, frozen=True):
