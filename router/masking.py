@@ -1,9 +1,14 @@
-"""Secrets out of anything that is written down: by their key (reference, metrics and masked keys), and logins inside addresses."""
+"""Secrets out of anything that is written down: by their key (reference, metrics and masked keys), and logins inside addresses.
+
+And lengths: a text that somebody else chose is cut before it is written into a line (`shortened`, `bounded`). Hiding a login costs
+one pass over the text, however it is made.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 
 MASK = "***"
 CUT = "…"  # in place of what lies too deep
@@ -28,8 +33,11 @@ MASKED_KEYS = frozenset(
         "x_authorization",
     }
 )
+MAX_TEXT = 4096  # characters of one text in a log line, an error or an answer; the rest is left out
+MAX_ITEMS = 100  # of one list or object in a log line
+_ROOM_FOR_COUNT = 48  # how long the words about the cut may be
 _DEEPEST = 16  # a value that holds itself must not hang the log
-_LOGINS = re.compile(r'//[^\s,"\\]*@')  # greedy on purpose: a password may hold a / or an @
+_WORD = re.compile(r'[^\s,"\\]+')  # an address stands in one word; a word ends where the next one may begin, so this is one pass
 
 
 def is_masked(key: object) -> bool:
@@ -46,7 +54,48 @@ def without_login(address: str) -> str:
 
 def without_logins(text: str) -> str:
     """Text for people in which an address may stand: an exception's, a traceback's."""
-    return _LOGINS.sub(f"//{MASK}@", text) if "@" in text else text
+    return _WORD.sub(_hide_login, text) if "@" in text else text
+
+
+def _hide_login(word: re.Match[str]) -> str:
+    """From the first // to the last @: a password may hold both."""
+    text = word.group()
+    begin, end = text.find("//"), text.rfind("@")
+    return f"{text[:begin]}//{MASK}{text[end:]}" if 0 <= begin <= end - 2 else text
+
+
+def shortened(text: str, most: int = MAX_TEXT) -> str:
+    """The beginning and the end of a long text: an exception says at its end what happened. No half of a login is left at the cut."""
+    if len(text) <= most:
+        return text
+    kept = (most - _ROOM_FOR_COUNT) // 2
+    # A word that the cut divides may be an address: an @ behind it, or a // before it, makes it one.
+    head = without_logins(f"{text[:kept]}@")[:-1]
+    tail = without_logins(f"//{text[-kept:]}").removeprefix("//")
+    return f"{head} {CUT} {len(text) - 2 * kept} characters left out {CUT} {tail}"
+
+
+def bounded(value: object, depth: int = 0) -> object:
+    """The same value with long texts cut, and of long lists and objects the first items; for log lines."""
+    match value:
+        case str():
+            return shortened(value)
+        case _ if depth > _DEEPEST:
+            return CUT
+        case Mapping():
+            kept = {_short_key(key): bounded(inner, depth + 1) for key, inner in islice(value.items(), MAX_ITEMS)}
+            return kept if len(value) <= MAX_ITEMS else {**kept, CUT: f"{len(value) - MAX_ITEMS} left out"}
+        case list() | tuple() | set() | frozenset():
+            items = [bounded(inner, depth + 1) for inner in islice(value, MAX_ITEMS)]
+            return items if len(value) <= MAX_ITEMS else [*items, f"{CUT} {len(value) - MAX_ITEMS} left out"]
+        case bytes() | bytearray():
+            return shortened(repr(value[: MAX_TEXT + 1]))
+        case _:
+            return value
+
+
+def _short_key(key: object) -> object:
+    return shortened(key, 256) if isinstance(key, str) else key
 
 
 def masked(value: object, depth: int = 0) -> object:

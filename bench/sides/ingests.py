@@ -20,6 +20,7 @@ import pyarrow as pa
 from bench.child import Ready
 from bench.family import Used, used
 from bench.question import Broken, Measured
+from router.clock import now_ms
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.lake.generate import Load, Plan, fill
@@ -54,7 +55,7 @@ async def filled(ready: Ready, *, url: str, events: int, truth: str) -> Measured
     jetstream = JetStream(connection)
     config = (await jetstream.stream(STREAM) or {})["config"]
     await jetstream.ask(f"STREAM.UPDATE.{STREAM}", {**config, "max_bytes": -1})
-    load, begun = Load(Plan(events=events)), time.perf_counter()
+    load, begun = Load(Plan(events=events, until_ms=now_ms())), time.perf_counter()
     await fill(jetstream, load, STREAM)
     await connection.close()
     told = load.truth.to_json()

@@ -12,6 +12,7 @@ from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Broken, Measured
 from bench.stretch import MIB, peak_bytes
+from router.clock import now_ms
 
 PULL = 16_384
 
@@ -22,7 +23,7 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     from router.lake.generate import fill as into
 
     async with jetstream_on(url) as jetstream:
-        await into(jetstream, Load(Plan(events=count)), settings(url).streams.usage.name)
+        await into(jetstream, Load(Plan(events=count, until_ms=now_ms())), settings(url).streams.usage.name)
     return {"stored": count}
 
 

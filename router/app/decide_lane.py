@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from router import ids
 from router.app.ground import Ground
 from router.app.lane_metrics import LaneMetrics
@@ -12,12 +14,13 @@ from router.app.partition import taken_stream
 from router.app.reach import own_inboxes
 from router.config import Settings
 from router.contracts.answer import failure
-from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.glimpse import glimpse
 from router.contracts.headers import message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
+from router.delivery.judge import NO_ROOM
 from router.delivery.lane import Lane
 from router.message import Message, Reply
 from router.observability import Metrics
@@ -39,6 +42,9 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,
+        live_marks=ground.live_marks,
+        tenant_of=tenant_of,
+        overloaded=_overloaded,
     )
 
 
@@ -74,6 +80,7 @@ def decide_rules(settings: Settings) -> DecideRules:
         limits=limits,
         tenants_allowed=frozenset(settings.tenants_allowed),
         max_age=max_age_ms / 1000 if max_age_ms is not None else None,
+        patience=settings.admission.patience_ms / 1000,
         pipeline_timeout=settings.decide.pipeline_timeout_ms / 1000,
     )
 
@@ -96,11 +103,24 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
     return Answers(connection, rules, conflict=_conflict, refusal=_control_header, on_refused=metrics.replies_refused.up)
 
 
+def tenant_of(message: Message) -> str:
+    """Whose it says it is; what cannot be read shares one name."""
+    return glimpse(message).get("tenant_id", "")
+
+
 def _apology(message: Message, fault: Fault) -> Reply:
+    return _failed(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
+
+
+def _overloaded(message: Message, retry_after_s: float) -> Reply:
+    details = {"cause": NO_ROOM.code, "retry_after_ms": round(retry_after_s * 1000)}
+    return _failed(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
+
+
+def _failed(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
     seen = glimpse(message)
     answer_id = seen.get("request_id") or seen.get("message_id") or message_id_in(message.headers)
-    data = failure(INTERNAL, "The request could not be handled", {"cause": fault.code}, answer_id, seen.get("trace_id"))
-    return Reply(data, {"version": "1"})
+    return Reply(failure(code, text, details, answer_id, seen.get("trace_id")), {"version": "1"})
 
 
 def _conflict(msg_id: str) -> bytes:

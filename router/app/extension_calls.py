@@ -7,7 +7,7 @@ from router.calls.caller import Calls
 from router.calls.traced import traced_calls
 from router.config import Settings
 from router.delivery.connection import Connection
-from router.extensions import Extensions, Health, Invoker, Registry, Slots
+from router.extensions import Extensions, Health, Invoker, PipelineSlots, Registry
 from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)
@@ -43,7 +43,7 @@ def extensions_of(settings: Settings, registry: Registry, invoker: Invoker, metr
     return Extensions(
         registry,
         invoker,
-        slots=Slots(decide.pipeline_slots, decide.pipeline_queue),
+        slots=PipelineSlots(decide.pipeline_slots, decide.pipeline_queue),
         meter=ExtensionMetrics(metrics),
         environment=settings.extensions.environment,
     )

@@ -20,11 +20,13 @@ from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, RouterError
 from router.extensions import Entry, Registry
 from router.extensions.parse import read_document
+from router.masking import shortened
 from router.observability import Check, events, logs
 
 log = logs.logger(__name__)
 
 SEED_AUTHOR = "seed"
+MAX_TOLD = 10  # entries that cannot be read, in readiness
 
 
 class _Known(Struct, frozen=True):
@@ -66,7 +68,10 @@ class ExtensionsInForce:
         """Its line in /readyz. One broken entry does not take the process out of service."""
         check = self._watched.check
         broken = [key for key, known in self._known.items() if known.error is not None]
-        return Check(check.ok, f"{check.detail}; cannot be read: {', '.join(broken)}") if broken else check
+        if not broken:
+            return check
+        more = f" and {len(broken) - MAX_TOLD} more" if len(broken) > MAX_TOLD else ""
+        return Check(check.ok, f"{check.detail}; cannot be read: {', '.join(broken[:MAX_TOLD])}{more}")
 
     def changed(self, held: Mapping[str, Held]) -> None:
         """All that stands in the bucket now."""
@@ -83,7 +88,7 @@ class ExtensionsInForce:
             return _Known(held.value, read_registered(held).entry)
         except RouterError as exc:
             log.error(events.EXTENSION_BROKEN, key=held.key, error=str(exc), in_force="the last good entry, if there was one")
-            return _Known(held.value, known.entry if known is not None else None, str(exc))
+            return _Known(held.value, known.entry if known is not None else None, shortened(str(exc)))
 
 
 async def seed(store: ExtensionStore, root: Path) -> None:

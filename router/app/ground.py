@@ -8,6 +8,7 @@ from router.app.alerts import Alerts
 from router.app.breakers import Breakers, breaker_rules
 from router.app.extension_calls import extensions_of, invoker_of
 from router.app.extensions import ExtensionsInForce
+from router.app.finished import finished_assignments
 from router.app.known import KnownBook
 from router.app.policies import LivePolicies
 from router.app.policy_store import PolicyStore
@@ -22,9 +23,15 @@ from router.config import Settings
 from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
+from router.delivery.live import LiveMarks
 from router.extensions import Health, Registry
 from router.observability import Check, Metrics
 from router.policy import Averages, Providers, Shelf
+
+
+def hears_live_copies(settings: Settings) -> bool:
+    """Whether the listener hears requests pass, and may answer from what it hears."""
+    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.overloaded_after_ms is not None
 
 
 class Ground:
@@ -44,10 +51,12 @@ class Ground:
         self.providers = Providers(Averages(), self.breakers.providers)
         self.recorder = recorder_of(settings)
         self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.live_marks = LiveMarks() if hears_live_copies(settings) else None
         self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)
         self.book = KnownBook(Records(jetstream, bucket), self.known)
+        self.finished = finished_assignments(settings, jetstream, metrics)
         self.registry, self.health = Registry(), Health()
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = extensions_of(settings, self.registry, self.invoker, metrics)

@@ -7,10 +7,11 @@ from functools import cached_property
 from router.app.acks_lane import acks_lane
 from router.app.admin import admin_station
 from router.app.alerts import Alerts
-from router.app.decide_lane import decide_answers, decide_lane
+from router.app.decide_lane import decide_answers, decide_lane, decide_rules
 from router.app.ground import Ground
 from router.app.ingress import ingress_station
 from router.app.lane_metrics import LaneMetrics
+from router.app.live_requests import live_requests
 from router.app.partition import taken_stream, taken_subject
 from router.app.providers import ProviderStation
 from router.app.results_lane import results_lane
@@ -24,7 +25,7 @@ from router.delivery.listen import Listener
 from router.delivery.settle import Answer
 from router.message import Message, Reply
 from router.observability import Metrics
-from router.supervision import Child, Intensity, Strategy, Supervisor
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, failing
 
 OFTEN = Intensity(5, 30)
 
@@ -75,8 +76,11 @@ class House:
         children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._ground.live_policies.run))
         children.append(Child("extensions", self._ground.extensions_in_force.run))
-        children.append(Child("survey", self._survey.run))
-        children.append(Child("letters", self._depth().run))
+        helpers = [Helper("survey", self._survey.run), Helper("letters", self._depth().run)]
+        if self._ground.settings.assignment.removal_every_ms:
+            helpers.append(Helper("finished", self._ground.finished.run))
+        self._ground.metrics.helper_failing.watch(lambda: failing(helpers))
+        children += [helper.child for helper in helpers]
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))
         children.append(self._breakers())
@@ -107,8 +111,11 @@ class House:
         self._answers.answer(message, reply)  # not before a loop runs: a tree may be drawn without one
 
     async def _listen(self) -> None:
-        settings = self._ground.settings
-        await Listener(self._ground.jetstream, taken_stream(settings).name, taken_subject(settings), self._answers).run()
+        settings, station = self._ground.settings, self._stations.decide
+        live = live_requests(self._ground, self._answers, lambda: station.consumer, decide_rules(settings).limits)
+        group = settings.decide.deliver_group
+        stream, subject = taken_stream(settings).name, taken_subject(settings)
+        await Listener(self._ground.jetstream, stream, subject, self._answers, live=live, queue=group).run()
 
     def _heard(self) -> Supervisor:
         workers, connection = self._workers, self._ground.connection

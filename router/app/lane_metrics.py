@@ -10,6 +10,8 @@ from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.deadletters.replay import RUN
 from router.delivery.desk import REFUSED_SUBJECT
+from router.delivery.judge import NO_ROOM
+from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK, WAITING
 from router.message import Message
 from router.observability import Metrics, Once, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
@@ -31,6 +33,8 @@ class LaneMetrics:
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
         self._seconds = metrics.request_seconds if answers else None
         self._failures = Once(every_s=1.0)
+        for what in (WAITING, SENT_BACK, DECLINED, LETTER_GIVEN_UP):
+            metrics.storage_refused[consumer, what] += 0  # a series that begins with its first event has no increase to show
         self.newest_ns = 0  # stream time of what was settled last
 
     def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
@@ -75,12 +79,29 @@ class LaneMetrics:
         facts = {"consumer": self._consumer, "detail": cause}
         self._raise(CRITICAL, f"lane_paused:{self._consumer}", "A lane is paused: what must be stored cannot be stored", facts)
 
+    def storage_changed(self, cause: str | None) -> None:
+        if cause is None:
+            log.info(events.STORAGE_TAKES, consumer=self._consumer)
+            return
+        log.error(events.STORAGE_REFUSED, consumer=self._consumer, cause=cause)
+        facts = {"consumer": self._consumer, "detail": cause}
+        self._raise(CRITICAL, f"storage_refused:{self._consumer}", "A stream is full: what must store something in it waits", facts)
+
+    def storage_refused(self, message: Message, subject: str, what: str) -> None:
+        self._metrics.storage_refused[self._consumer, what] += 1
+        if what != LETTER_GIVEN_UP:
+            return
+        if self._failures.allows(what):
+            log.error(events.LETTER_GIVEN_UP, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
+        facts = {"consumer": self._consumer, "subject": subject}
+        self._raise(CRITICAL, f"letter_given_up:{self._consumer}", "The dead letters are full: failures are answered, not kept", facts)
+
     def alarmed(self, message: Message, exc: BaseException) -> None:
         if self._failures.allows(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
 
     def _sent_back(self, outcome: Retry) -> None:
-        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "nak"
+        reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
             reason = "allowlist"

@@ -29,6 +29,7 @@ def letter_writer(settings: Settings, connection: Connection, kind: Kind | None 
             node_id=settings.node_id,
             now_ms=now_ms(),
             max_bytes=connection.max_payload,
+            payload_bytes=settings.dlq.max_payload_bytes,
             include_message=settings.dlq.include_full_message,
             subject_pattern=settings.dlq.subject_pattern,
             seen=glimpse(message, kind),

@@ -19,11 +19,14 @@ def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
         prefetch=config.prefetch,
         max_delayed=config.max_ack_pending // 2,
         slots=config.slots,
+        slots_beside_prefetch=True,
         handler_timeout=config.handler_timeout_ms / 1000,
         pull_expires=config.pull_expires_ms / 1000,
         heartbeat=config.heartbeat_ms / 1000,
         evidence_timeout=settings.evidence.timeout_ms / 1000,
         store_retry=settings.evidence.retry_ms / 1000,
+        max_waiting=config.prefetch // 4,
+        full_retry=settings.evidence.full_retry_ms / 1000,
     )
 
 
@@ -34,4 +37,11 @@ def allow_list(settings: Settings) -> Callable[[str], bool] | None:
 
 def worker_limits(settings: Settings) -> Limits:
     """What a worker's message may be."""
-    return Limits(max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth, strict=settings.contract.mode == "strict")
+    return Limits(
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        strict=settings.contract.mode == "strict",
+        max_cost=settings.results.max_cost,
+        max_timestamp_age_ms=settings.results.max_timestamp_age_ms,
+        max_timestamp_ahead_ms=settings.results.max_timestamp_ahead_ms,
+    )

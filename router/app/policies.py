@@ -24,10 +24,14 @@ from router.buckets.entries import Entry, Gone
 from router.buckets.watched import Watched
 from router.contracts.versioned import read_record
 from router.delivery.api import JetStream
+from router.masking import shortened
 from router.observability import Check, events, logs
 from router.policy import Policy, Shelf, parse_policy
 
 log = logs.logger(__name__)
+
+MAX_TOLD = 10  # policies that are not usable, in readiness
+MAX_ERROR = 512  # characters of each
 
 
 class _Held(Struct, frozen=True):
@@ -51,8 +55,11 @@ class LivePolicies:
     def check(self) -> Check:
         """Its line in /readyz. A stranger's mistake is told; it takes no instance out of service."""
         check = self._watched.check
-        broken = "; ".join(f"{key}: {held.error}" for key, held in self._held.items() if held.error is not None)
-        return Check(check.ok, f"{check.detail}; not usable: {broken}") if broken else check
+        broken = [f"{key}: {held.error}" for key, held in self._held.items() if held.error is not None]
+        if not broken:
+            return check
+        more = f"; and {len(broken) - MAX_TOLD} more" if len(broken) > MAX_TOLD else ""
+        return Check(check.ok, f"{check.detail}; not usable: {'; '.join(broken[:MAX_TOLD])}{more}")
 
     async def begin(self, root: Path | None = None) -> None:
         """Before the first request; `root`: the directory to seed from. Raises BrokerUnavailable: no policies can be had."""
@@ -86,7 +93,7 @@ class LivePolicies:
             return _Held(entry, _read(entry), None)
         except Exception as exc:  # whatever reading one document raises is that document's error, and no other's
             log.error(events.POLICY_BROKEN, path=entry.key, error=str(exc), in_force="the last good version, if there was one")
-            return _Held(entry, before.policy if before is not None else None, str(exc))
+            return _Held(entry, before.policy if before is not None else None, shortened(str(exc), MAX_ERROR))
 
     async def _recall(self, held: _Held) -> None:
         """The last good one before a mistake, out of the history: what instances that were there before still serve."""

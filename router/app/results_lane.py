@@ -7,6 +7,7 @@ from router.app.lane_metrics import LaneMetrics
 from router.app.letters import letter_writer
 from router.app.meters import ResultsMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
+from router.contracts.glimpse import glimpse
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.lane import Lane
@@ -26,6 +27,7 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
+        tenant_of=lambda message: glimpse(message, RESULT).get("tenant_id", ""),
     )
 
 
@@ -40,6 +42,8 @@ def results_handler(ground: Ground) -> ResultsHandler:
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
             usage_subject=SUBJECT if settings.usage.enabled else None,
+            uncorrelated=settings.usage.uncorrelated,
         ),
         recent=Recent(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
+        on_finished=ground.finished.finish,
     )

@@ -58,6 +58,11 @@ class Station:
         self._consumer: Consumer | None = None
 
     @property
+    def consumer(self) -> Consumer | None:
+        """None before the first start."""
+        return self._consumer
+
+    @property
     def check(self) -> Check:
         """Its line in /readyz."""
         if self._consumer is None:
@@ -82,3 +87,4 @@ class Station:
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
         metrics.in_flight.watch(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
         metrics.lane_paused.watch(lambda: int(consumer.gate.cause is not None), self.durable)
+        metrics.storage_waiting.watch(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)

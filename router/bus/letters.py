@@ -1,4 +1,7 @@
-"""Dead letters of the bus: one format with all others (CONTRACTS §5), on `{prefix}.dlq.{original_subject}`."""
+"""Dead letters of the bus: one format with all others, on `{prefix}.dlq.{original_subject}`.
+
+A letter keeps any payload that the bus itself takes: a message of a work queue is gone from its stream once its letter stands.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ def letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, s
             node_id=settings.node_id,
             now_ms=now_ms(),
             max_bytes=max_bytes,
+            payload_bytes=settings.max_payload_bytes,
             subject_pattern=letters_of(settings.stream_prefix),
             seen=seen_in(message.data),
         )

@@ -74,6 +74,8 @@ class Metered:
         self.timed_out = told.timed_out
         self.letter_refused = told.letter_refused
         self.flow_changed = told.flow_changed
+        self.storage_changed = told.storage_changed
+        self.storage_refused = told.storage_refused
         self.alarmed = told.alarmed
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:

@@ -14,13 +14,14 @@ from typing import Any, NoReturn
 import typer
 
 from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError, Unanswered, in_full
-from router.masking import without_logins
+from router.masking import shortened, without_logins
 
 OK = 0
 NO = 1  # the router said no; a check failed
 USAGE = 2  # the command or a setting is wrong
 SILENT = 3  # nobody answered in time; the broker is away
 INTERRUPTED = 130
+_MAX_LINE = 16_384  # characters of a complaint: a document tells twenty problems
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = SILENT) -> NoReturn:
@@ -56,7 +57,7 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 def complain(text: object) -> None:
     """One line on standard error."""
-    print(f"router: {without_logins(' '.join(str(text).split()))}", file=sys.stderr, flush=True)
+    print(f"router: {without_logins(shortened(' '.join(str(text).split()), _MAX_LINE))}", file=sys.stderr, flush=True)
 
 
 def _status(exc: RouterError, unavailable: int) -> int:

@@ -12,6 +12,7 @@ Nobody below `app` imports this room: a room is handed the plain values that it 
 
 from __future__ import annotations
 
+from router.config.admission import AdmissionConfig
 from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
 from router.config.consumers import AcksConfig, ConsumerConfig, DecideConfig
@@ -25,6 +26,7 @@ from router.config.storage import BucketConfig, BucketsConfig, StreamConfig, Str
 __all__ = [
     "AcksConfig",
     "AdminConfig",
+    "AdmissionConfig",
     "AssignmentConfig",
     "BucketConfig",
     "BucketsConfig",

@@ -6,6 +6,8 @@ from pydantic import Field
 
 from router.config.group import Count, Group, Millis, Name, OptionalMillis, OptionalToken, Schedule, Subject
 
+DAY_MS = 86_400_000
+
 
 class ConsumerConfig(Group):
     """One durable, shared by every instance: sharing it is the work queue."""
@@ -16,7 +18,7 @@ class ConsumerConfig(Group):
     max_attempts: Count = Field(default=3, description="starts of the handler before a message is given up")
     backoff_ms: Schedule = Field(default=(1_000, 2_000, 4_000), description="waits after each attempt, the last repeats, milliseconds")
     ack_wait_ms: Millis = Field(default=30_000, description="the server delivers again after this silence, milliseconds")
-    prefetch: Count = Field(default=512, description="messages pulled ahead: in flight and waiting together")
+    prefetch: Count = Field(default=512, description="messages pulled ahead and not in a slot")
     slots: Count = Field(default=64, description="handlers that wait for something at once")
     handler_timeout_ms: Millis = Field(default=300_000, description="a handler that hangs is cancelled, its attempt spent, milliseconds")
     max_ack_pending: Count = Field(default=10_000, description="unacknowledged messages the server allows; well above what can be delayed")
@@ -38,13 +40,20 @@ class DecideConfig(ConsumerConfig):
         default=None, description="take only {decide.subject}.p.{partition}, from a stream of its own; empty = the whole subject"
     )
     max_age_ms: OptionalMillis = Field(
-        default=None, description="a request that waited longer is answered deadline_exceeded, milliseconds; empty = off"
+        default=None, description="a request that waited longer is answered expired, milliseconds; empty = off"
     )
     pipeline_timeout_ms: Millis = Field(
         default=30_000, description="a policy's extensions and its decision have this long, unless it says timeout_ms, milliseconds"
     )
-    pipeline_slots: Count = Field(default=64, description="requests whose extensions are called at once, at most")
-    pipeline_queue: Count = Field(default=1024, description="requests that wait for one of pipeline_slots; one more is answered overloaded")
+    slots: Count = Field(
+        default=2_048, description="handlers that wait for something at once; above pipeline_slots and pipeline_queue together"
+    )
+    pipeline_slots: Count = Field(
+        default=128, description="requests whose extensions are called at once; one tenant may have as many as are free"
+    )
+    pipeline_queue: Count = Field(
+        default=1024, description="requests that wait for one of pipeline_slots, shared alike; one more is answered overloaded"
+    )
 
 
 class AcksConfig(ConsumerConfig):
@@ -56,4 +65,19 @@ class AcksConfig(ConsumerConfig):
     deliver_group: str = Field(default="router-acks-group", description="the specification's queue group, kept as the consumer's metadata")
 
 
-RESULTS = ConsumerConfig(subject="caf.exec.result.v1", durable="router-results", deliver_group="router-results-group", max_attempts=10)
+class ResultsConfig(ConsumerConfig):
+    """The workers' results (S3 "results"), and what a result may say: one beyond a bound is a dead letter, its usage event quarantined."""
+
+    subject: Subject = Field(default="caf.exec.result.v1", description="the subject that workers report results on")
+    durable: Name = Field(default="router-results", description="the consumer's name on the server")
+    deliver_group: str = Field(
+        default="router-results-group", description="the specification's queue group, kept as the consumer's metadata"
+    )
+    max_attempts: Count = Field(default=10, description="starts of the handler before a message is given up")
+    max_cost: float = Field(default=1e9, gt=0, le=1e15, description="a result that costs more is refused, in the currency of the costs")
+    max_timestamp_age_ms: Millis = Field(
+        default=40 * DAY_MS, description="a result whose timestamp lies longer before its storing is refused, milliseconds"
+    )
+    max_timestamp_ahead_ms: Millis = Field(
+        default=DAY_MS, description="a result whose timestamp lies longer after its storing is refused, milliseconds"
+    )

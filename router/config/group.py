@@ -39,7 +39,7 @@ def leaves(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
             yield Setting(prefix + name, value, field)
 
 
-def _split(value: object) -> object:
+def split_list(value: object) -> object:
     """Lists are comma-separated (CONTRACTS §7); an empty text is an empty list."""
     if not isinstance(value, str):
         return value
@@ -74,7 +74,7 @@ OptionalSubject = Annotated[Subject | None, BeforeValidator(_empty_is_unset)]
 OptionalToken = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None, BeforeValidator(_empty_is_unset)]
 OptionalMillis = Annotated[Millis | None, BeforeValidator(_empty_is_unset)]
 Environment = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")] | None, BeforeValidator(_empty_is_unset)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Subjects = Annotated[tuple[Subject, ...], BeforeValidator(_split), Field(min_length=1)]
-Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_reply_prefix)], ...], BeforeValidator(_split)]
-Schedule = Annotated[tuple[Millis, ...], BeforeValidator(_split), Field(min_length=1)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(split_list)]
+Subjects = Annotated[tuple[Subject, ...], BeforeValidator(split_list), Field(min_length=1)]
+Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_reply_prefix)], ...], BeforeValidator(split_list)]
+Schedule = Annotated[tuple[Millis, ...], BeforeValidator(split_list), Field(min_length=1)]

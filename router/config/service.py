@@ -48,10 +48,19 @@ class AssignmentConfig(Group):
         default=("caf.exec.assign.v1",), description="subjects a request may name; the first is the default, comma-separated"
     )
     tenants_allowed: Texts = Field(default=(), description="tenants that may push assignments, comma-separated; empty = all")
+    removal_every_ms: int = Field(
+        default=15_000,
+        ge=0,
+        description="how often assignments that are done leave their stream, milliseconds; 0 = they stay until they are too old",
+    )
 
 
 class UsageConfig(Group):
     enabled: bool = Field(default=True, description="publish a usage event for every outcome")
+    uncorrelated: Literal["accept", "mark", "refuse"] = Field(
+        default="accept",
+        description="a result of an unknown assignment: metered; metered with `correlated: false` in its event; or a dead letter",
+    )
 
 
 class DeadLetterConfig(Group):
@@ -60,6 +69,11 @@ class DeadLetterConfig(Group):
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
     subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")
     include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
+    max_payload_bytes: int = Field(
+        default=64 * 1024,
+        ge=0,
+        description="a payload of more bytes is left out of its letter, which says its hash and its place in the stream that it came from",
+    )
 
 
 class AlertsConfig(Group):
@@ -68,7 +82,11 @@ class AlertsConfig(Group):
 
 class EvidenceConfig(Group):
     timeout_ms: Millis = Field(default=5_000, description="an effect without its PubAck after this pauses the lane, milliseconds")
-    retry_ms: Millis = Field(default=1_000, description="a paused lane tries to store again this often, milliseconds")
+    retry_ms: Millis = Field(default=1_000, description="what could not be stored is tried again this often, milliseconds")
+    full_retry_ms: Millis = Field(
+        default=10_000,
+        description="a stream is full, and too many messages wait for it: the others come again after this, or hear so, milliseconds",
+    )
 
 
 class HttpConfig(Group):

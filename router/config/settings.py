@@ -11,11 +11,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from router.config.admission import AdmissionConfig
 from router.config.agents import AgentsConfig
 from router.config.breakers import ExtensionBreakerConfig
 from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
-from router.config.consumers import RESULTS, AcksConfig, ConsumerConfig, DecideConfig
+from router.config.consumers import AcksConfig, DecideConfig, ResultsConfig
 from router.config.group import Count, Group, Texts
 from router.config.inbox import InboxConfig
 from router.config.mailbox import MailboxConfig
@@ -61,10 +62,11 @@ class Settings(Group):
     max_depth: int = Field(default=64, ge=1, le=512, description="deeper nesting of a payload is refused")
     nats: NatsConfig = NatsConfig()
     decide: DecideConfig = DecideConfig()
-    results: ConsumerConfig = RESULTS
+    results: ResultsConfig = ResultsConfig()
     acks: AcksConfig = AcksConfig()
     policies: PoliciesConfig = PoliciesConfig()
     extensions: ExtensionsConfig = ExtensionsConfig()
+    admission: AdmissionConfig = AdmissionConfig()
     recorder: RecorderConfig = RecorderConfig()
     contract: ContractConfig = ContractConfig()
     reply: ReplyConfig = ReplyConfig()

@@ -20,7 +20,7 @@ SERVICE_LINK = (
     "is set by Kubernetes for a Service whose name begins with router, and is no setting; "
     "say enableServiceLinks: false in the pod's spec, or give the Service another name"
 )
-_SERVICE_LINK = re.compile(r"ROUTER_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+_SERVICE_LINK = re.compile(r"ROUTER_(?=\w{1,256}\Z)(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 
 
 class Given(NamedTuple):

@@ -41,7 +41,7 @@ def read_ack(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading[ExecA
     return read(message, ACK, _ack, limits)
 
 
-def _ack(message: Message, body: Object) -> ExecAssignmentAck:
+def _ack(message: Message, body: Object, _: Limits) -> ExecAssignmentAck:
     headers = message.headers
     assignment_id = given.opaque(body, "assignment_id")
     if assignment_id is None:

@@ -17,6 +17,7 @@ DECISION_FAILED = "decision_failed"
 RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
 DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
+EXPIRED = "expired"
 INTERNAL = "internal"
 MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 

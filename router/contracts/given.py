@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from sys import float_info
 from typing import Any
 
 from router import ids
@@ -19,6 +20,7 @@ Object = Mapping[str, Any]
 OPAQUE = "1..128 printable ASCII characters without spaces"
 SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 MAX_INT64 = 2**63 - 1
+MAX_FLOAT = float_info.max
 
 is_scoped = lru_cache(maxsize=4096)(ids.is_scoped)  # tenants are few and come back
 
@@ -77,15 +79,15 @@ def one_of(body: Object, name: str, legal: Collection[str]) -> str:
     raise invalid(name, name, "one of " + ", ".join(sorted(legal)))
 
 
-def whole(body: Object, name: str) -> int | None:
-    """A number of 0 or more that fits in int64, rounded half up."""
+def whole(body: Object, name: str, most: int = MAX_INT64) -> int | None:
+    """A number from 0 to `most`, rounded half up."""
     value = body.get(name)
-    if type(value) is int and 0 <= value <= MAX_INT64:
+    if type(value) is int and 0 <= value <= most:
         return value
     if value is None:
         return None
-    if type(value) is not float or not 0 <= value < MAX_INT64:  # NaN compares with nothing
-        raise _not_a_number(name)
+    if type(value) is not float or not 0 <= value <= most or value >= MAX_INT64:  # NaN compares with nothing
+        raise _not_a_number(name, most)
     floor = int(value)
     return floor + (value - floor >= 0.5)  # floor(value + 0.5) would round 0.49999999999999994 up
 
@@ -102,15 +104,16 @@ def moment(body: Object, name: str) -> int | None:
         raise invalid(name, name, "milliseconds or ISO 8601") from exc
 
 
-def amount(body: Object, name: str) -> float | None:
-    """A finite number of 0 or more; never -0.0."""
+def amount(body: Object, name: str, most: float = MAX_FLOAT) -> float | None:
+    """A finite number from 0 to `most`; never -0.0."""
     value = body.get(name)
     if value is None:
         return None
-    if type(value) not in (float, int) or not 0 <= value < float("inf"):
-        raise _not_a_number(name)
+    if type(value) not in (float, int) or not 0 <= value <= most:
+        raise _not_a_number(name, most)
     return float(value) + 0.0
 
 
-def _not_a_number(name: str) -> Malformed:
-    return invalid(name, name, "a finite number, 0 or more")
+def _not_a_number(name: str, most: float) -> Malformed:
+    legal = "a finite number, 0 or more" if most in (MAX_INT64, MAX_FLOAT) else f"a number from 0 to {most:.15g}"
+    return invalid(name, name, legal)

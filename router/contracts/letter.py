@@ -16,11 +16,14 @@ from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
-from router.masking import MASK, is_masked
+from router.masking import MASK, is_masked, shortened
 from router.message import Effect, Message
 from router.outcome import VALIDATION_FAILED, Fault
 
 DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
+KEPT_BYTES = 64 * 1024  # of a payload, where the stream that it came from keeps the whole of it
+_BESIDE_BYTES = 32 * 1024  # for everything in a letter but the payload: the headers of a message may be as large as the server bears
+MAX_TEXT = 2_000  # characters of a fault's own words: some quote what they were given
 _MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a letter repeats it four times
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _FRAME_BYTES = 64  # the header block's first line and the header of the letter's own id, beside the id
@@ -34,15 +37,18 @@ def build_letter(
     node_id: str,
     now_ms: int,
     max_bytes: int,
+    payload_bytes: int = KEPT_BYTES,
     include_message: bool = True,
     subject_pattern: str = DEFAULT_SUBJECT_PATTERN,
     seen: Mapping[str, str] | None = None,
 ) -> Effect:
     """The letter for one message, ready to be stored.
 
-    `seen` holds the well-formed ids that could be read (`glimpse`); `now_ms` is when it is made, milliseconds;
-    `max_bytes` is the connection's `max_payload`, which counts headers too: above it `message.payload` is left
-    out, then `message` as a whole, and `payload_truncated` says so.
+    `seen` holds the well-formed ids that could be read (`glimpse`); `now_ms` is when it is made, milliseconds.
+    A payload of more than `payload_bytes` is left out, or a few large messages would fill the stream of letters; so is what
+    does not fit beside it, or into `max_bytes`, the connection's `max_payload`, which counts headers too: `message.payload`
+    first, then `message` as a whole. `payload_truncated` says so, `source` where the original stands as long as its stream
+    keeps it, `original_payload_hash` and `original_payload_bytes` what it was.
     """
     seen = seen or {}
     msg_id = _msg_id(message, seen)
@@ -57,7 +63,8 @@ def build_letter(
         "timestamp": now_ms,
         "router_node_id": node_id,
     }
-    data = _fit(body, _original(message, msg_id), room) if include_message else orjson.dumps(body)
+    room = min(room, 2 * payload_bytes + _BESIDE_BYTES)  # twice: base64 and escapes make a payload longer
+    data = _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
     return Effect(letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_letter=True)
 
 
@@ -80,9 +87,9 @@ def _what(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -
 
 def _why(reason: str, fault: Fault) -> dict[str, object]:
     if reason != VALIDATION_FAILED:
-        return {"last_error": {"code": fault.code, "message": _text(fault.message)}}
+        return {"last_error": {"code": fault.code, "message": _text(shortened(fault.message))}}
     code = fault.code if fault.code in VALIDATION_CODES else SCHEMA_VALIDATION_FAILED
-    error = {"code": code, "message": _text(fault.message), "severity": "error"}
+    error = {"code": code, "message": _text(shortened(fault.message)), "severity": "error"}
     if fault.field is not None:
         error["field"] = fault.field
     return {"validation_error": error}
@@ -105,26 +112,24 @@ def _source(message: Message) -> dict[str, object]:
     }
 
 
-def _original(message: Message, msg_id: str) -> dict[str, Any]:
-    payload, encoding = text_of(message.data)
-    original: dict[str, Any] = {
-        "id": msg_id,
-        "subject": _text(message.subject),
-        "headers": {_text(name): MASK if is_masked(name) else _text(value) for name, value in message.headers.items()},
-        "payload": payload,
-    }
-    if encoding is not None:
-        original["payload_encoding"] = encoding
-    return original
-
-
-def _fit(body: dict[str, Any], original: dict[str, Any], room: int) -> bytes:
-    data = orjson.dumps({**body, "message": original})
-    if len(data) <= room:
+def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int, room: int) -> bytes:
+    """As much of the message as may stand in its letter."""
+    shell = _shell(message, msg_id)
+    if len(message.data) <= payload_bytes and len(data := orjson.dumps({**body, "message": {**shell, **_payload(message)}})) <= room:
         return data
-    shell = {name: original[name] for name in ("id", "subject", "headers")}
-    data = orjson.dumps({**body, "payload_truncated": True, "message": shell})
-    return data if len(data) <= room else orjson.dumps({**body, "payload_truncated": True})
+    cut = {**body, "payload_truncated": True, "original_payload_bytes": len(message.data)}
+    data = orjson.dumps({**cut, "message": shell})
+    return data if len(data) <= room else orjson.dumps(cut)
+
+
+def _shell(message: Message, msg_id: str) -> dict[str, Any]:
+    headers = {_text(name): MASK if is_masked(name) else _text(value) for name, value in message.headers.items()}
+    return {"id": msg_id, "subject": _text(message.subject), "headers": headers}
+
+
+def _payload(message: Message) -> dict[str, str]:
+    payload, encoding = text_of(message.data)
+    return {"payload": payload} if encoding is None else {"payload": payload, "payload_encoding": encoding}
 
 
 def _letter_headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:

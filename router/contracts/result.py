@@ -14,11 +14,12 @@ from msgspec import Struct
 from router.contracts.given import Object, amount, message_id, one_of, opaque, tenant, text, trace, whole
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid, missing
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.worker import DEFAULT_LIMITS, Kind, Limits, Reading, read
+from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, Kind, Limits, Reading, read
 from router.message import Message
 
 SUBJECT = "caf.exec.result.v1"
 STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
+MAX_LATENCY_MS = 30 * DAY_MS  # longer than a stream keeps the assignment
 
 
 class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
@@ -44,13 +45,13 @@ def read_result(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading[Ex
     return read(message, RESULT, _result, limits)
 
 
-def _result(message: Message, body: Object) -> ExecResult:
+def _result(message: Message, body: Object, limits: Limits) -> ExecResult:
     headers = message.headers
     assignment_id, request_id = opaque(body, "assignment_id"), opaque(body, "request_id")
     if assignment_id is None and request_id is None:
         problem = "Missing required field: assignment_id or request_id"
         raise Malformed(CORRELATION_FIELDS_INVALID, problem, STAGE_CORRELATION, "assignment_id")
-    latency_ms, cost = whole(body, "latency_ms"), amount(body, "cost")
+    latency_ms, cost = whole(body, "latency_ms", MAX_LATENCY_MS), amount(body, "cost", limits.max_cost)
     if latency_ms is None or cost is None:
         name = "latency_ms" if latency_ms is None else "cost"
         raise missing(name, name)
@@ -60,7 +61,7 @@ def _result(message: Message, body: Object) -> ExecResult:
         status=one_of(body, "status", STATUSES),
         latency_ms=latency_ms,
         cost=cost,
-        timestamp=whole(body, "timestamp") or message.stored_ms,  # 0 is how protobuf says absent
+        timestamp=_timestamp(message, body, limits),
         tenant_id=tenant(headers, body),
         provider_id=text(body, "provider_id"),
         job_type=_job_type(body),
@@ -69,6 +70,16 @@ def _result(message: Message, body: Object) -> ExecResult:
         error_message=text(body, "error_message"),
         msg_id=message_id(headers, body),
     )
+
+
+def _timestamp(message: Message, body: Object, limits: Limits) -> int:
+    """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no other time is made up for it."""
+    stored = message.stored_ms
+    told = whole(body, "timestamp") or stored  # 0 is how protobuf says absent
+    if not stored - limits.max_timestamp_age_ms <= told <= stored + limits.max_timestamp_ahead_ms:
+        around = f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms after the message was stored"
+        raise invalid("timestamp", "timestamp", f"milliseconds since the epoch, from {around}")
+    return told
 
 
 def _job_type(body: Object) -> str | None:

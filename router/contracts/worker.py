@@ -32,15 +32,26 @@ from router.outcome import Fault
 Object = Mapping[str, Any]
 T = TypeVar("T")
 
+DAY_MS = 86_400_000
+MAX_COST = 1e9
+MAX_TIMESTAMP_AGE_MS = 40 * DAY_MS  # a result waits 7 days in its stream, and 30 more as a dead letter
+MAX_TIMESTAMP_AHEAD_MS = DAY_MS
+
 _SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside its data
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """What a worker's message may be. `strict`: any violation of the header contract refuses it."""
+    """What a worker's message may be. `strict`: any violation of the header contract refuses it.
+
+    The last three bound a result: what it costs, and how far its `timestamp` may lie from the time its stream stored it.
+    """
 
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
     max_depth: int = MAX_DEPTH
     strict: bool = False
+    max_cost: float = MAX_COST
+    max_timestamp_age_ms: int = MAX_TIMESTAMP_AGE_MS
+    max_timestamp_ahead_ms: int = MAX_TIMESTAMP_AHEAD_MS
 
 
 class Kind(Struct, frozen=True):
@@ -61,7 +72,7 @@ class Reading(Struct, Generic[T], frozen=True, gc=False):
 DEFAULT_LIMITS = Limits()
 
 
-def read(message: Message, kind: Kind, take: Callable[[Message, Object], T], limits: Limits = DEFAULT_LIMITS) -> Reading[T]:
+def read(message: Message, kind: Kind, take: Callable[[Message, Object, Limits], T], limits: Limits = DEFAULT_LIMITS) -> Reading[T]:
     """One stored message. A Fault's `code` is a letter's validation code, its `field` the place in the payload."""
     headers = message.headers
     body: Object = NOTHING
@@ -73,7 +84,7 @@ def read(message: Message, kind: Kind, take: Callable[[Message, Object], T], lim
             _check_version(version, body)
         if broken and limits.strict:
             raise _contract_broken(broken)
-        return Reading(take(message, body), broken)
+        return Reading(take(message, body, limits), broken)
     except Malformed as refused:
         return Reading(refused.as_fault(), violations(headers, body.get("tenant_id")))
 

@@ -11,6 +11,7 @@ A policy without extensions stays on this synchronous path: no task, future, loc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from msgspec import Struct
 from router.assignments import KnownAssignments
 from router.clock import Clock, steady, wall
 from router.contracts.decision import (
-    DEADLINE_EXCEEDED,
+    EXPIRED,
     INVALID_REQUEST,
     POLICY_NOT_FOUND,
     RATE_LIMIT_EXCEEDED,
@@ -42,7 +43,9 @@ from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt
 from router.policy import NO_STATES, Policies, Policy, Previous, ProviderStates, RateLimits, Sessions, evaluate, session_of
 
-TOO_OLD = Refusal(DEADLINE_EXCEEDED, "The request waited longer than decide.max_age_ms")
+TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
+UNWANTED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
+REPLY_TO = "Reply-To"
 FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT)
 
 
@@ -64,6 +67,7 @@ class DecideRules(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     max_age: float | None = None
+    patience: float = math.inf  # of a requester that names its inbox and has nothing pushed
     pipeline_timeout: float = 30.0  # of a policy that says no timeout_ms
 
 
@@ -180,6 +184,7 @@ class DecideHandler:
             lambda changed: self._choose(policy, changed, self._now(), previous),
             deadline=started + timeout_s,
             traceparent=traceparent_in(message.headers),
+            size=len(message.data),
         )
 
     def _assigned(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:
@@ -217,6 +222,8 @@ class DecideHandler:
         """The policy itself, where extensions are to be asked first."""
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
+        if REPLY_TO in message.headers and not request.push_assignment and self._today() - message.stored_at > self._rules.patience:
+            return UNWANTED
         policy = self._policies.find(request.tenant_id, request.policy_id)
         if policy is None:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})

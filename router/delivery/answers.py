@@ -95,31 +95,49 @@ class Answers:
 
     def hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A request passes by; called from the connection's reader for every one."""
-        self.heard += 1
+        inbox = self.asker_of(reply, data, headers)
+        if inbox is None:
+            return
         if headers is None:
-            if self._may_reach(reply):
-                self._rendezvous.ask(Question(None, None, data), reply, self._now())
-            elif reply:
-                self._refuse()
-            return
-        inbox = headers.get(REPLY_TO) or reply
-        if not inbox:
-            if msg_id := headers.get(MSG_ID):
-                self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
-            return
-        if not self._may_reach(inbox):
-            self._refuse()
-            return
-        if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
-            self._connection.post(inbox, self._refusal("headers", data))
-            return
-        if (control := silencing_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
-            self._connection.post(inbox, self._refusal(control, data))
+            self._rendezvous.ask(Question(None, None, data), inbox, self._now())
             return
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
             return  # never dropped by the stream: its own copy answers it by name
         self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
+
+    def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
+        """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""
+        self.heard += 1
+        if headers is None:
+            if self._may_reach(reply):
+                return reply
+            if reply:
+                self._refuse()
+            return None
+        inbox = headers.get(REPLY_TO) or reply
+        if not inbox:
+            if msg_id := headers.get(MSG_ID):
+                self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
+            return None
+        if not self._may_reach(inbox):
+            self._refuse()
+            return None
+        if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
+            self._connection.post(inbox, self._refusal("headers", data))
+            return None
+        if (control := silencing_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
+            self._connection.post(inbox, self._refusal(control, data))
+            return None
+        return inbox
+
+    def expect(self, question: Question, inbox: str) -> None:
+        """The stored copy of a request that was heard answers this inbox."""
+        self._rendezvous.ask(question, inbox, self._now())
+
+    def send(self, inbox: str, data: bytes) -> None:
+        """Straight to an inbox that `asker_of` gave."""
+        self._connection.post(inbox, data)
 
     def tick(self) -> None:
         """Called some twenty times a second."""

@@ -38,15 +38,18 @@ class Health(Struct, frozen=True):
     is_pulling: bool
     is_there: bool  # its stream and its durable
     paused_for: str | None
+    waits_for: str | None = None  # some messages do, for a stream without room; the others go on
 
     @property
     def is_ready(self) -> bool:
-        return self.is_pulling and self.is_there and self.paused_for is None
+        return self.is_pulling and self.is_there and self.paused_for is None and self.waits_for is None
 
     @property
     def detail(self) -> str:
         if self.paused_for is not None:
             return f"paused: {self.paused_for}"
+        if self.waits_for is not None:
+            return f"some messages wait, the others go on: {self.waits_for}"
         if not self.is_there:
             return "its stream or consumer is missing"
         return "pulling" if self.is_pulling else "not pulling"
@@ -96,16 +99,17 @@ class Consumer:
         self.gate = Gate(self._gate_changed)
         self.desk: Desk | None = None
         self.puller: Puller | None = None
+        self.storing: Storing | None = None  # where effects go while it runs
         self.was_clean = True  # of the last drain
 
     @property
     def health(self) -> Health:
         is_pulling = self.puller is not None and self.puller.is_pulling and self._connection.is_connected
-        return Health(is_pulling, self._identity is not None, self.gate.cause)
+        return Health(is_pulling, self._identity is not None, self.gate.cause, self.desk.settler.refused.cause if self.desk else None)
 
     async def run(self) -> None:
         """Until cancelled; then it drains. It may be run again."""
-        self.desk = self.puller = None
+        self.desk = self.puller = self.storing = None
         self.gate.reset()  # an earlier life may have ended while it was paused
         evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout)
         await evidence.open()
@@ -117,6 +121,7 @@ class Consumer:
     async def _work(self, evidence: Evidence) -> None:
         starts = Starts(self._jetstream, evidence, self._starts_bucket)
         async with asyncio.TaskGroup() as tasks, self._storing(evidence, tasks) as storing:
+            self.storing = storing
             desk = self.desk = Desk(
                 self.lane,
                 connection=self._connection,

@@ -2,18 +2,19 @@
 
     take --> first delivery -----------------------------------> begin --> judge --> settle
          \\-> redelivery: its start is written down first -------^  (`redeliveries`)
-         \\-> the lane is paused, or every slot is taken: it waits
+         \\-> the lane is paused: it waits
 
 A handler that returns a value costs no task, future or lock; one that returns a Later, whose maker sees to its end, costs
-two calls; one that returns any other awaitable takes a slot (`slots`). One that raises BrokerUnavailable pauses the lane
-until it can be begun with success (`stalled`).
+two calls; one that returns any other awaitable takes a slot (`slots`), and waits for one if all are taken: a message whose
+handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the lane until it can be begun with
+success (`stalled`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 
 from router.crashpoints import crashpoint
 from router.delivery.chores import Chores
@@ -21,10 +22,10 @@ from router.delivery.connection import Connection
 from router.delivery.evidence import Storing
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
-from router.delivery.judge import Verdict, judge, nak, outcome_of
+from router.delivery.judge import Case, Verdict, judge, nak, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.redeliveries import Redeliveries
-from router.delivery.settle import Answer, Case, Settler
+from router.delivery.settle import Answer, Settler
 from router.delivery.slots import Came, Slots
 from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
@@ -35,6 +36,7 @@ from router.message import NO_HEADERS, Message
 from router.outcome import Done, Fault, Outcome, Retry
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
+ANSWERED = Done()  # from its live copy
 AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
 
 
@@ -85,6 +87,11 @@ class Desk:
         start_chore = self._chores.start
         self._stalled = Stalled(gate, pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
         self._waiting: deque[Message] = deque()  # held, not begun
+        self._without_slot: deque[tuple[Message, Awaitable[Outcome]]] = deque()  # held, its handler asked and not yet awaited
+        self._marks = lane.live_marks
+        self.taken = 0  # first deliveries and others, of this start of the lane
+        self._newest = ""  # the token of the delivery that came last
+        self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
         self._is_draining = False
         self._is_catching_up = False
         self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
@@ -107,8 +114,13 @@ class Desk:
             int(part[at + 2]),
             token,
         )
+        self.taken += 1
+        self._newest = token
         if message.deliveries > 1:
             return self._take_again(message)
+        if self._marks is not None and self._marks.counts and self._marks.take(message):
+            self.settler.settle_plain(message, ANSWERED, token)
+            return True
         if self._is_busy:
             self._take_later(message)
         else:
@@ -116,8 +128,14 @@ class Desk:
         return True
 
     @property
+    def pending(self) -> int:
+        """What the stream held for this durable beyond the delivery that came last."""
+        part = self._newest.split(".")
+        return int(part[8 if len(part) == 9 else 10]) if self._newest else 0
+
+    @property
     def _is_busy(self) -> bool:
-        return bool(self._waiting) or self._slots.are_full or self._is_draining or not self._gate.is_open
+        return bool(self._waiting) or self._is_draining or not self._gate.is_open
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
@@ -141,8 +159,10 @@ class Desk:
 
     def room(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
-        prefetch = self.lane.pace.prefetch
-        return prefetch - len(self.hands) - max(0, self._again.delayed - self.lane.pace.max_delayed)
+        pace = self.lane.pace
+        held = len(self.hands) - (self._slots.running if pace.slots_beside_prefetch else 0)
+        prefetch = pace.prefetch if self.most_held is None else min(pace.prefetch, self.most_held)
+        return prefetch - held - max(0, self._again.delayed - pace.max_delayed)
 
     # -- begin ---------------------------------------------------------------------------------------------------
 
@@ -157,9 +177,16 @@ class Desk:
         elif isinstance(outcome, Later):
             self._promised(message, outcome)
         elif isinstance(outcome, Awaitable):
-            self.hands.hold(message).task = self._slots.put(message, outcome)
+            self._put_into_slot(message, outcome)
         else:
             self._conclude(message, outcome)
+
+    def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome]) -> None:
+        held = self.hands.hold(message)
+        if self._slots.are_full:
+            self._without_slot.append((message, awaited))
+        else:
+            held.task = self._slots.put(message, awaited)
 
     def _asked(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""
@@ -253,12 +280,14 @@ class Desk:
         self.freed()
 
     def begin_waiting(self) -> None:
-        """Begin what waits, while there are slots and the gate is open."""
+        """Give free slots to those that wait for one; begin what waits, while the gate is open."""
         if self._is_catching_up:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
         self._is_catching_up = True
         try:
-            while self._waiting and self._gate.is_open and not self._slots.are_full:
+            while self._without_slot and not self._slots.are_full:
+                self._put_into_slot(*self._without_slot.popleft())
+            while self._waiting and self._gate.is_open:
                 self._begin(self._waiting.popleft())
         finally:
             self._is_catching_up = False
@@ -274,6 +303,8 @@ class Desk:
     def stop_taking(self) -> None:
         """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
         self._is_draining = True
+        for message in self.settler.refused.abandon():
+            self._send_back(message)
         if not self._gate.is_open:
             for message in self.settler.abandon():
                 self._send_back(message)
@@ -281,6 +312,12 @@ class Desk:
                 self._again.spend_nothing(message)
                 self._send_back(message)
             self._chores.end()  # else who is being examined is begun: its start is written down already, or about to be
+        for message, awaited in self._without_slot:
+            self._again.spend_nothing(message)
+            self._waiting.append(message)
+            if isinstance(awaited, Coroutine):
+                awaited.close()  # never awaited: it has done nothing
+        self._without_slot.clear()
         for message in (*self._waiting, *self._again.stop()):
             self._send_back(message)
         self._waiting.clear()
@@ -289,7 +326,8 @@ class Desk:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._until_empty(soft_s)
         is_clean = not len(self.hands)
-        self.settler.abandon()
+        for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
+            self._send_back(message)
         self._chores.end()
         for task in [held.task for held in self.hands if held.task is not None]:
             task.cancel()

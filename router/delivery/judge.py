@@ -13,12 +13,13 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.backoff import delay_after
-from router.delivery.lane import ACK, Lane
+from router.delivery.lane import ACK, DECLINED, LETTER_GIVEN_UP, SENT_BACK, Lane
 from router.errors import Poison
 from router.message import Effect, Message, Reply
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
 
 INTERNAL = Fault("internal", "the handler failed")
+NO_ROOM = Fault("storage_full", "what must be stored finds no room")
 
 
 class Verdict(Struct, frozen=True):
@@ -29,6 +30,14 @@ class Verdict(Struct, frozen=True):
     commit: Commit | None
     stamp: bytes | None
     is_final: bool  # nothing more will come of this message
+
+
+class Case(Struct, frozen=True):
+    """A judged message on its way to its stamp."""
+
+    message: Message
+    outcome: Outcome
+    verdict: Verdict
 
 
 def judge(lane: Lane, message: Message, outcome: Outcome) -> Verdict:
@@ -55,6 +64,20 @@ def give_up(lane: Lane, message: Message, fault: Fault) -> Verdict:
     """It was started as often as allowed: a letter, an apology, the last word."""
     letter = _letter(lane, message, MAXDELIVER_EXHAUSTED, fault)
     return Verdict(letter, lane.apology(message, fault), None, lane.last_word, True)
+
+
+def beyond_storage(lane: Lane, case: Case) -> tuple[str, Case]:
+    """A stream has no room for its effects, and no more messages may wait for that: what becomes of it, and what that is called.
+
+    Where a requester listens it hears so at once: `overloaded`, or of the failure itself, for which no dead letter is stored
+    then. Elsewhere the message comes again later, and spends no attempt.
+    """
+    message, verdict, delay = case.message, case.verdict, lane.pace.full_retry
+    if lane.overloaded is None:
+        return SENT_BACK, Case(message, Retry(NO_ROOM, delay, spends=False), Verdict((), None, None, nak(delay), False))
+    if isinstance(case.outcome, Done):
+        return DECLINED, Case(message, Done(), Verdict((), lane.overloaded(message, delay), None, ACK, True))
+    return LETTER_GIVEN_UP, Case(message, Done(), Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:

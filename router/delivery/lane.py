@@ -13,6 +13,12 @@ from router.outcome import Fault, Handler, Outcome, Receipt
 ACK = b"+ACK"
 IN_PROGRESS = b"+WPI"
 
+# What became of a message whose effects a stream refused for want of room.
+WAITING = "waiting"  # in hand, until there is room
+SENT_BACK = "sent_back"  # it comes again later, and spends no attempt
+DECLINED = "declined"  # its requester was told `overloaded`
+LETTER_GIVEN_UP = "letter_given_up"  # its requester was told of the failure; no dead letter is stored
+
 
 class Pace(Struct, frozen=True, kw_only=True):
     """How a durable is driven. Durations are seconds."""
@@ -23,11 +29,14 @@ class Pace(Struct, frozen=True, kw_only=True):
     prefetch: int = 512  # messages asked for and not yet started, at most
     max_delayed: int = 5000  # messages sent away for a while, at most: they count against the server's max_ack_pending
     slots: int = 64  # handlers that wait (awaitables) at once
+    slots_beside_prefetch: bool = False  # True: what is in a slot leaves its place in the prefetch to the next message
     handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
     pull_expires: float = 30.0
     heartbeat: float = 5.0  # at most half of pull_expires; two missed = ask again, four = reconnect
     evidence_timeout: float = 5.0
-    store_retry: float = 1.0  # while the lane is paused, how often storing is tried again
+    store_retry: float = 1.0  # what could not be stored is tried again this often
+    max_waiting: int = 0  # messages in hand that may wait for a stream without room; 0 = the lane pauses instead
+    full_retry: float = 10.0  # when more would wait, they come again after this, or their requesters are told to
 
 
 class Observer(Protocol):
@@ -48,6 +57,12 @@ class Observer(Protocol):
     def flow_changed(self, cause: str | None) -> None:
         """The lane paused for a cause, or (None) flows again."""
 
+    def storage_changed(self, cause: str | None) -> None:
+        """Messages began to wait for a stream without room, for a cause, or (None) none waits any more. The others go on."""
+
+    def storage_refused(self, message: Message, subject: str, what: str) -> None:
+        """A stream without room refused an effect on `subject`; `what` became of its message (`WAITING`, `SENT_BACK`, …)."""
+
     def alarmed(self, message: Message, exc: BaseException) -> None:
         """A handler raised what nobody had foreseen."""
 
@@ -65,10 +80,26 @@ class Silent:
 
     def flow_changed(self, cause: str | None) -> None: ...
 
+    def storage_changed(self, cause: str | None) -> None: ...
+
+    def storage_refused(self, message: Message, subject: str, what: str) -> None: ...
+
     def alarmed(self, message: Message, exc: BaseException) -> None: ...
 
 
 SILENT: Observer = Silent()
+
+
+class StoredCopies(Protocol):
+    """Which stored copies need nothing but their ack (`live.LiveMarks`)."""
+
+    counts: dict[int, int]
+
+    def take(self, message: Message) -> bool: ...
+
+
+def tenant_in_header(message: Message) -> str:
+    return message.headers.get("tenant_id", "")
 
 
 class Lane(Struct, frozen=True, kw_only=True):
@@ -87,4 +118,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     last_word: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
+    live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
+    tenant_of: Callable[[Message], str] = tenant_in_header  # whose share it takes of what is scarce
+    overloaded: Callable[[Message, float], Reply] | None = None  # what a requester hears then, with seconds; None: nobody listens
     stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject: for batches (`together`); None = no batches

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import nats.errors
 
 from router.delivery.answers import Answers
 from router.delivery.api import JetStream
+from router.delivery.live import LiveRequests
 from router.errors import RouterError
 
 TICK_S = 0.05
@@ -18,17 +20,23 @@ NOTHING_YET = 2**63  # no sequence is above it: nobody's inbox can be expected
 class Listener:
     """A supervised child that keeps the listener subscribed, and knows from which sequence on it hears everything."""
 
-    def __init__(self, jetstream: JetStream, stream: str, subject: str, answers: Answers) -> None:
+    def __init__(
+        self, jetstream: JetStream, stream: str, subject: str, answers: Answers, *, live: LiveRequests[Any] | None = None, queue: str = ""
+    ) -> None:
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject
         self._answers = answers
+        self._live = live  # takes over while the backlog is deep, with one instance of the group for each request
+        self._queue = queue
+        self._is_live = False
         self._created = ""  # which stream it is; empty: not known
 
     async def run(self) -> None:
         connection = self._jetstream.connection
         self._answers.listens_from(NOTHING_YET)
         sid = await connection.attend(self._subject, self._answers.hear)
+        self._is_live = False
         ticks = 0
         try:
             while True:
@@ -38,10 +46,25 @@ class Listener:
                 elif not self._created or ticks % LEARN_TICKS == 0:
                     await self._learn()
                 self._answers.tick()
+                if self._live is not None and self._live.look() != self._is_live:
+                    sid = await self._switch(self._live, sid)
                 ticks += 1
                 await asyncio.sleep(TICK_S)
         finally:
             await connection.leave(sid)
+            if self._live is not None:
+                await self._live.close()
+
+    async def _switch(self, live: LiveRequests[Any], old: int) -> int:
+        """The other subscription first: a request that is heard by both is answered alike, one that is heard by none is not."""
+        connection = self._jetstream.connection
+        self._is_live = live.is_on
+        if live.is_on:
+            sid = await connection.attend(self._subject, live.hear, self._queue)
+        else:
+            sid = await connection.attend(self._subject, self._answers.hear)
+        await connection.leave(old)
+        return sid
 
     async def _learn(self) -> None:
         try:

@@ -1,7 +1,8 @@
 """Settling knows one order and only one: effects stored, commit, reply, stamp.
 
-If the evidence cannot be stored, the lane's gate closes, what is held stays held and is kept alive, and storing
-is tried again until it works; then the gate opens and everything that was stuck goes on where it was.
+A stream that has no room holds back only the messages that must store something in it (`refused_storage`). If the broker
+does not answer, the lane's gate closes, what is held stays held and is kept alive, and storing is tried again until it
+works; then the gate opens and everything that was stuck goes on where it was.
 """
 
 from __future__ import annotations
@@ -10,29 +11,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from router.crashpoints import crashpoint, crashpoint_sent
 from router.delivery.connection import Connection
 from router.delivery.evidence import NotStored, Receipts, Storing
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
-from router.delivery.judge import Verdict
-from router.delivery.lane import ACK, Lane
+from router.delivery.judge import Case, beyond_storage
+from router.delivery.lane import ACK, WAITING, Lane
+from router.delivery.refused_storage import RefusedStorage
 from router.message import Message, Reply
-from router.outcome import Commit, Done, Outcome
+from router.outcome import Commit, Done
 
 EVIDENCE = "evidence"
 
 Answer = Callable[[Message, Reply], None]
-
-
-class Case(Struct, frozen=True):
-    """A judged message on its way to its stamp."""
-
-    message: Message
-    outcome: Outcome
-    verdict: Verdict
 
 
 class Settler:
@@ -63,6 +55,7 @@ class Settler:
         self._observer = lane.observer
         self._stuck: deque[Case] = deque()
         self._mender: asyncio.Task[None] | None = None
+        self.refused = RefusedStorage(lane, evidence, tasks, on_stored=self._stored, try_again=self.settle)
 
     def settle_plain(self, message: Message, done: Done, token: str) -> None:
         """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
@@ -81,10 +74,12 @@ class Settler:
             self._stored(case, ())
 
     def _told(self, case: Case, result: Receipts | NotStored) -> None:
-        if isinstance(result, NotStored):
-            self._stick(case, result)
-        else:
+        if not isinstance(result, NotStored):
             self._stored(case, result)
+        elif self.refused.means(result):
+            self._find_no_room(case, result)
+        else:
+            self._stick(case, result)
 
     def _stored(self, case: Case, receipts: Receipts) -> None:
         if receipts:
@@ -115,10 +110,22 @@ class Settler:
         self._finished(case)
         self._observer.settled(message, case.outcome, verdict.is_final)
 
-    def _stick(self, case: Case, refusal: NotStored) -> None:
-        self._stuck.append(case)
+    def _find_no_room(self, case: Case, refusal: NotStored) -> None:
+        self._tell_refused_letter(case, refusal)
+        if self.refused.take(case, refusal):
+            self._observer.storage_refused(case.message, refusal.subject, WAITING)
+            return
+        what, instead = beyond_storage(self._lane, case)
+        self._observer.storage_refused(case.message, refusal.subject, what)
+        self._stored(instead, ())
+
+    def _tell_refused_letter(self, case: Case, refusal: NotStored) -> None:
         if any(effect.is_letter for effect in case.verdict.effects):
             self._observer.letter_refused(case.message, refusal.cause)
+
+    def _stick(self, case: Case, refusal: NotStored) -> None:
+        self._stuck.append(case)
+        self._tell_refused_letter(case, refusal)
         self._gate.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
         if self._mender is None:
             self._mender = self._tasks.create_task(self._mend())
@@ -128,18 +135,18 @@ class Settler:
         while True:
             await asyncio.sleep(self._lane.pace.store_retry)
             result = await self._evidence.stored(self._stuck[0].verdict.effects)
-            if not isinstance(result, NotStored):
+            if not isinstance(result, NotStored) or self.refused.means(result):
                 break
         first, *others = self._stuck
         self._stuck.clear()
         self._mender = None
         self._gate.open(EVIDENCE)
-        self._stored(first, result)
+        self._told(first, result)
         for case in others:
             self.settle(case)
 
     def abandon(self) -> list[Message]:
-        """The end: what is stuck here is for whoever pulls it next."""
+        """The end: what is stuck here is for whichever instance pulls it next."""
         if self._mender is not None:
             self._mender.cancel()
             self._mender = None

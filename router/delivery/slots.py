@@ -49,6 +49,10 @@ class Slots:
     def are_full(self) -> bool:
         return len(self._running) >= self._count
 
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
     def put(self, message: Message, awaited: Awaitable[Outcome]) -> Turn:
         """Await what a handler promised."""
         turn = Turn(message, awaited)

@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.delivery.desk import REFUSED_SUBJECT
-from router.delivery.judge import give_up, judge, outcome_of
+from router.delivery.judge import Case, give_up, judge, outcome_of
 from router.delivery.lane import Lane
 from router.delivery.redeliveries import KILLED
-from router.delivery.settle import Case
 from router.delivery.virtual import VirtualDurable
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS, Effect, Message

@@ -17,7 +17,7 @@ from router.extensions.parse import EntryError, load_entry, parse_entry
 from router.extensions.pipeline import Extensions, Piped
 from router.extensions.ports import Answered, Caller, Meter, Nobody
 from router.extensions.registry import Registry, Route
-from router.extensions.slots import Slots
+from router.extensions.slots import PipelineSlots
 
 __all__ = [
     "KINDS",
@@ -35,10 +35,10 @@ __all__ = [
     "Meter",
     "Nobody",
     "Piped",
+    "PipelineSlots",
     "Registry",
     "Route",
     "Rules",
-    "Slots",
     "Version",
     "complexity",
     "executed_fields",

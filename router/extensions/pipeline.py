@@ -21,7 +21,7 @@ from router.extensions.invoke import Invoker
 from router.extensions.matter import Matter
 from router.extensions.ports import SILENT, Meter
 from router.extensions.registry import Registry
-from router.extensions.slots import FULL, Slots
+from router.extensions.slots import FULL, PipelineSlots
 from router.extensions.stage import Decide, Means, Run
 from router.policy.policy import Policy
 
@@ -42,7 +42,7 @@ class Extensions:
         registry: Registry,
         invoker: Invoker,
         *,
-        slots: Slots | None = None,
+        slots: PipelineSlots | None = None,
         meter: Meter = SILENT,
         environment: str | None = None,
         now: Clock = steady,
@@ -51,21 +51,27 @@ class Extensions:
         self._dry_means = Means(registry, invoker.without_trace(), SILENT, environment, now)
         self._slots = slots
 
-    async def run(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, traceparent: str | None = None) -> Piped:
-        """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good."""
+    async def run(
+        self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, traceparent: str | None = None, size: int = 0
+    ) -> Piped:
+        """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good.
+
+        `size`: bytes of the request's message, which count while it waits for a slot.
+        """
         if policy.refusal is not None:
             return Piped(policy.refusal, (), request)
         run, slots = _begun(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline), self._slots
         if slots is None:
             return _told(run, await run.answer(decide))
-        if not slots.take():
-            if slots.is_full:
+        tenant = request.tenant_id
+        if not slots.take(tenant):
+            if not slots.can_wait(tenant, size):
                 return Piped(FULL, (), request)
-            await slots.wait()
+            await slots.wait(tenant, size)
         try:
             return _told(run, await run.answer(decide))
         finally:
-            slots.give()
+            slots.give(tenant)
 
     async def dry(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> Piped:
         """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""

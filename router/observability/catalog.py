@@ -74,7 +74,14 @@ class Metrics:
         self.in_flight = Gauge("router_delivery_in_flight", handled, "consumer", together=Together.SUM)
         self.redelivered = Gauge("router_delivery_redelivered", "Unacknowledged messages delivered more than once", "consumer")
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
-        self.lane_paused = Gauge("router_lane_paused", "1 while what must be stored cannot be stored", "consumer")
+        live = "Requests taken from their live copy while the backlog is deep"
+        self.live_requests = Tally("router_live_requests_total", live, "outcome")
+        self.overloaded = Gauge("router_overloaded", "1 while more requests come than can be answered in time")
+        self.lane_paused = Gauge("router_lane_paused", "1 while nothing is taken, for the broker stores nothing", "consumer")
+        waiting = "Messages that wait because a stream has no room for what they must store"
+        self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", together=Together.SUM)
+        refused = "Times a stream had no room for an effect, by what became of its message"
+        self.storage_refused = Tally("router_storage_refused_total", refused, "consumer", "what")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
@@ -83,6 +90,7 @@ class Metrics:
 
     def _declare_workers(self) -> None:
         self.assignments_published = Count("router_assignments_published_total", "Assignments stored for workers")
+        self.assignments_removed = Count("router_assignments_removed_total", "Assignments that were done, and left their stream")
         self.assignment_acks = Tally("router_acks_total", "Workers' acknowledgements of assignments", "status")
         self.acks_uncorrelated = Count("router_acks_uncorrelated_total", "Acknowledgements of an assignment that nobody knows")
         self.results = Tally("router_results_total", "Outcomes that workers reported", "status", "provider")
@@ -108,8 +116,8 @@ class Metrics:
     def _declare_outbox(self) -> None:
         self.outbox_backlog = Gauge("router_outbox_backlog", "Events that are not published (QRY-050)", "context")
         self.outbox_oldest_seconds = Gauge("router_outbox_oldest_seconds", "Age of the oldest event that is not published", "context")
-        self.outbox_parked = Gauge("router_outbox_parked", "Events that the stream refused too often, and wait for an operator", "context")
-        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away", "context")
+        self.outbox_parked = Gauge("router_outbox_parked", "Events that cannot be published, and wait for an operator", "context")
+        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away, or refuses", "context")
         self.outbox_published = Tally("router_outbox_published_total", "Events published by this relay (EVT-047-001)", "event_type")
         again = "Events published again, for the broker had lost them"
         self.outbox_taken_back = Gauge("router_outbox_taken_back", again, "context", together=Together.SUM)
@@ -131,6 +139,7 @@ class Metrics:
         self.agent_duplicates = counted("duplicates", "Messages that were applied before")
         self.agent_dead = counted("dead", "Messages in the dead letters, for whatever reason")
         self.agent_given_up = counted("given_up", "Of these, those begun as often as allowed")
+        self.agent_store_bytes = Gauge("router_agent_store_bytes", "What an agent's store takes on its disk", "agent")
         self.agent_rescued = counted("rescued", "Messages that the server had given up, fetched and handled")
 
     def _declare_operators(self) -> None:
@@ -143,5 +152,7 @@ class Metrics:
         tasks = "Tasks of the event loop; they may not grow with what was handled"
         self.tasks = Gauge("router_asyncio_tasks", tasks, together=Together.SUM)
         self.collections = Census("router_gc_collections_total", "Runs of the cycle collector", "generation", kind="counter")
+        failing = "1 while a helper of this process fails, and for a minute after: figures, retention, a sweep"
+        self.helper_failing = Census("router_helper_failing", failing, "helper")
         self.build_info = Gauge("router_build_info", "Always 1; the labels are the build", "version", "python")
         self.build_info.set(1, __version__, platform.python_version())

@@ -17,6 +17,7 @@ CHILD_CRASHED: Final = "child.crashed"
 CHILD_ENDED: Final = "child.ended"
 CHILD_RESTARTING: Final = "child.restarting"
 CHILD_STUCK: Final = "child.stuck"
+HELPER_FAILED: Final = "helper.failed"  # figures, retention, a sweep: begun again after a rest; the process goes on
 SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 
 # The processes of `router serve --workers`
@@ -50,6 +51,12 @@ CONSUMER_BACK: Final = "consumer.back"
 LANE_STARTED: Final = "lane.started"
 LANE_PAUSED: Final = "lane.paused"
 LANE_RESUMED: Final = "lane.resumed"
+OVERLOAD_BEGAN: Final = "overload.began"
+OVERLOAD_ENDED: Final = "overload.ended"
+STORAGE_REFUSED: Final = "storage.refused"  # a stream has no room: some messages wait, the others go on
+STORAGE_TAKES: Final = "storage.takes"
+LETTER_GIVEN_UP: Final = "letter.given_up"  # the dead letters are full: the requester was told, no letter was stored
+ASSIGNMENTS_KEPT: Final = "assignments.kept"  # those that are done could not be removed from their stream
 LANE_DRAINED: Final = "lane.drained"
 HANDLER_FAILED: Final = "handler.failed"
 HANDLER_HUNG: Final = "handler.hung"

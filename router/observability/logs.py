@@ -1,5 +1,7 @@
 """Logs: one JSON object a line on standard error (or text for people), secrets and logins masked, never an exception of its own.
 
+A line is bounded: long texts are cut, of long lists the first items stay, and a line still too long keeps texts and numbers alone.
+
     log = logs.logger(__name__)
     log.info(events.LETTER_STORED, subject=…, reason=…)
 
@@ -9,6 +11,7 @@ Lines of other libraries (uvicorn, asyncio) take the same form.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import sys
@@ -17,9 +20,9 @@ from typing import Any, TextIO, cast
 
 import orjson
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
-from router.masking import masked, without_logins
+from router.masking import bounded, masked, shortened, without_logins
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -29,6 +32,10 @@ LEVELS = {
     "critical": logging.CRITICAL,
 }
 
+
+MAX_TRACEBACK = 8192  # characters
+MAX_LINE = 65_536  # characters; a line of ours has a fraction of it
+_SHORT = 1024  # characters of each text, where the line would be longer
 
 _QUIET = structlog.make_filtering_bound_logger(logging.WARNING)
 
@@ -44,9 +51,9 @@ def configure(level: str = "info", style: str = "json", stream: TextIO | None = 
     `facts` stand in every line of ours: which process of several speaks.
     """
     out = stream or sys.stderr
-    renderers: list[Processor] = [*([_json_exception, _render_json] if style == "json" else [_console(out)]), _hide_logins]
+    renderers: list[Processor] = [*([_json_exception, _render_json] if style == "json" else [_console(out), _cut_line]), _hide_logins]
     structlog.configure(
-        processors=[_stating(facts), *_facts(), _mask, *renderers],
+        processors=[_stating(facts), *_facts(), _bound_and_mask, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.WriteLoggerFactory(file=out),
         cache_logger_on_first_use=True,
@@ -62,7 +69,14 @@ def _bound(logger: object, **parts: Any) -> FilteringBoundLogger:
 
 def _console(out: TextIO) -> Processor:
     # Where Rich is installed the default tells every local variable of a traceback: payloads and secrets are among them.
-    return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback)
+    return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=_write_traceback)
+
+
+def _write_traceback(out: TextIO, exc_info: ExcInfo) -> None:
+    """An exception may quote all that it was given."""
+    whole = io.StringIO()
+    structlog.dev.plain_traceback(whole, exc_info)
+    out.write(shortened(whole.getvalue(), MAX_TRACEBACK))
 
 
 def _facts() -> list[Processor]:
@@ -74,7 +88,7 @@ def _adopt_foreign_lines(level: int, renderers: list[Processor], out: TextIO) ->
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *_facts()],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _mask, *renderers],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _bound_and_mask, *renderers],
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
@@ -88,8 +102,8 @@ def _stating(facts: Mapping[str, object]) -> Processor:
     return state
 
 
-def _mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    return cast(Mapping[str, Any], masked(event))
+def _bound_and_mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return cast(Mapping[str, Any], masked(bounded(event)))
 
 
 def _hide_logins(_logger: object, _method: str, line: Any) -> str:
@@ -97,10 +111,26 @@ def _hide_logins(_logger: object, _method: str, line: Any) -> str:
     return without_logins(line)
 
 
-_json_exception: Processor = structlog.processors.format_exc_info
+def _cut_line(_logger: object, _method: str, line: Any) -> str:
+    return shortened(line, MAX_LINE)
+
+
+def _json_exception(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    formatted = structlog.processors.format_exc_info(logger, method, event)
+    if "exception" in formatted:
+        formatted["exception"] = shortened(formatted["exception"], MAX_TRACEBACK)
+    return formatted
 
 
 def _render_json(_logger: object, _method: str, event: Mapping[str, Any]) -> str:
+    line = _as_json(event)
+    if len(line) <= MAX_LINE:
+        return line
+    short = {key: shortened(value, _SHORT) if isinstance(value, str) else value for key, value in event.items()}
+    return _as_json({key: value for key, value in short.items() if isinstance(value, str | int | float | None)})
+
+
+def _as_json(event: Mapping[str, Any]) -> str:
     try:
         return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:

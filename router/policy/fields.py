@@ -14,18 +14,27 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from router.errors import RouterError
+from router.masking import CUT, shortened
 
 D = TypeVar("D")
 
+MAX_PROBLEMS = 20  # that an error tells; of the others only the number
+_MAX_PATH, _MAX_MESSAGE = 200, 400  # characters: both may quote the document
+
 
 class DocumentError(RouterError):
-    """A document that is not what it should be; `errors` holds every (path, message), in the order of reading."""
+    """A document that is not what it should be.
+
+    `errors` holds the first twenty (path, message), in the order of reading, and one that counts those left out.
+    """
 
     code = "invalid_document"
 
-    def __init__(self, errors: Sequence[tuple[str, str]]) -> None:
-        super().__init__("\n".join(f"{path}: {message}" for path, message in errors))
-        self.errors = tuple(errors)
+    def __init__(self, errors: Sequence[tuple[str, str]], more: int = 0) -> None:
+        told = [(shortened(path, _MAX_PATH), shortened(message, _MAX_MESSAGE)) for path, message in errors[:MAX_PROBLEMS]]
+        more += len(errors) - len(told)
+        self.errors = (*told, *([(CUT, f"{more} more problems")] if more else []))
+        super().__init__("\n".join(f"{path}: {message}" for path, message in self.errors))
 
 
 class PolicyError(DocumentError):
@@ -35,17 +44,21 @@ class PolicyError(DocumentError):
 
 
 class Problems:
-    """What was found wrong so far."""
+    """What was found wrong so far: the first ones, and how many there were after them."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []
+        self._more = 0
 
     def add(self, path: str, message: str) -> None:
-        self._found.append((path, message))
+        if len(self._found) < MAX_PROBLEMS:
+            self._found.append((path, message))
+        else:
+            self._more += 1
 
     def raise_if_any(self, error: type[DocumentError] = PolicyError) -> None:
         if self._found:
-            raise error(self._found)
+            raise error(self._found, self._more)
 
 
 class Fields:

@@ -15,7 +15,7 @@ from router.policy.model import Breaker, ExtensionUse, Fallback, Pipeline, Provi
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
-DURATION = re.compile(r"[0-9]+[smh]")
+DURATION = re.compile(r"[0-9]{1,18}[smh]")
 SESSION_KEY = re.compile(r".{1,256}")
 SECONDS = {"s": 1, "m": 60, "h": 3600}
 YEAR_S = 365 * 86_400
@@ -82,7 +82,7 @@ def read_sticky(parent: Fields) -> Sticky | None:
         return None
     enabled = fields.flag("enabled", True)
     session_key, ttl = fields.text("session_key", SESSION_KEY, "session_id"), fields.text("ttl", DURATION, "10m")
-    ttl_s = int(ttl[:-1].lstrip("0")[:12] or "0") * SECONDS[ttl[-1]]  # twelve digits: enough to be refused
+    ttl_s = int(ttl[:-1]) * SECONDS[ttl[-1]]
     if not 1 <= ttl_s <= YEAR_S:
         fields.refuse("ttl", f'"{ttl[:40]}" is not within 1s..8760h')
     fields.close("sticky")

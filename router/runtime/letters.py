@@ -1,10 +1,14 @@
-"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (MF-8, CONTRACTS §1)."""
+"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (MF-8).
+
+A letter keeps any payload that an agent takes: a command is gone from its work queue once its letter stands.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from router.clock import now_ms
+from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.letter import build_letter
 from router.contracts.malformed import Malformed
 from router.delivery.connection import Connection
@@ -25,6 +29,7 @@ def letter_writer(agent: str, connection: Connection) -> Callable[[Message, str,
             node_id=agent,
             now_ms=now_ms(),
             max_bytes=connection.max_payload,
+            payload_bytes=MAX_PAYLOAD_BYTES,
             subject_pattern=LETTERS,
             seen=_seen(message),
         )

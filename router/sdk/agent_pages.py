@@ -13,7 +13,7 @@ from router.delivery.connection import Connection
 from router.observability import Check, HttpServer, Metrics, series
 from router.observability.instruments import Labels, Value
 from router.runtime.agent import AgentRuntime
-from router.supervision import Child
+from router.supervision import Child, failing
 
 
 class AgentPages:
@@ -36,11 +36,13 @@ class AgentPages:
         runtime, tally = self._runtime, self._runtime.tally
         metrics.ready.watch(lambda: series(self._checks()))
         metrics.connected.watch(self._is_connected)
+        metrics.helper_failing.watch(lambda: failing(runtime.helpers))
         metrics.agent_applied.watch(self._of(lambda: tally.applied))
         metrics.agent_duplicates.watch(self._of(lambda: runtime.duplicates))
         metrics.agent_dead.watch(self._of(lambda: tally.dead))
         metrics.agent_given_up.watch(self._of(lambda: tally.given_up))
         metrics.agent_rescued.watch(self._of(lambda: tally.rescued))
+        metrics.agent_store_bytes.watch(lambda: runtime.store_bytes, self._agent)
         for durable in runtime.durables:
             metrics.lane_paused.watch(partial(self._is_paused, durable), durable)
         return metrics

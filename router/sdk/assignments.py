@@ -22,6 +22,7 @@ from router.contracts.exec_assignment import ExecAssignment, read_exec_assignmen
 from router.contracts.headers import message_id_in
 from router.delivery.connection import Connection, head_of
 from router.errors import Poison
+from router.masking import shortened
 from router.message import Effect, Message
 from router.outcome import Done, Fault, Outcome, Retry
 from router.sdk import reports
@@ -97,7 +98,7 @@ class Assignments:
 
     def _report(self, found: ExecAssignment, message: Message, attempted: Attempted) -> Effect:
         if attempted.is_hopeless:
-            data = self._written(found, attempted, reports.JSON)
+            data = self._written(found, reports.cut_to_letter(attempted), reports.JSON)
             return reports.letter_effect(self._places.letters, data, message, reports.told_with(found, message))
         return reports.result_effect(self._places.results, self._written(found, attempted, self._encoding), found, message)
 
@@ -106,7 +107,7 @@ class Assignments:
         try:
             data = reports.result_bytes(found, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
         except (TypeError, ValueError) as exc:
-            problem = f"the result cannot be written down: {exc}"
+            problem = f"the result cannot be written down: {shortened(str(exc))}"
         else:
             if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:
                 return data
@@ -129,5 +130,5 @@ class Assignments:
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
-            said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=says)
+            said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shortened(says))
             self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding))

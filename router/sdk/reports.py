@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from router.contracts import headers as contract
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.codec import text_of
 from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.letter import MAX_TEXT
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.masking import shortened
 from router.message import Effect, Message
 from router.outcome import Fault
 from router.sdk.attempts import Attempted
@@ -27,6 +30,7 @@ from router.sdk.step import SAID
 JSON = "json"
 PROTOBUF = "protobuf"
 ENCODINGS = (JSON, PROTOBUF)
+MAX_CODE = 128  # characters of an error code
 
 
 def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
@@ -52,12 +56,18 @@ def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[
     return Effect(subject, data, letter_id, headers, is_letter=True)
 
 
+def cut_to_letter(done: Attempted) -> Attempted:
+    """What a letter keeps of it: why it was given up, cut to a length; no output, for that is a result's."""
+    step = done.step
+    message = step.error_message[:MAX_TEXT] if step.error_message is not None else None
+    return replace(done, step=replace(step, output=None, error_message=message))
+
+
 def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
     """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
     known = _who(assignment) if assignment is not None else _guessed(message)
-    return orjson.dumps(
-        {**known, "status": "error", "latency_ms": 0, "cost": 0.0, "error_code": code, "error_message": fault.message, "timestamp": now_ms}
-    )
+    why = {"error_code": code, "error_message": shortened(fault.message)}
+    return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
 
 
 def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
@@ -72,7 +82,11 @@ def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
 
 def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms: int) -> dict[str, Any]:
     step = done.step
-    errors = {"error_code": str(step.error_code) if step.error_code is not None else None, "error_message": step.error_message}
+    code, message = step.error_code, step.error_message
+    errors = {
+        "error_code": str(code)[:MAX_CODE] if code is not None else None,
+        "error_message": shortened(message) if message is not None else None,
+    }
     return {
         **_who(assignment),
         "status": SAID[step.status],

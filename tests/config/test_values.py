@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.app.pace import worker_limits
+from router.cli.usage.source import bounds_of
 from router.config import Settings, describe
 from router.config.describe import is_secret
 from router.config.group import leaves
+from router.contracts.worker import DEFAULT_LIMITS
+from router.lake.tables.body import BOUNDS
 from tests.support.config import loaded, refusal
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
@@ -122,3 +126,13 @@ def test_what_is_shown_can_be_given_again() -> None:
     secrets = {setting.name for setting in leaves(Settings()) if is_secret(setting.field)}
     again = {f"ROUTER_{row.name.upper().replace('.', '__')}": row.value for row in rows if row.name not in secrets}
     assert loaded(**again).settings == loaded(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b").settings
+
+
+def test_the_bounds_of_a_result_are_the_same_in_the_contract_the_settings_and_the_lake() -> None:
+    assert worker_limits(Settings()) == DEFAULT_LIMITS
+    assert bounds_of(Settings()) == BOUNDS
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "1e16", "inf"])
+def test_the_greatest_cost_is_a_number_that_sums_can_bear(value: str) -> None:
+    assert "results.max_cost" in refusal(ROUTER_RESULTS__MAX_COST=value)

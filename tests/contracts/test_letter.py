@@ -54,6 +54,23 @@ def test_a_letter_says_everything_the_contract_lists() -> None:
     }
 
 
+def test_a_payload_longer_than_allowed_is_left_out_and_described() -> None:
+    message = a_message(b"x" * 65_537)
+    letter = content(message)
+    assert (letter["payload_truncated"], letter["original_payload_bytes"]) == (True, 65_537)
+    assert letter["original_payload_hash"] == hashlib.sha256(message.data).hexdigest()
+    assert letter["source"]["sequence"] == 7
+    assert "payload" not in letter["message"]
+    assert content(a_message(b"x" * 65_536))["message"]["payload"] == "x" * 65_536
+    assert "payload" not in content(a_message(b"x"), payload_bytes=0)["message"]
+
+
+@given(st.binary(max_size=2000), st.dictionaries(st.text(max_size=5), st.text(max_size=40_000), max_size=4), st.text(max_size=5000))
+def test_no_letter_is_longer_than_twice_its_payloads_bound_and_what_stands_beside(data: bytes, headers: dict[str, str], why: str) -> None:
+    letter = a_letter(a_message(data * 50, headers), fault=Fault("internal", why * 3), max_bytes=8 << 20, payload_bytes=1000)
+    assert len(letter.data) <= 2 * 1000 + 32 * 1024
+
+
 def test_the_letter_is_an_effect_that_is_stored_once_for_each_stored_message() -> None:
     letter = a_letter(a_message(a_body()))
     assert letter.is_letter

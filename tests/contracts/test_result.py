@@ -6,12 +6,14 @@ import pytest
 from router.contracts.glimpse import glimpse
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.result import ExecResult, read_result
-from router.contracts.worker import Limits
+from router.contracts.result import MAX_LATENCY_MS, ExecResult, read_result
+from router.contracts.worker import DAY_MS, Limits
 from router.message import Message
 from router.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, TRACE, a_message, a_protobuf
 from tests.support.workers import ASSIGNED, GIVEN, RESULTS, a_body, a_result, an_ack, in_every_form
+
+STORED_MS = a_result().stored_ms
 
 
 def taken(message: Message, **limits: object) -> ExecResult:
@@ -60,9 +62,12 @@ def test_four_statuses_are_legal(status: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("status", value) for value in ("done", "Success", 1, ["success"])]
-    + [("latency_ms", value) for value in (-1, -0.5, True, "812", 2**63, 1e300)]
-    + [("cost", value) for value in (-0.01, False, "0.1", {})]
-    + [("timestamp", value) for value in (-5, "2024-01-01", True)]
+    + [("latency_ms", value) for value in (-1, -0.5, True, "812", MAX_LATENCY_MS + 1, float(MAX_LATENCY_MS + 1), 2**53 + 1, 2**63, 1e300)]
+    + [("cost", value) for value in (-0.01, False, "0.1", {}, 1_000_000_001, 1e9 + 0.001, 9.99e28, 1.7e308)]
+    + [
+        ("timestamp", value)
+        for value in (-5, "2024-01-01", True, 1.5, 1_700_000_000, STORED_MS - 40 * DAY_MS - 1, STORED_MS + DAY_MS + 1, 2**63 - 1)
+    ]
     + [("job", "chat"), ("provider_id", 7), ("tenant_id", "a b"), ("tenant_id", "_shared"), ("error_message", {})]
     + [("error_code", value) for value in (True, [], {})],
 )
@@ -90,8 +95,27 @@ def test_an_infinite_cost_in_protobuf_is_refused() -> None:
 
 @pytest.mark.parametrize(("given", "read"), [(812.5, 813), (812.49, 812), (0, 0), (0.49999999999999994, 0)])
 def test_milliseconds_are_rounded_half_up(given: float, read: int) -> None:
-    assert taken(a_result(latency_ms=given, timestamp=1.5)).latency_ms == read
-    assert taken(a_result(timestamp=1.5)).timestamp == 2
+    assert taken(a_result(latency_ms=given)).latency_ms == read
+    assert taken(a_result(timestamp=STORED_MS + 1.5)).timestamp == STORED_MS + 2
+
+
+@pytest.mark.parametrize("timestamp", [STORED_MS - 40 * DAY_MS, STORED_MS + DAY_MS])
+def test_a_result_at_its_bounds_is_taken(timestamp: int) -> None:
+    result = taken(a_result(latency_ms=MAX_LATENCY_MS, cost=1e9, timestamp=timestamp))
+    assert (result.latency_ms, result.cost, result.timestamp) == (MAX_LATENCY_MS, 1e9, timestamp)
+
+
+def test_the_bounds_of_cost_and_time_are_settings() -> None:
+    assert taken(a_result(cost=2e9), max_cost=2e9).cost == 2e9
+    assert refused(a_result(cost=2.5), max_cost=2).message == "Invalid field: cost must be a number from 0 to 2"
+    assert taken(a_result(timestamp=1), max_timestamp_age_ms=STORED_MS).timestamp == 1
+    assert taken(a_result(timestamp=2 * STORED_MS), max_timestamp_ahead_ms=STORED_MS).timestamp == 2 * STORED_MS
+
+
+@pytest.mark.parametrize("fields", [{"latency_ms": 2**53 + 1}, {"cost": 9.99e28}, {"timestamp": 2**63 - 1}])
+@pytest.mark.parametrize("form", ["json", "protobuf", "envelope"])
+def test_a_bound_holds_in_every_form(form: str, fields: dict[str, float]) -> None:
+    assert refused(in_every_form(**fields)[form]).field == next(iter(fields))
 
 
 def test_the_time_defaults_to_the_stream_time_on_either_wire() -> None:

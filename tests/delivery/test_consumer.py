@@ -102,15 +102,18 @@ async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(plac
 async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(place: Place) -> None:
     ends = asyncio.Event()
 
-    async def wait() -> Outcome:
+    begun = []
+
+    async def wait(message: Message) -> Outcome:
+        begun.append(message.data)
         await ends.wait()
         return Done()
 
     before = set(place.connection._subs)
-    working = Working(place, lambda _: wait())
+    working = Working(place, wait)
     async with at_work(working):
         await working.publish(*[b"%d" % number for number in range(70)])  # more than there are slots
-        await until(lambda: len(working.begun) == 64)
+        await until(lambda: len(begun) == 64)
         asyncio.get_running_loop().call_later(0.1, ends.set)
     assert working.consumer.was_clean
     assert set(place.connection._subs) == before

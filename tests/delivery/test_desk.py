@@ -37,14 +37,18 @@ class Begun:
 
 
 class Slow(Begun):
-    """A handler that waits until it is told to end."""
+    """A handler that waits until it is told to end; what it works on is what has a slot."""
 
     def __init__(self) -> None:
-        super().__init__(lambda message: self._wait())
+        super().__init__()
         self.ends = asyncio.Event()
         self.cancelled = 0
 
-    async def _wait(self) -> Outcome:
+    def __call__(self, message: Message) -> Awaitable[Outcome]:
+        return self._wait(message)
+
+    async def _wait(self, message: Message) -> Outcome:
+        self.messages.append(message)
         try:
             await self.ends.wait()
         except asyncio.CancelledError:
@@ -299,6 +303,24 @@ async def test_more_than_the_slots_wait_their_turn_in_order() -> None:
         assert slow.sequences == [1, 2, 3, 4]
 
 
+async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
+    slow = Slow()
+    async with a_desk(lambda message: slow(message) if message.sequence < 4 else Done(), slots=2, prefetch=4) as bench:
+        for sequence in (1, 2, 3, 4):
+            bench.take(sequence)
+        assert bench.stamps(4) == [b"+ACK"]
+        slow.ends.set()
+
+
+async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_says_so() -> None:
+    slow = Slow()
+    async with a_desk(slow, slots=2, prefetch=10, slots_beside_prefetch=True) as bench:
+        for sequence in (1, 2, 3):
+            bench.take(sequence)
+        assert bench.desk.room() == 9  # only the third, which waits for a slot, counts
+        slow.ends.set()
+
+
 async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flows() -> None:
     """A full prefetch: beginning what waits must not go a step deeper for each one."""
     begun = Begun(Done(reply=Reply(b"")))
@@ -392,6 +414,7 @@ async def test_a_drain_hands_back_what_was_never_begun_and_spends_nothing() -> N
     async with a_desk(slow, slots=1) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
+        await until(lambda: slow.messages)
         bench.desk.stop_taking()
         assert (bench.stamps(2), bench.stamps(3), bench.starts.counts) == ([NAK_AT_ONCE], [NAK_AT_ONCE], {})
         slow.ends.set()

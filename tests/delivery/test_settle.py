@@ -7,8 +7,8 @@ import pytest
 
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
-from router.delivery.judge import judge
-from router.delivery.settle import Case, Settler
+from router.delivery.judge import Case, judge
+from router.delivery.settle import Settler
 from router.message import Effect, Message, Reply
 from router.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
 from tests.support.delivery import FakeConnection, FakeEvidence, Watcher, a_delivery, a_lane, token_of

@@ -26,6 +26,7 @@ from tests.support.sdk import at_work
 from tests.support.service import a_router
 from tests.support.stories import is_ready
 from tests.support.waiting import until
+from tests.support.workers import NOW_MS
 from tests.support.workers import a_body as a_result_body
 
 pytestmark = pytest.mark.xdist_group("permissions")  # beside those who try each permission alone
@@ -73,7 +74,7 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
             asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True}
             answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
         reporter = await deployed.connect("worker")
-        await reporter.jetstream().publish("caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil")).encode())
+        await reporter.jetstream().publish("caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode())
         await reporter.close()
         await _until_stored(witness, "ROUTER_DLQ", 1)
         replayed = await invoked("dlq", "replay", "--all", environ=operator)

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from router.errors import BrokerUnavailable, NoResponders
-from router.extensions import Extensions, Invoker, Nobody, Registry, Slots
+from router.extensions import Extensions, Invoker, Nobody, PipelineSlots, Registry
 from router.policy import evaluate
 from tests.support.pipelines import (
     Said,
@@ -240,7 +240,7 @@ async def test_when_slots_and_queue_are_full_the_next_one_is_overloaded() -> Non
         return {"status": "ok"}
 
     world = World(guard=waits).register(guard="validator")
-    policy, extensions = piped_policy(validators=["guard"]), world.extensions(slots=Slots(1, 1))
+    policy, extensions = piped_policy(validators=["guard"]), world.extensions(slots=PipelineSlots(2, 2))
 
     def run() -> "asyncio.Task[object]":
         return asyncio.ensure_future(extensions.run(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0))
@@ -250,22 +250,6 @@ async def test_when_slots_and_queue_are_full_the_next_one_is_overloaded() -> Non
     go.set()
     assert decision(await first)  # type: ignore[arg-type]
     assert decision(await second)  # type: ignore[arg-type]
-
-
-async def test_a_slot_that_is_waited_for_in_vain_goes_to_the_next() -> None:
-    slots = Slots(1, 2)
-    assert slots.take()
-    gone, handed, patient = [asyncio.ensure_future(slots.wait()) for _ in range(3)]
-    await asyncio.sleep(0)
-    gone.cancel()
-    await asyncio.sleep(0)
-    assert slots.is_full
-    slots.give()
-    handed.cancel()  # in the turn of the loop in which the slot was handed to it
-    await asyncio.wait([patient], timeout=1)
-    assert patient.done()
-    slots.give()
-    assert slots.take()
 
 
 async def test_a_dry_run_skips_every_extension_and_leaves_the_payload() -> None:

@@ -12,7 +12,8 @@ LATER_S = 0.5
 if __name__ == "__main__":
     make_steppable()
     from router.cli import main
-    from router.delivery.settle import Case, Settler
+    from router.delivery.judge import Case
+    from router.delivery.settle import Settler
 
     def settle(self: Settler, case: Case) -> None:
         self._stored(case, ())

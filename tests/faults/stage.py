@@ -141,7 +141,8 @@ async def on_stage(cast: Cast) -> AsyncIterator[Stage]:
 
 
 def _given(url: str, cast: Cast) -> dict[str, object]:
-    """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of the store."""
+    """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of the store, and the ledger
+    reads every assignment, so none leaves its stream."""
     streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "advisories")
     return {
         "nats.url": url,
@@ -151,6 +152,7 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
         "decide.ack_wait_ms": int(cast.ack_wait_s * 1000),
         "results.ack_wait_ms": int(cast.ack_wait_s * 1000),
         "extension_breaker.timeout_ms": 2000,
+        "assignment.removal_every_ms": 0,
         "log.level": "warning",
         **{f"streams.{name}.max_bytes": -1 for name in streams},
     }

@@ -6,6 +6,7 @@ has no error here, and anything it raises breaks it.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -94,9 +95,10 @@ ENTRY = an_entry(
     metadata={"a": 1},
     versions=[a_version(rules={"tenant_id": ["acme"]}, instances=[{"id": "a", "weight": 2}]), a_version("v2", default=True)],
 )
+USAGE_MS = 1_700_000_000_500
 USAGE = {
     **{"version": "1", "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "latency_ms": 812, "cost": 0.0123},
-    **{"status": "success", "timestamp": 1_700_000_000_500, "trace_id": "t-1", "assignment_id": "a-1", "request_id": "r-1"},
+    **{"status": "success", "timestamp": USAGE_MS, "trace_id": "t-1", "assignment_id": "a-1", "request_id": "r-1"},
 }
 DECIDED = {"provider_id": "openai", "reason": "weighted", "priority": 50, "expected_latency_ms": 800, "expected_cost": 0.01}
 ANSWER = {"ok": True, "decision": {**DECIDED, "metadata": {"policy_id": "default"}}, "context": {"request_id": "r-1"}}
@@ -163,6 +165,7 @@ def _sifted(data: bytes, _: Headers) -> Any:
     row = dict.fromkeys(MESSAGE.names) | {
         "seq": 1,
         "subject": "beamline.usage.v1.metered",
+        "time": datetime.fromtimestamp(USAGE_MS / 1000, UTC),
         "data": data,
         "stream": "S",
         "headers": [],

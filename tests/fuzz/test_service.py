@@ -14,7 +14,7 @@ from tests.support.requests import GOOD_HEADERS, every_form
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
-from tests.support.workers import an_ack, in_every_form
+from tests.support.workers import NOW_MS, an_ack, in_every_form
 
 LANES = ("decide", "results", "acks")
 AT_ONCE = 250
@@ -63,7 +63,7 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
     subject, seeds = rng.choice(
         [
             (settings.decide.subject, list(every_form().values())),
-            (settings.results.subject, list(in_every_form().values())),
+            (settings.results.subject, list(in_every_form(timestamp=NOW_MS).values())),
             (settings.acks.subject, [an_ack()]),
         ]
     )

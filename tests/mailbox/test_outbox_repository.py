@@ -1,6 +1,7 @@
 import pytest
 
-from router.mailbox.outbox.repository import FIND, FIRST, LANES, MARK, PostgresOutboxAdapter
+from router.mailbox.outbox.page import FIND, FIRST, MOST, PAGE_BYTES
+from router.mailbox.outbox.repository import LANES, MARK, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
 from tests.support.mailbox import added, an_event, filled, row
 from tests.support.postgres import rows
@@ -12,7 +13,8 @@ async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index
     """Else all of it is read and sorted for five hundred rows, whenever a service has just committed many."""
     await filled(dsn, 5000)
     async with database.transaction() as session:
-        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", (FIRST[0], *FIRST, list(range(LANES)), 500), make=str))
+        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST)
+        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
     assert "Index Scan using idx_outbox_unpublished" in plan, plan
     assert "Incremental Sort" in plan, plan
 

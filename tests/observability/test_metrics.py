@@ -25,6 +25,8 @@ REFERENCE = {
     "router_delivery_redelivered": ("consumer",),
     "router_consumer_lag_seconds": ("consumer",),
     "router_lane_paused": ("consumer",),
+    "router_overloaded": (),
+    "router_live_requests_total": ("outcome",),
     "router_dlq_publish_failures_total": (),
     "router_idempotent_replays_total": (),
     "router_rate_limited_total": (),
@@ -59,7 +61,11 @@ BESIDE = {
     "router_admin_keys_refused_total": (),
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
+    "router_helper_failing": ("helper",),
     "router_ready": ("check",),
+    "router_assignments_removed_total": (),
+    "router_storage_waiting": ("consumer",),
+    "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
     "router_stream_limit_bytes": ("stream", "discard"),
 }
@@ -79,7 +85,9 @@ MAILBOX = {
 }
 
 # MeshForge: the reference's two, and what an operator of an agent must see.
-AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
+AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")} | {
+    "router_agent_store_bytes": ("agent",)
+}
 
 
 def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:

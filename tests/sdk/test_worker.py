@@ -69,7 +69,7 @@ async def test_a_router_reads_the_result_in_either_encoding(place: WorkPlace, en
         await place.push(a_body("a-1"))
         await until(lambda: place.stored(place.places.results))
     (stored,) = await place.stored(place.places.results)
-    reading = read_result(a_message(stored.data, stored.headers))
+    reading = read_result(a_message(stored.data, stored.headers, stored_ns=time.time_ns()))
     assert reading.violations == ()
     assert isinstance(reading.found, ExecResult)
     found = reading.found

@@ -9,15 +9,18 @@ from tests.support.circle import a_result, headers_of, report, results_are_settl
 from tests.support.service import a_router, settings_for
 from tests.support.stories import letters, metric, page
 from tests.support.waiting import until
-from tests.support.workers import in_every_form
+from tests.support.workers import NOW_MS, in_every_form
 
-FORMS = in_every_form()
+FORMS = in_every_form(timestamp=NOW_MS)
 OTHER_MESSAGE = flow_pb2.RouteRequest(policy_id="default", context={"a": "b"}).SerializeToString()
 
 BAD = {
     "no ids": (a_result(1, assignment_id=None, request_id=None), "CORRELATION_FIELDS_INVALID"),
     "status done": (a_result(2, status="done"), "SCHEMA_VALIDATION_FAILED"),
     "negative latency": (a_result(3, latency_ms=-1), "SCHEMA_VALIDATION_FAILED"),
+    "latency of ages": (a_result(3, latency_ms=2**53 + 1), "SCHEMA_VALIDATION_FAILED"),
+    "cost without a bound": (a_result(3, cost=9.99e28), "SCHEMA_VALIDATION_FAILED"),
+    "a clock that counts seconds": (a_result(3, timestamp=NOW_MS // 1000), "SCHEMA_VALIDATION_FAILED"),
     "2 MB": (a_result(4, error_message="x" * 2 * 1024 * 1024), "PAYLOAD_TOO_LARGE"),
     "truncated protobuf": (FORMS["protobuf"].data[:-5], "SCHEMA_VALIDATION_FAILED"),
     "another message": (OTHER_MESSAGE, "SCHEMA_VALIDATION_FAILED"),
@@ -95,8 +98,8 @@ async def test_every_form_of_one_result_is_one_event(nc: Client, settings: Setti
     assert len(events) == 1
     assert raw.data == (
         b'{"version":"1","tenant_id":"acme","provider_id":"openai","event_type":"chat","latency_ms":812,"cost":0.0123,'
-        b'"status":"success","timestamp":1700000000500,"trace_id":"t-1","assignment_id":"%b","request_id":"r-1"}'
-        % events[0]["assignment_id"].encode()
+        b'"status":"success","timestamp":%d,"trace_id":"t-1","assignment_id":"%b","request_id":"r-1"}'
+        % (NOW_MS, events[0]["assignment_id"].encode())
     )
 
 

@@ -1,4 +1,4 @@
-"""Usage events cannot be stored: the lane pauses and says so, nothing is spent, and all is metered once they can be."""
+"""Usage events cannot be stored: their results wait and the router says so, nothing is spent, and all is metered once they can be."""
 
 import asyncio
 
@@ -26,18 +26,20 @@ async def test_without_their_stream_the_lane_pauses_and_all_is_metered_after_rep
     async with a_router(settings) as router:
         await nc.jsm().delete_stream(settings.streams.usage.name)
         await _report_all(nc, settings)
-        await _nothing_is_lost_while_it_lasts(nc, settings, router, alarms)
+        await _is_told(settings, router, alarms, "lane_paused", "router_lane_paused")
+        await _nothing_is_lost_while_it_lasts(nc, settings, router)
         await make_topology(settings)
         await _all_is_metered(nc, settings, router)
 
 
-async def test_with_a_full_stream_the_lane_pauses_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_with_a_full_stream_results_wait_and_all_is_metered_after_repair(nc: Client, nats_url: str, prefix: str) -> None:
     """Issue 3, story 3: the stream is full."""
     settings = _settings(nats_url, prefix, streams__usage__max_bytes=1_500)
     alarms = await Alarms.heard_on(nc)
     async with a_router(settings) as router:
         await _report_all(nc, settings)
-        await _nothing_is_lost_while_it_lasts(nc, settings, router, alarms)
+        await _is_told(settings, router, alarms, "storage_refused", "router_storage_waiting")
+        await _nothing_is_lost_while_it_lasts(nc, settings, router)
         await make_topology(_settings(nats_url, prefix, streams__usage__max_bytes=1_000_000))
         await _all_is_metered(nc, settings, router)
 
@@ -55,9 +57,12 @@ async def _report_all(nc: Client, settings: Settings) -> None:
         await report(nc, settings, a_result(number))
 
 
-async def _nothing_is_lost_while_it_lasts(nc: Client, settings: Settings, router: Running, alarms: Alarms) -> None:
-    await until(lambda: _is_paused(router))
-    await until(lambda: f"lane_paused:{settings.results.durable}" in alarms.causes("critical"))
+async def _is_told(settings: Settings, router: Running, alarms: Alarms, cause: str, gauge: str) -> None:
+    await until(lambda: _tells(router, gauge))
+    await until(lambda: f"{cause}:{settings.results.durable}" in alarms.causes("critical"))
+
+
+async def _nothing_is_lost_while_it_lasts(nc: Client, settings: Settings, router: Running) -> None:
     jsm, names = nc.jsm(), (settings.streams.results.name, settings.results.durable)
     before = await jsm.consumer_info(*names)
     await asyncio.sleep(SILENCE_S)
@@ -76,5 +81,5 @@ async def _all_is_metered(nc: Client, settings: Settings, router: Running) -> No
     assert (await letters(nc, settings), await marks(nc, settings)) == ([], [])
 
 
-async def _is_paused(router: Running) -> bool:
-    return await metric(router.ready.http, "router_lane_paused") == 1
+async def _tells(router: Running, gauge: str) -> bool:
+    return await metric(router.ready.http, gauge) > 0

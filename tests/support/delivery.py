@@ -129,6 +129,8 @@ class Watcher:
         self.timeouts: list[int] = []
         self.refused: list[str] = []
         self.flow: list[str | None] = []
+        self.storage: list[str | None] = []
+        self.refusals: list[tuple[int, str]] = []
         self.alarms: list[BaseException] = []
 
     def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
@@ -145,6 +147,12 @@ class Watcher:
 
     def flow_changed(self, cause: str | None) -> None:
         self.flow.append(cause)
+
+    def storage_changed(self, cause: str | None) -> None:
+        self.storage.append(cause)
+
+    def storage_refused(self, message: Message, subject: str, what: str) -> None:
+        self.refusals.append((message.sequence, what))
 
     def alarmed(self, message: Message, exc: BaseException) -> None:
         self.alarms.append(exc)

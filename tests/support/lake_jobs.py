@@ -1,7 +1,7 @@
 """Messages for the lake's jobs, with no broker between: what the source would have read."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from router.lake.source.offset import Facts
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Commit, Warehouse
 
-NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
+NOON = datetime.combine(datetime.now(UTC).date() - timedelta(days=4), time(12), UTC)  # near enough for a real server's messages, and over
 MESSAGES = pa.schema(
     [
         pa.field("stream", pa.string(), nullable=False),

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from router.clock import now_ms
 from router.delivery.api import JetStream
 from router.lake.generate import Load, Plan, Truth, fill
 from router.lake.jobs.ingest import Ingest, start
@@ -36,7 +37,7 @@ WITHIN_1_PERCENT = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 
 def filled(broker: Broker, events: int) -> Truth:
     """The usage stream, with some of everything in it: late, double, conflicting and malformed events."""
-    load = Load(Plan(events=events, tenants=3, duplicates=0.05, malformed=0.01))
+    load = Load(Plan(events=events, tenants=3, duplicates=0.05, malformed=0.01, until_ms=now_ms()))
     asyncio.run(_fill(broker, load))
     return load.truth
 

@@ -32,6 +32,7 @@ from tests.support.stories import page
 from tests.support.waiting import until
 from tests.support.witness import SUBJECT as COUNT
 from tests.support.witness import Witness
+from tests.support.workers import NOW_MS
 from tests.support.workers import a_body as a_result
 
 Series = dict[str, list[dict[str, str]]]  # by metric, the labels of each of its series
@@ -100,8 +101,8 @@ async def _a_little_of_everything(nc: Client) -> None:
         await nc.request(DECIDE, json.dumps(asked).encode(), timeout=5, headers={"tenant_id": "acme"})  # no message id: a violation
     await nc.request(DECIDE, b"{}", timeout=5, headers={RUN: "of-a-replay"})
     for status in ("success", "error"):
-        await _stored(nc, RESULTS, a_result(assignment_id=f"a-{status}", request_id=f"r-{status}", status=status))
-    await _stored(nc, RESULTS, a_result(assignment_id="a-x", request_id="r-x", tenant_id="another"))
+        await _stored(nc, RESULTS, a_result(assignment_id=f"a-{status}", request_id=f"r-{status}", status=status, timestamp=NOW_MS))
+    await _stored(nc, RESULTS, a_result(assignment_id="a-x", request_id="r-x", tenant_id="another", timestamp=NOW_MS))
     await _stored(nc, ACKS, {"assignment_id": "a-success", "status": "accepted"})
     beat = {"worker_id": "w-1", "status": "idle", "timestamp": 1_700_000_000_000, "interval_ms": 1000}
     await nc.publish("caf.worker.heartbeat.v1", json.dumps(beat).encode())

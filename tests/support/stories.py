@@ -169,7 +169,8 @@ async def is_ready(http: str) -> bool:
     return (await page(http, "/readyz"))[0] == 200
 
 
-async def metric(http: str, name: str) -> float:
-    """A metric's value, summed over its labels."""
+async def metric(http: str, name: str, **labels: str) -> float:
+    """A metric's value, summed over the labels that are not given."""
     _, text = await page(http, "/metrics")
-    return sum(sample.value for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name)
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name]
+    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())

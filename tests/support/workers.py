@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from router.clock import now_ms
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
@@ -18,6 +19,7 @@ T = TypeVar("T")
 RESULTS = "caf.exec.result.v1"
 ACKS = "caf.exec.assign.v1.ack"
 ASSIGNED = assignment_id_of("acme", "r-1")
+NOW_MS = now_ms()  # the timestamp of a result that a real server stores: it has to lie near
 GIVEN: dict[str, Any] = {
     "assignment_id": ASSIGNED,
     "request_id": "r-1",
@@ -96,8 +98,8 @@ class Heard:
     def violated(self, message: Message, violations: tuple[tuple[str, str], ...]) -> None:
         self.told.append(("violated", *violations))
 
-    def outcome(self, event: Any) -> None:
-        self.told.append(("outcome", event.status))
+    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        self.told.append(("outcome", status))
 
     def uncorrelated(self) -> None:
         self.told.append(("uncorrelated",))

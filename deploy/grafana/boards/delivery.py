@@ -1,6 +1,6 @@
 """Two rows of the overview: how messages move, and what became of those that failed."""
 
-from parts import BAD_FROM_ONE, Row, now, panel, rate
+from parts import BAD_FROM_ONE, WARN_FROM_ONE, Row, now, panel, rate
 
 DELIVERY = Row(
     "Delivery",
@@ -37,6 +37,21 @@ DELIVERY = Row(
             "Delivered more than once, and not acknowledged yet.",
             "short",
             (now("router_delivery_redelivered", "max", "consumer"), "{{consumer}}"),
+        ),
+        panel(
+            "Overloaded",
+            "A line at 1 is a router with more decide requests than it can answer in time: it shares itself among the tenants that ask.",
+            "short",
+            (now("router_overloaded", "max"), "overloaded"),
+            kind="states",
+            steps=WARN_FROM_ONE,
+        ),
+        panel(
+            "Live requests",
+            "While overloaded: answered at once, refused as above their tenant's share, or left to the stored copy.",
+            "reqps",
+            (rate("router_live_requests_total", "outcome"), "{{outcome}}"),
+            kind="stacked",
         ),
         panel(
             "Lanes paused",

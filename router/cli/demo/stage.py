@@ -34,7 +34,7 @@ from router.sdk.echo import Echo
 T = TypeVar("T")
 
 READY_WITHIN_S = 10.0
-_COUNTER = re.compile(r"(router_\w+_total(?:\{[^}]*\})?) ([0-9.e+]+)")
+_COUNTER = re.compile(r"(router_\w{1,100}_total(?:\{[^{}]*\})?) ([0-9.e+]+)")
 
 
 class Stage:

@@ -17,7 +17,7 @@ from router.cli.letters import panel
 from router.cli.output import console, print_lines, table
 from router.deadletters import Letter, as_fields
 
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 
 
 class Telling(Protocol):

@@ -17,7 +17,7 @@ from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import console, grid, print_json, print_lines
 from router.cli.session import settings_of
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
-from router.cli.usage.source import reading, source_of
+from router.cli.usage.source import bounds_of, reading, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,7 +71,8 @@ def _run(
         from router.lake.jobs.ingest import Ingest
 
         source = {**source_of(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
-        _watch(spark, Ingest(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows), as_json)
+        job = Ingest(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=bounds_of(settings))
+        _watch(spark, job, as_json)
     finally:
         spark.stop()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.config import NatsConfig
+    from router.config import NatsConfig, Settings
     from router.lake.source.options import SourceOptions
+    from router.lake.tables.body import EventBounds
 
 
 SILENCE_MS = 15_000  # a person waits; and a busy server may take its time
@@ -31,6 +32,16 @@ def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
         "inboxPrefix": config.inbox_prefix,
     }
     return {name: str(value) for name, value in named.items() if value is not None}
+
+
+def bounds_of(settings: Settings) -> EventBounds:
+    """What a result may say; and its event is stored later, by as long as results and dead letters are kept."""
+    from router.lake.tables.body import EventBounds
+
+    results, waits_ms = settings.results, settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms
+    return EventBounds(
+        max_cost=results.max_cost, max_age_ms=results.max_timestamp_age_ms + waits_ms, max_ahead_ms=results.max_timestamp_ahead_ms
+    )
 
 
 def reading(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:

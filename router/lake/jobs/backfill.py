@@ -31,6 +31,7 @@ from router.lake.tables.dedupe import KEY_COLUMNS, KEYS, dropped
 from router.lake.tables.gold import KEYS as GROUP
 from router.lake.tables.gold import SUMS, merged
 from router.lake.tables.late import days_between, sealed_days
+from router.lake.tables.wide import widened
 from router.lake.warehouse import Commit, File, Warehouse
 
 
@@ -62,7 +63,8 @@ class Backfill:
         self._after = warehouse.head()
         self._days = set(map(str, days))
         bronze = warehouse.files("bronze", self._after)
-        self._asides = retyped(spark, warehouse, bronze, pa.array(days, pa.date32()))
+        quarantined = columns_of(warehouse, "quarantine", warehouse.files("quarantine", self._after), ["seq"])["seq"]
+        self._asides = retyped(spark, warehouse, bronze, quarantined.combine_chunks(), pa.array(days, pa.date32()))
         self._keys = pa.concat_tables([KEYS.empty_table(), *(put_aside(warehouse, path, KEY_COLUMNS) for path in self._asides)])
         self._gone = self._not_to_count()
 
@@ -137,4 +139,4 @@ def _differing(now: pa.Table, then: pa.Table) -> int:
 
 
 def _total(sums: pa.Table) -> Decimal:
-    return pc.sum(sums["cost"]).as_py() or Decimal(0)
+    return pc.sum(widened(sums)["cost"]).as_py() or Decimal(0)

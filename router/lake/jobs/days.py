@@ -4,10 +4,14 @@ Each attempt writes where nobody else does, so what a dead one left is never in 
 `compact.sweep` takes it away.
 
     TABLE/DIRECTORY/day=2026-11-20/part-0.parquet
+
+Only so many files are open at once, whatever days the rows are of: the one that was written to longest ago is closed, and a day
+that comes again has a further part.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import date
 
 import pyarrow as pa
@@ -20,6 +24,7 @@ from router.lake.tables.schemas import DAY_OF
 from router.lake.warehouse import File, Warehouse
 
 COMPRESSION = "zstd"
+OPEN_AT_ONCE = 32  # of a table, in a task
 _FEW = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "reason", "headers.key_value.key")
 
 
@@ -31,13 +36,15 @@ def put(rows: pa.Table, warehouse: Warehouse, table: str, directory: str) -> lis
 
 
 class Days:
-    """The files of one directory, open until `close`."""
+    """The files of one directory, on their way until `close`."""
 
     def __init__(self, warehouse: Warehouse, table: str, directory: str) -> None:
         self._warehouse = warehouse
         self._table = table
         self._home = f"{table}/{directory}"
-        self._open: dict[date, Day] = {}
+        self._open: dict[date, Day] = {}  # the one that was written to last comes last
+        self._closed: list[File] = []
+        self._parts: Counter[date] = Counter()
 
     def add(self, rows: pa.Table) -> None:
         """A row group a day."""
@@ -48,19 +55,29 @@ class Days:
             self._of(day).write(rows if len(present) == 1 else rows.filter(pc.equal(days, day)))
 
     def close(self) -> list[File]:
-        return [self._open[day].close() for day in sorted(self._open)]
+        while self._open:
+            self._close_oldest()
+        return sorted(self._closed, key=lambda file: file.path)
 
     def _of(self, day: date) -> Day:
-        if day not in self._open:
-            self._open[day] = Day(self._warehouse, f"{self._home}/day={day}", ARROW[self._table])
-        return self._open[day]
+        file = self._open.pop(day, None)
+        if file is None:
+            if len(self._open) >= OPEN_AT_ONCE:
+                self._close_oldest()
+            file = Day(self._warehouse, f"{self._home}/day={day}", ARROW[self._table], part=self._parts[day])
+            self._parts[day] += 1
+        self._open[day] = file
+        return file
+
+    def _close_oldest(self) -> None:
+        self._closed.append(self._open.pop(next(iter(self._open))).close())
 
 
 class Day:
     """One file on its way."""
 
-    def __init__(self, warehouse: Warehouse, home: str, schema: pa.Schema) -> None:
-        self._path = f"{home}/part-0.parquet"
+    def __init__(self, warehouse: Warehouse, home: str, schema: pa.Schema, part: int = 0) -> None:
+        self._path = f"{home}/part-{part}.parquet"
         self._day = home.rpartition("day=")[2]
         storage = warehouse.storage
         storage.filesystem.create_dir(storage.inside(home), recursive=True)

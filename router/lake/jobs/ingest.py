@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -19,6 +20,7 @@ from router.lake.source import DataLoss
 from router.lake.source.broker import look
 from router.lake.source.offset import Facts
 from router.lake.source.options import read_options
+from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
 MAX_ROWS = 500_000  # a micro-batch: the driver holds a few longs of each, a task some ten thousand messages, later its range's events
@@ -39,6 +41,7 @@ class Ingest(Struct, frozen=True, kw_only=True):
     continuous: bool = False
     max_rows: int = MAX_ROWS
     interval: str = "2 seconds"  # of a continuous query
+    bounds: EventBounds = BOUNDS
 
 
 class Running:
@@ -72,7 +75,8 @@ def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Runn
     following = _following(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
     writing = Writing(warehouse, facts, following, told)
     landing_source.register(spark)
-    source = {**options, "startingOffsets": str(following), "warehouse": warehouse.location}
+    landing = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
+    source = {**options, "startingOffsets": str(following), **landing}
     frame = spark.readStream.format(landing_source.FORMAT).options(**source).load()
     query = frame.writeStream.foreachBatch(writing.batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)

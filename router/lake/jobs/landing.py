@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from router.lake.jobs.aside import Aside
 from router.lake.jobs.days import Days
+from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.tables.event import typed
 from router.lake.warehouse import File, Warehouse
 
@@ -42,13 +43,13 @@ class Landed(Struct, frozen=True, kw_only=True):
         return max((file.max_seq or 0 for file in self.bronze), default=0)
 
 
-def land(messages: Iterable[pa.RecordBatch], warehouse: Warehouse) -> Landed:
+def land(messages: Iterable[pa.RecordBatch], warehouse: Warehouse, bounds: EventBounds = BOUNDS) -> Landed:
     directory = f"ingest-{uuid4().hex[:12]}"
     bronze, quarantine = Days(warehouse, "bronze", directory), Days(warehouse, "quarantine", directory)
     with Aside(warehouse, directory) as aside:
         for group in _groups(messages):
             bronze.add(pa.Table.from_batches(group))
-            for events, refused in map(typed, group):
+            for events, refused in (typed(batch, bounds) for batch in group):
                 aside.write(events)
                 quarantine.add(pa.Table.from_batches([refused]))
     return Landed(bronze=bronze.close(), quarantine=quarantine.close(), aside=aside.path, events=aside.events)

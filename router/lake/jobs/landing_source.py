@@ -19,6 +19,7 @@ from router.lake.source.offset import Json
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.reader import JetStreamStreamReader
 from router.lake.source.rows import SCHEMA
+from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
 FORMAT = "jetstream_landing"
@@ -26,7 +27,10 @@ ROW = StructType([StructField("landed", StringType(), nullable=False)])
 
 
 class LandingSource(JetStreamDataSource):
-    """Options are the source's, and `warehouse`. What stands before `startingOffsets` does not land, whatever a checkpoint says."""
+    """Options are the source's, `warehouse`, and `bounds` (EventBounds as JSON).
+
+    What stands before `startingOffsets` does not land, whatever a checkpoint says.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -37,15 +41,17 @@ class LandingSource(JetStreamDataSource):
 
     def streamReader(self, schema: StructType) -> LandingReader:  # noqa: N802 - Spark's name
         options = dict(self.options)
-        return LandingReader(options.pop("warehouse"), read_options(options))
+        bounds = msgspec.json.decode(options.pop("bounds", "{}"), type=EventBounds)
+        return LandingReader(options.pop("warehouse"), read_options(options), bounds)
 
 
 class LandingReader(JetStreamStreamReader):
     """Its ranges are read, and written, where Spark has the time for it."""
 
-    def __init__(self, warehouse: str, options: SourceOptions) -> None:
+    def __init__(self, warehouse: str, options: SourceOptions, bounds: EventBounds = BOUNDS) -> None:
         super().__init__(options, SCHEMA)
         self._warehouse = warehouse
+        self._bounds = bounds
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         following = max(start["next"], self._options.start or 0)
@@ -54,7 +60,7 @@ class LandingReader(JetStreamStreamReader):
         return super().partitions({**start, "next": following}, end)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:  # other rows than the source's
-        yield (written_landed(land(super().read(partition), Warehouse(self._warehouse))),)
+        yield (written_landed(land(super().read(partition), Warehouse(self._warehouse), self._bounds)),)
 
 
 def register(spark: SparkSession) -> None:

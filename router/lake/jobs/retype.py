@@ -1,4 +1,8 @@
-"""Bronze read again: the events of some days, typed anew and put aside, a file of bronze at a time."""
+"""Bronze read again: the events of some days, typed anew and put aside, a file of bronze at a time.
+
+What is in quarantine stays there, and what counts goes on counting, whatever bounds the settings have by now: the bounds that
+held when a message was ingested hold for it.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.jobs.aside import Aside
 from router.lake.tables.arrow import MESSAGE
+from router.lake.tables.body import WIDEST
 from router.lake.tables.event import typed
 from router.lake.tables.late import days_of
 from router.lake.warehouse import File, Warehouse
@@ -24,12 +29,13 @@ class Retyping(Struct, frozen=True, kw_only=True):
 
     warehouse: str
     path: str  # of bronze
+    quarantined: pa.Array  # sequences
     days: pa.Array  # of events
 
 
-def retyped(spark: SparkSession, warehouse: Warehouse, bronze: list[File], days: pa.Array) -> list[str]:
+def retyped(spark: SparkSession, warehouse: Warehouse, bronze: list[File], quarantined: pa.Array, days: pa.Array) -> list[str]:
     """Where the events are; files without one of them are left out."""
-    tasks = [Retyping(warehouse=warehouse.location, path=file.path, days=days) for file in bronze]
+    tasks = [Retyping(warehouse=warehouse.location, path=file.path, quarantined=_within(quarantined, file), days=days) for file in bronze]
     found = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(retype).collect()
     return [aside for aside in found if aside is not None]
 
@@ -39,6 +45,14 @@ def retype(one: Retyping) -> str | None:
     storage = warehouse.storage
     with Aside(warehouse, f"backfill-{uuid4().hex[:12]}") as aside:
         for messages in pq.ParquetFile(storage.inside(one.path), filesystem=storage.filesystem).iter_batches(ROWS):
-            events, _ = typed(messages.select(MESSAGE.names))
+            is_quarantined = pc.is_in(messages["seq"], one.quarantined)
+            events, _ = typed(messages.select(MESSAGE.names).filter(pc.invert(is_quarantined)), WIDEST)
             aside.write(events.filter(pc.is_in(days_of(events["timestamp"]), one.days)))
     return aside.path if aside.events else None
+
+
+def _within(sequences: pa.Array, file: File) -> pa.Array:
+    """Those that the file may hold."""
+    if file.min_seq is None or file.max_seq is None:
+        return sequences
+    return sequences.filter(pc.and_(pc.greater_equal(sequences, file.min_seq), pc.less_equal(sequences, file.max_seq)))

@@ -6,26 +6,29 @@ The number is taken from the text as it stands, with as many places as it has, a
 from __future__ import annotations
 
 import json
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.lake.reconcile.checks import Check, named
 from router.lake.reconcile.columns import Tables
+from router.lake.reconcile.exact import as_money, total
 
 MONEY = pa.decimal128(38, 9)
 STEP = 250_000  # sequences at a time
 _EXACT = pa.decimal256(76, 40)
-_COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)'
+# Of no more digits and no greater an exponent than `_EXACT` holds; any other number is read by Decimal.
+_COST = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
 _NINE = Decimal("0.000000001")
 _WIDE = Context(prec=100)
+_TOO_LARGE = Decimal("1e29")
 
 
 def check_amounts(tables: Tables) -> Check:
     """Each event that counts costs in silver what its message says."""
     wrong: list[int] = []
-    count, said, kept = 0, Decimal(0), Decimal(0)
+    count, said, kept = 0, 0, 0
     sequences = tables.column("silver", "seq", pa.int64())
     if not len(sequences):
         return Check("cost: bronze = silver", True, "silver is empty")
@@ -38,9 +41,10 @@ def check_amounts(tables: Tables) -> Check:
         told = costs_of(bodies["data"], costs["cost"])
         differs = pc.not_equal(told, costs["cost"].combine_chunks())
         wrong += costs["seq"].combine_chunks().filter(pc.fill_null(differs, True)).to_pylist()
-        count, said, kept = count + len(costs), said + _sum(told), kept + _sum(costs["cost"])
-    figures = {"events": count, "bronze": f"{said:.9f}", "silver": f"{kept:.9f}", "differ": len(wrong)}
-    return Check("cost: bronze = silver", not wrong and count == len(sequences), f"{kept:.9f} over {count} events", figures, named(wrong))
+        count, said, kept = count + len(costs), said + total(told.drop_null()), kept + total(costs["cost"])
+    figures = {"events": count, "bronze": as_money(said), "silver": as_money(kept), "differ": len(wrong)}
+    says = f"{as_money(kept)} over {count} events"
+    return Check("cost: bronze = silver", not wrong and count == len(sequences), says, figures, named(wrong))
 
 
 def costs_of(bodies: pa.ChunkedArray, expected: pa.ChunkedArray) -> pa.Array:
@@ -67,9 +71,10 @@ def _pairs(tables: Tables, first: int, last: int) -> tuple[pa.Table, pa.Table] |
 
 
 def _cost(body: str) -> Decimal | None:
-    cost = json.loads(body, parse_float=Decimal, parse_int=Decimal).get("cost")
-    return cost.quantize(_NINE, ROUND_HALF_UP, _WIDE) if isinstance(cost, Decimal) else None
-
-
-def _sum(costs: pa.Array | pa.ChunkedArray) -> Decimal:
-    return pc.sum(costs).as_py() or Decimal(0)
+    """None where the body says none that could be summed."""
+    try:
+        cost = json.loads(body, parse_float=Decimal, parse_int=Decimal).get("cost")
+        cost = cost.quantize(_NINE, ROUND_HALF_UP, _WIDE) if isinstance(cost, Decimal) else None
+    except (ValueError, RecursionError, InvalidOperation):
+        return None
+    return cost if cost is not None and abs(cost) < _TOO_LARGE else None

@@ -7,12 +7,15 @@ not yet in the tables counts as metered. Usage older than the oldest result that
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 import orjson
 import pyarrow as pa
 from msgspec import Struct
 
+from router.contracts.given import MAX_INT64
 from router.contracts.result import ExecResult, read_result
+from router.contracts.worker import Limits
 from router.lake.reconcile.checks import Check, named
 from router.lake.reconcile.columns import Tables
 from router.lake.reconcile.stream import Reached, reached
@@ -21,6 +24,7 @@ from router.lake.source.options import SourceOptions
 from router.message import Message
 
 NAME = "results acked = usage"
+ANY = Limits(max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64)  # what was too much became a letter
 _USED = ("assignment_id", "request_id", "status")
 
 Key = tuple[str, str]  # assignment or request, status
@@ -68,7 +72,7 @@ def _results(ledger: Ledger) -> tuple[int, dict[Key, bool]]:
         oldest = oldest or message.stored_ns
         if message.sequence in letters:
             continue
-        result = read_result(message).found
+        result = read_result(message, ANY).found
         if isinstance(result, ExecResult):
             key = (result.assignment_id or result.request_id or "", result.status)
             found[key] = found.get(key, False) or message.sequence <= ledger.acked

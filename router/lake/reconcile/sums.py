@@ -1,23 +1,24 @@
-"""Silver summed up here, against the sums that gold holds: for each tenant, provider, type and status."""
+"""Silver summed up here, against the sums that gold holds: for each tenant, provider, type and status.
+
+Nothing here is what gold was made by: costs and latencies are added as integers of Python, buckets found among whole numbers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.lake.reconcile.checks import Check, named
 from router.lake.reconcile.columns import Tables
-from router.lake.tables.gold import buckets
+from router.lake.reconcile.exact import Group, Sums, as_money, bucket_of
 
 GROUP = ("tenant_id", "provider_id", "event_type", "status")
 GOLD = ("gold_minute", "gold_day")
 FIGURES = ("count", "cost", "latency", "buckets")
 
-Sums = dict[tuple[Any, ...], tuple[int, Decimal, int, int]]  # by group: count, cost, latency, sum of the latencies' bucket numbers
+ByGroup = dict[Group, tuple[int, ...]]  # count, cost in 1e-9, latency, sum of the latencies' bucket numbers
 
 
 def check_sums(tables: Tables) -> tuple[Check, Check]:
@@ -30,7 +31,7 @@ def check_sums(tables: Tables) -> tuple[Check, Check]:
 
 def _of_silver(rows: pa.Table) -> pa.Table:
     latency = rows["latency_ms"]
-    return _named(rows, pa.repeat(pa.scalar(1, pa.int64()), len(rows)), latency, buckets(latency).cast(pa.int64()))
+    return _named(rows, pa.repeat(pa.scalar(1, pa.int64()), len(rows)), latency, bucket_of(latency))
 
 
 def _of_gold(rows: pa.Table) -> pa.Table:
@@ -50,27 +51,16 @@ def _numbers(histograms: pa.ChunkedArray) -> pa.Array:
     return pc.subtract(passed.take(maps.offsets[1:]), passed.take(maps.offsets[:-1]))
 
 
-def _added(rows: Iterable[pa.Table]) -> Sums:
-    parts = [_summed(one) for one in rows]
-    if not parts:
-        return {}
-    whole = _summed(pa.concat_tables(parts))
-    columns = [whole[name].to_pylist() for name in (*GROUP, *FIGURES)]
-    return {row[:4]: (row[4], row[5], row[6], row[7]) for row in zip(*columns, strict=True)}
+def _added(tables: Iterable[pa.Table]) -> ByGroup:
+    sums = Sums(GROUP, FIGURES)
+    for rows in tables:
+        sums.add(rows)
+    return sums.by_group()
 
 
-def _summed(rows: pa.Table) -> pa.Table:
-    made = rows.group_by(list(GROUP)).aggregate([(name, "sum") for name in FIGURES])
-    return made.select([*GROUP, *(f"{name}_sum" for name in FIGURES)]).rename_columns([*GROUP, *FIGURES])
-
-
-def _compared(name: str, silver: Sums, gold: Sums) -> Check:
+def _compared(name: str, silver: ByGroup, gold: ByGroup) -> Check:
     wrong = sorted(group for group in silver.keys() | gold.keys() if silver.get(group) != gold.get(group))
-    count, cost = _totals(gold)
-    figures = {"groups": len(gold), "events": count, "cost": f"{cost:.9f}", "differ": len(wrong)}
-    says = f"{count} events, {cost:.9f}, in {len(gold)} groups"
+    count, cost = (sum(figures[place] for figures in gold.values()) for place in (0, 1))
+    figures = {"groups": len(gold), "events": count, "cost": as_money(cost), "differ": len(wrong)}
+    says = f"{count} events, {as_money(cost)}, in {len(gold)} groups"
     return Check(name, not wrong, says, figures, named("/".join(map(str, group)) for group in wrong))
-
-
-def _totals(sums: Sums) -> tuple[int, Decimal]:
-    return sum(count for count, *_ in sums.values()), sum((cost for _, cost, *_ in sums.values()), Decimal(0))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from router.lake.report.lines import FAILED, Query
 from router.lake.report.partials import SUMS, Part
 from router.lake.report.read import TABLE
-from router.lake.tables.schemas import MONEY, SCHEMAS
+from router.lake.tables.schemas import SCHEMAS
+from router.lake.tables.wide import widened
 from router.lake.warehouse import Warehouse
 
 
@@ -18,9 +21,9 @@ def spark_parts(spark: SparkSession, warehouse: Warehouse, query: Query, as_of_c
     if not files:
         return []
     rows = _wanted(spark.read.schema(SCHEMAS[TABLE]).parquet(*(warehouse.storage.uri(file.path) for file in files)), query)
-    sums = rows.groupBy(*query.by).agg(*(_sum(name, how) for name, how in SUMS.items()))
+    sums = _whole(rows.groupBy(*query.by).agg(_fraction(), *(_sum(*figure) for figure in SUMS.items())).toArrow())
     entries = rows.select(*query.by, f.explode("histogram").alias("bucket", "n"))
-    return [Part(sums.toArrow(), entries.groupBy(*query.by, "bucket").agg(f.sum("n").alias("n")).toArrow())]
+    return [Part(sums, entries.groupBy(*query.by, "bucket").agg(f.sum("n").alias("n")).toArrow())]
 
 
 def _wanted(rows: DataFrame, query: Query) -> DataFrame:
@@ -32,5 +35,24 @@ def _wanted(rows: DataFrame, query: Query) -> DataFrame:
 
 
 def _sum(name: str, how: str) -> Column:
-    added = {"sum": f.sum, "min": f.min, "max": f.max}[how](name)
-    return (added.cast(MONEY) if name == "cost" else added).alias(name)
+    """Spark's widest number has 38 digits, so a cost is added in two parts: no sum of either can fill it."""
+    if how != "sum":
+        return {"min": f.min, "max": f.max}[how](name).alias(name)
+    return f.sum(_units() if name == "cost" else f.col(name).cast("decimal(19,0)")).alias(name)
+
+
+def _units() -> Column:
+    """Of a cost, towards zero."""
+    return f.when(f.col("cost") < 0, f.ceil("cost")).otherwise(f.floor("cost")).cast("decimal(29,0)")
+
+
+def _fraction() -> Column:
+    """What a cost has beside its units: a remainder keeps all nine places, where a difference would round."""
+    return f.sum(f.col("cost") % f.lit(1).cast("decimal(1,0)")).alias("fraction")
+
+
+def _whole(sums: pa.Table) -> pa.Table:
+    """A cost's two parts put together."""
+    units, fraction = (sums[name].cast(pa.decimal256(60, 9)) for name in ("cost", "fraction"))
+    place = sums.column_names.index("cost")
+    return widened(sums.set_column(place, "cost", pc.add(units, fraction)).drop_columns("fraction"))

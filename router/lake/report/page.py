@@ -123,7 +123,7 @@ def _dots() -> str:
 
 
 def _by_cost(report: Report) -> list[Line]:
-    return sorted(report.lines, key=lambda line: (-line.cost, tuple(line.group.values())))
+    return sorted(report.lines, key=lambda line: (line.cost.copy_negate(), tuple(line.group.values())))
 
 
 def _by_count(report: Report) -> list[Line]:

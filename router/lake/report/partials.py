@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from router.lake.report.lines import FAILED, Query
+from router.lake.tables.wide import widened
 
 SUMS = {"count": "sum", "failed": "sum", "cost": "sum", "latency_sum": "sum", "latency_min": "min", "latency_max": "max"}
 DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
@@ -22,7 +23,10 @@ COLUMNS = (*DICTIONARIES, "count", "cost", "latency_sum", "latency_min", "latenc
 
 
 class Part(Struct, frozen=True):
-    """`sums`: a row for each group. `buckets`: a row for each group and bucket of its histogram (bucket, n)."""
+    """`sums`: a row for each group, its figures so wide that no sum fills them.
+
+    `buckets`: a row for each group and bucket of its histogram (bucket, n).
+    """
 
     sums: pa.Table
     buckets: pa.Table
@@ -34,14 +38,14 @@ def part_of(rows: pa.Table, query: Query, day: str) -> Part:
     rows = rows.append_column("failed", pc.if_else(pc.is_in(_plain(rows["status"]), pa.array(FAILED)), rows["count"], 0))
     columns = [_dictionary(rows[name]) if name != "day" else _constant(day, len(rows)) for name in query.by]
     code = _codes(columns, len(rows))
-    summed = rows.select(list(SUMS)).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))
+    summed = widened(rows.select(list(SUMS))).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))
     buckets = _buckets(rows["histogram"], code).group_by(["code", "bucket"]).aggregate([("n", "sum")])
     return Part(_decoded(_renamed(summed), columns, query), _decoded(_renamed(buckets), columns, query))
 
 
 def merged(parts: Sequence[Part], by: Sequence[str]) -> Part:
     """The parts of many days as one, grouped by no more than they are."""
-    sums = pa.concat_tables([part.sums for part in parts]).group_by(list(by)).aggregate(list(SUMS.items()))
+    sums = pa.concat_tables([widened(part.sums) for part in parts]).group_by(list(by)).aggregate(list(SUMS.items()))
     buckets = pa.concat_tables([part.buckets for part in parts]).group_by([*by, "bucket"]).aggregate([("n", "sum")])
     return Part(_renamed(sums), _renamed(buckets))
 

@@ -80,10 +80,10 @@ def _line(row: Mapping[str, Any], by: Group, buckets: list[tuple[int, int]]) -> 
     found = percentiles(buckets, list(PERCENTILES.values()), least, most)
     return Line(
         group={name: row[name] for name in by},
-        count=row["count"],
-        failed=row["failed"],
+        count=int(row["count"]),
+        failed=int(row["failed"]),
         cost=row["cost"],
-        latency_sum_ms=row["latency_sum"],
+        latency_sum_ms=int(row["latency_sum"]),
         latency_min_ms=least,
         latency_max_ms=most,
         percentiles=dict(zip(PERCENTILES, (round(value, 3) for value in found), strict=True)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from router.lake.tables.gold import HISTOGRAM, INSTANT
-from router.lake.tables.gold import MONEY as COST
 from router.lake.tables.schemas import MONEY, SCHEMAS, columns
+from router.lake.tables.wide import MONEY as COST
 
 _KINDS = {
     "string": pa.string(),

@@ -17,11 +17,12 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from router.lake.tables.wide import narrowed, widened
+
 GAMMA = 1.02
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
 SUMS = ("count", "cost", "latency_sum", "latency_min", "latency_max", "histogram")
 KEYS = ("window_start", *DIMENSIONS, "late", "corrects_window")
-MONEY = pa.decimal128(38, 9)
 INSTANT = pa.timestamp("us", "UTC")
 HISTOGRAM = pa.map_(pa.int32(), pa.int64())
 
@@ -46,7 +47,7 @@ def merged(sums: pa.Table, keys: Sequence[str] = KEYS, grain: str = "minute") ->
 
 def buckets(latency: pa.ChunkedArray) -> pa.ChunkedArray:
     """Of each latency in milliseconds, int32."""
-    places = pc.ceil(pc.divide(pc.ln(pc.max_element_wise(latency, 1).cast(pa.float64())), log(GAMMA)))
+    places = pc.ceil(pc.divide(pc.ln(pc.max_element_wise(latency, 1).cast(pa.float64(), safe=False)), log(GAMMA)))
     return pc.if_else(pc.less_equal(latency, 0), pa.scalar(-1, pa.int32()), places.cast(pa.int32()))
 
 
@@ -56,10 +57,9 @@ def floored(instants: pa.ChunkedArray, grain: str) -> pa.ChunkedArray:
 
 
 def _summed(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Integers and decimals are added exactly: in any order the same."""
-    made = rows.group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
-    named = made.rename_columns([*keys, *_FIGURES])
-    return named.set_column(named.schema.get_field_index("cost"), "cost", named["cost"].cast(MONEY))
+    """Integers and decimals are added exactly: in any order the same. Raises SumOverflow."""
+    made = widened(rows).group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
+    return narrowed(made.rename_columns([*keys, *_FIGURES]), keys)
 
 
 def _folded(by_bucket: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -3,7 +3,7 @@
     look ── rounds while there is work ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └───────────────────────────────────────────┘
     broker away      nothing is claimed and nothing is spent; tried again as soon as it is back
-    database away    the same; a clock that stepped back (X10b) is told loudly, and parks nothing
+    database away    the same; what it refuses and a clock that stepped back (X10b) are told loudly, and park nothing
     told to stop     the round in hand is finished and committed, then it ends
 
 Several of them may run: each round takes what lanes are free, at most `lanes` of eight. With the default of all, one works
@@ -31,6 +31,8 @@ from router.mailbox.postgres import Database
 from router.observability import events, logs
 
 log = logs.logger(__name__)
+
+CLOCK_STEPPED_BACK = "the database's clock stepped back: its rows cannot be marked until it has caught up"
 
 
 async def _as_it_is() -> None:
@@ -73,7 +75,7 @@ class OutboxPublisher:
         """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
         await self._look_for_lost()
         async with self._database.transaction() as session:
-            outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience)
+            outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience, most=self._publishing.most)
             claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
             self._first_lane = (self._first_lane + self._config.lanes) % LANES
             round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=self._config.round)
@@ -89,7 +91,7 @@ class OutboxPublisher:
             report = await self._tried(publisher)
             if report is None or report.away is not None:
                 await self._rest(self._config.retry)
-            elif report.published:
+            elif report.published or report.parked:
                 pause = self._config.poll_least
             else:
                 await self._rest(pause, is_idle=True)
@@ -105,10 +107,8 @@ class OutboxPublisher:
         except (Transient, BrokerRefused) as exc:
             self._tell(str(exc))
             return None
-        except DatabaseRefused as exc:
-            if not exc.is_clock_regression:
-                raise
-            self._tell("the database's clock stepped back: its rows cannot be marked until it has caught up")
+        except DatabaseRefused as exc:  # a right that is missing, a trigger of the service: mended there, and tried again here
+            self._tell(CLOCK_STEPPED_BACK if exc.is_clock_regression else str(exc))
             return None
         self._tell(report.away)
         return report

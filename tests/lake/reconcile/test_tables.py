@@ -117,3 +117,53 @@ def test_gold_with_another_row_s_percentiles_is_found(tmp_path: Path, table: str
     tables[table][2] = {**tables[table][2], "histogram": tables[table][7]["histogram"]}
     account = reconcile(an_account(tmp_path, tables))
     assert [one.name for one in account.checks if one.is_right is False] == [f"silver = {table}"]
+
+
+DEAR = "99900000000000000000000000000.0"
+
+
+@pytest.mark.parametrize("table", ["gold_minute", "gold_day"])
+def test_a_sum_that_wrapped_in_gold_is_found(tmp_path: Path, table: str) -> None:
+    """UL-9: what is checked is added up by other means than those that made it, so they do not wrap together."""
+    tables = tables_of([body(seq, cost=DEAR) for seq in (1, 2, 3)], [DEAR] * 3)
+    wrapped = Decimal("-40582366920938463463374607431.768211456")  # as Arrow adds these three
+    tables[table] = [{**tables[table][0], "count": 3, "cost": wrapped, "latency_sum": 60, "histogram": _all_buckets(tables[table])}]
+    account = reconcile(an_account(tmp_path, tables))
+    assert [one.name for one in account.checks if one.is_right is False] == [f"silver = {table}"]
+
+
+def test_totals_of_any_number_of_digits_are_exact(tmp_path: Path) -> None:
+    tables = tables_of([body(seq, cost=DEAR) for seq in (1, 2)] + [body(3, cost="0.000000001")], [DEAR, DEAR, "0.000000001"])
+    account = reconcile(an_account(tmp_path, tables))
+    assert account.is_right
+    total = "199800000000000000000000000000.000000001"
+    assert check(account, "cost: bronze = silver").figures["bronze"] == check(account, "cost: bronze = silver").figures["silver"] == total
+    assert check(account, "silver = gold_day").figures["cost"] == check(account, "silver = gold_minute").figures["cost"] == total
+
+
+def test_latencies_that_no_column_can_hold_together_are_compared(tmp_path: Path) -> None:
+    tables = tables_of([body(seq, latency_ms=2**62) for seq in (1, 2)], ["0.25"] * 2)
+    assert reconcile(an_account(tmp_path / "right", tables)).is_right
+    tables["gold_day"][0] = {**tables["gold_day"][0], "latency_sum": -(2**62)}  # the same, modulo 2^64 and with the other
+    assert not check(reconcile(an_account(tmp_path / "wrong", tables)), "silver = gold_day").is_right
+
+
+COSTS_WITH_MANY_PLACES = (
+    "5.0e-324",
+    "0." + "4" * 60,
+    "1e-41",
+    "0.1" + "0" * 30,
+    "2.5e1",
+    "25E-1",
+    "1.000000000500000000000000000000000000000001",
+)
+
+
+def test_costs_of_any_number_of_places_are_read(tmp_path: Path) -> None:
+    kept = ("0", "0.444444444", "0", "0.1", "25", "2.5", "1.000000001")
+    tables = tables_of([body(seq, cost=cost) for seq, cost in enumerate(COSTS_WITH_MANY_PLACES, 1)], kept)
+    assert reconcile(an_account(tmp_path, tables)).is_right
+
+
+def _all_buckets(rows: Rows) -> list[tuple[int, int]]:
+    return [pair for row in rows for pair in row["histogram"]]  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ def test_spark_and_pyarrow_say_the_same(spark: SparkSession, tmp_path: Path) -> 
             day=f"2026-11-2{rng.randrange(3)}", latencies=tuple(rng.choices(range(900), k=5)), cost=f"{rng.randrange(10**13)}e-9")
         for _ in range(120)
     ]  # fmt: skip
+    uses += [Use(tenant="huge", cost="99900000000000000000000000000.000000001", latencies=(2**62,)) for _ in range(3)]
     warehouse = a_warehouse(tmp_path, uses[:60], uses[60:])
     for query in (Query(), Query(by=("tenant_id", "day"), days=("2026-11-21",), providers=("x",)), Query(tenants=("nobody",))):
         assert report_of(spark_parts(spark, warehouse, query), query.by) == read_report(warehouse, query)

@@ -51,6 +51,19 @@ def test_costs_are_exact_where_a_float_would_not_be(tmp_path: Path) -> None:
     assert report.to_json()["totals"]["cost"] == "299999999999999999997.000000003"  # type: ignore[index]
 
 
+def test_sums_beyond_what_a_column_can_hold_are_exact(tmp_path: Path) -> None:
+    """UL-7: Arrow's own sums of such costs are negative."""
+    uses = [Use(provider=provider, cost="99900000000000000000000000000.000000001", latencies=(2**62,)) for provider in ("a", "b", "b")]
+    report = read_report(a_warehouse(tmp_path, uses), Query(by=("provider_id",)))
+    assert [(line.cost, line.latency_sum_ms) for line in report.lines] == [
+        (Decimal("99900000000000000000000000000.000000001"), 2**62),
+        (Decimal("199800000000000000000000000000.000000002"), 2**63),
+    ]
+    assert report.totals is not None
+    assert report.totals.to_json()["cost"] == "299700000000000000000000000000.000000003"
+    assert report.totals.latency_sum_ms == 3 * 2**62
+
+
 def test_any_grouping_adds_up_to_the_same_totals(tmp_path: Path) -> None:
     rng = Random(5)
     uses = [

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from router.lake.files import columns_of
 from router.lake.jobs.ingest import Ingest, start
+from router.lake.tables.body import EventBounds
 from router.lake.warehouse import Commit, Warehouse
 from tests.support.broker import Broker
 from tests.support.lake import Feed
@@ -22,17 +23,23 @@ def test_what_comes_while_it_runs_is_in_the_tables_and_told(broker: Broker, quie
     feed = Feed(broker.url).create().put([a_body("r-1"), a_body("r-2")])
     told: list[Commit] = []
     source = {"url": feed.url, "stream": feed.stream}
-    running = start(quiet_spark, Ingest(warehouse=str(tmp_path), source=source, continuous=True, interval="100 milliseconds"), told.append)
+    running = start(
+        quiet_spark,
+        Ingest(warehouse=str(tmp_path), source=source, continuous=True, interval="100 milliseconds", bounds=EventBounds(max_cost=1)),
+        told.append,
+    )
     try:
         assert running.waiting == 2
         read(told, 2)
-        feed.put([a_body("r-1"), a_body("r-3"), b"{broken"])
-        read(told, 5)
+        feed.put([a_body("r-1"), a_body("r-3"), b"{broken", a_body("slow", latency_ms=2**53 + 1), a_body("dear", cost="1.01")])
+        read(told, 7)
         assert not running.wait(1)
     finally:
         running.stop()
     warehouse = Warehouse(str(tmp_path))
     assert columns_of(warehouse, "silver", warehouse.files("silver"), ["request_id"])["request_id"].to_pylist() == ["r-1", "r-2", "r-3"]
+    reasons = columns_of(warehouse, "quarantine", warehouse.files("quarantine"), ["reason"])["reason"].to_pylist()
+    assert reasons == ["not_an_event", "invalid:latency_ms", "invalid:cost"]
 
 
 def read(told: list[Commit], messages: int) -> None:

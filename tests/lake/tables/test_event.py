@@ -66,7 +66,8 @@ COSTS = {
     "1.5e-7": "0.00000015",
     "0.0000000005": "0.000000001",  # half up, in the tenth place
     "0.00000000049": "0",
-    "12345678901234567890.123456789": "12345678901234567890.123456789",  # no float holds that
+    "12345678.123456789012345678": "12345678.123456789",  # no float holds that
+    "5.0e-324": "0",
     "3": "3",
 }
 
@@ -86,8 +87,11 @@ BAD = {
     b'{"a":' + b"[" * 100_000: "not_an_event",
     a_body(version=None): "not_an_event",
     a_body(latency_ms="fast"): "not_an_event",
-    a_body(latency_ms=1 << 63): "not_an_event",
-    a_body(cost='"free"'): "not_an_event",
+    a_body(latency_ms=1 << 63): "invalid:latency_ms",
+    a_body(latency_ms=orjson.Fragment("9" * 5000)): "not_an_event",
+    a_body(cost='"free"'): "invalid:cost",
+    a_body(cost="9" * 5000): "not_an_event",
+    a_body(cost="1e" + "9" * 30): "invalid:cost",
     a_body(provider_id=None, status=""): "missing:provider_id",
     a_body(status=""): "missing:status",
     a_body(request_id=None): "missing:assignment_id,request_id",

@@ -1,15 +1,19 @@
 """Partial sums add up."""
 
+from bisect import bisect_left
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lake.tables.gold import GAMMA, HISTOGRAM, INSTANT, KEYS, MONEY, buckets, merged, partials
+from router.contracts.result import MAX_LATENCY_MS
+from router.lake.tables.gold import GAMMA, HISTOGRAM, INSTANT, KEYS, buckets, merged, partials
 from router.lake.tables.late import windows
 from router.lake.tables.schemas import columns
+from router.lake.tables.wide import MONEY, SumOverflow
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVENTS = pa.schema(
@@ -103,3 +107,21 @@ def test_the_columns_are_those_that_the_schema_tells() -> None:
     made = sums([{**event, "cost": Decimal(1)}], "minute").schema
     assert made.names == [name for name, _ in columns("gold_minute")][:-1]  # the job adds the revision
     assert (made.field("histogram").type, made.field("cost").type) == (HISTOGRAM, MONEY)
+
+
+@pytest.mark.parametrize(("figure", "value"), [("cost", Decimal("9.99e28")), ("latency_ms", 2**62)])
+def test_a_sum_that_no_column_can_hold_is_an_error_that_names_the_group(figure: str, value: object) -> None:
+    event = {"time": NOON, "timestamp": NOON, "provider_id": "b", "event_type": "c", "status": "d", "latency_ms": 1, "cost": Decimal(1)}
+    dear, cheap = {**event, "tenant_id": "acme", figure: value}, {**event, "tenant_id": "zed"}
+    partly = pa.concat_tables([sums([dear, cheap], "minute") for _ in range(3)])
+    for work in (lambda: sums([dear, dear, cheap, dear], "minute"), lambda: merged(partly)):
+        with pytest.raises(SumOverflow, match=rf"{figure.removesuffix('_ms')}.* of .*acme/b/c/d"):
+            work()
+
+
+def test_every_latency_is_in_the_bucket_that_whole_numbers_give() -> None:
+    """At both sides of every boundary, where a logarithm would be the first to be wrong."""
+    edges = [51**number // 50**number for number in range(1100)]
+    latencies = sorted({latency for edge in edges for latency in (edge, edge + 1) if latency <= MAX_LATENCY_MS})
+    expected = [bisect_left(edges, latency) for latency in latencies]
+    assert buckets(pa.chunked_array([latencies])).to_pylist() == expected

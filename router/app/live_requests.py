@@ -1,0 +1,60 @@
+"""Requests answered from their live copy while the backlog is deep (`delivery.live`), joined with this process's decide lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.app.ground import Ground
+from router.contracts.alert import WARNING, Alert
+from router.decide.asker import Asker, overloaded, read_asker
+from router.decide.read import Limits
+from router.delivery.answers import Answers
+from router.delivery.consumer import Consumer
+from router.delivery.live import OUTCOMES, LiveRequests, LiveRules
+from router.observability import Metrics, events, logs
+
+log = logs.logger(__name__)
+
+
+class LiveMetrics:
+    """`delivery.live.LiveObserver`, counted, logged and told."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._metrics: Metrics = ground.metrics
+        self._alerts = ground.alerts
+        self._metrics.overloaded.set(0)
+        for outcome in OUTCOMES:
+            self._metrics.live_requests[outcome,] += 0
+
+    def on_live(self, outcome: str) -> None:
+        self._metrics.live_requests[outcome,] += 1
+
+    def on_overload(self, wait_s: float | None) -> None:
+        self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
+        if wait_s is None:
+            log.info(events.OVERLOAD_ENDED)
+            return
+        log.warning(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
+        message = "More decide requests come than can be answered in time"
+        self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=message))
+
+
+def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consumer | None], limits: Limits) -> LiveRequests[Asker] | None:
+    """None where the settings say never, or nothing is heard of live copies."""
+    admission = ground.settings.admission
+    if ground.live_marks is None or admission.overloaded_after_ms is None:
+        return None
+    return LiveRequests(
+        answers,
+        consumer,
+        ground.live_marks,
+        describe=lambda message: read_asker(message, limits),
+        refuse=overloaded,
+        observer=LiveMetrics(ground),
+        rules=LiveRules(
+            after_s=admission.overloaded_after_ms / 1000,
+            places=admission.queue,
+            max_bytes=admission.queue_bytes,
+            weights=admission.weights,
+        ),
+    )

@@ -1,0 +1,88 @@
+"""Which tenant asks, before its request is read: enough to give it its share, and to tell it that there is none left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router.contracts.answer import failure
+from router.contracts.decision import OVERLOADED
+from router.contracts.flow import read_body
+from router.contracts.headers import message_id_in, tenant_in
+from router.contracts.malformed import Malformed, invalid
+from router.decide import fields
+from router.decide.read import Limits
+from router.ids import is_opaque
+from router.message import Message
+
+LARGEST = 65_536  # bytes that are read for this alone; a larger request waits for its stored copy
+
+
+class Asker(Struct, frozen=True, gc=False):
+    """Whose request it is, and what its answer is found by."""
+
+    tenant_id: str
+    answer_id: str | None
+    trace_id: str | None
+
+
+def read_asker(message: Message, limits: Limits) -> Asker | None:
+    """None: only its stored copy can be handled.
+
+    That is so for what cannot be read, what is large, and an assignment that has no id of its own: its identity is its place in the
+    stream, and handled twice it would be pushed twice.
+    """
+    if len(message.data) > LARGEST:
+        return None
+    try:
+        return _read(message, limits)
+    except Malformed:
+        return None
+
+
+def _read(message: Message, limits: Limits) -> Asker | None:
+    headers = message.headers
+    body = _body(message, limits)
+    inner = body.get("message")
+    if type(inner) is not dict:
+        inner = body
+    tenant_id = tenant_in(headers) if headers else None
+    if tenant_id is None:
+        tenant_id = fields.tenant(body, inner)
+    header_id = message_id_in(headers) if headers else None
+    request_id = _id("request_id", body, inner)
+    if request_id is None and header_id is None and _pushes(body) and fields.idempotency_key(body, inner) is None:
+        return None
+    return Asker(tenant_id, request_id or _id("message_id", body, inner) or header_id, _id("trace_id", body, inner))
+
+
+def _body(message: Message, limits: Limits) -> dict[str, Any]:
+    """As the handler reads it, less its checks: the handler makes them."""
+    if message.data[:1] != b"{":
+        return read_body(message.data, message.headers, limits.max_payload_bytes, limits.max_depth)
+    try:
+        body: dict[str, Any] = orjson.loads(message.data)
+    except orjson.JSONDecodeError as exc:
+        raise invalid("message", "message", "a JSON object") from exc
+    return body
+
+
+def _pushes(body: dict[str, Any]) -> bool:
+    return fields.push(body.get("push_assignment"))
+
+
+def _id(name: str, body: dict[str, Any], inner: dict[str, Any]) -> str | None:
+    value = body.get(name) or inner.get(name)
+    return value if type(value) is str and is_opaque(value) else None
+
+
+_REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id")
+_HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a flood, a message at a time
+
+
+def overloaded(asker: Asker, retry_after_ms: int) -> bytes:
+    """The answer to a request above its tenant's share."""
+    context = {name: value for name, value in (("request_id", asker.answer_id), ("trace_id", asker.trace_id)) if value is not None}
+    return b'%b","details":{"retry_after_ms":%d}},"context":%b}' % (_HEAD, retry_after_ms, orjson.dumps(context))

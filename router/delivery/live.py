@@ -1,0 +1,290 @@
+"""Requests answered from the copy that passes by, while the stream's backlog is deeper than can be answered in time.
+
+A stream is one queue for all tenants: behind one tenant's flood every other tenant's request waits until nobody wants its answer.
+So while the backlog is deep (`look`), the live copy of each request is taken in place of the listener's look at it, by one instance
+of a queue group, and served fairly:
+
+    hear ── its tenant's share of the queue has room ──> handled in turn, answered at once; its stored copy is then acknowledged
+        ├── it has not ──> answered `overloaded` with retry_after_ms, at once
+        └── it cannot be told from its stored copy (`describe`: None) ──> left to that copy
+
+Nothing is lost by it: the stored copy of whatever is not answered here is delivered as ever, and what is asked again under its
+own id gets the same answer. What an answer needs stored is stored before the answer goes out, here as there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from router.clock import wall
+from router.delivery.answers import MSG_ID, TENANT, Answers
+from router.delivery.backlog import Backlog
+from router.delivery.consumer import Consumer
+from router.delivery.evidence import NotStored, Receipts
+from router.delivery.rendezvous import Question
+from router.delivery.wire import Headers
+from router.errors import BrokerUnavailable
+from router.fair_queue import NO_WEIGHTS, FairQueue
+from router.message import NO_HEADERS, Message
+from router.outcome import Dead, Done, Outcome
+
+BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
+FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
+CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again
+ENOUGH = 4  # it is short at this part of `after_s`
+OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
+FEWEST_HELD, MOST_HELD = 8, 64
+MOST_MARKS = 500_000  # of answered requests whose stored copy has not come yet; some 40 MB
+
+
+class LiveAsker(Protocol):
+    """What is known of a request before it is handled."""
+
+    @property
+    def tenant_id(self) -> str: ...
+
+
+A = TypeVar("A", bound=LiveAsker)
+
+
+class LiveRequest(Struct, gc=False):
+    message: Message
+    inbox: str
+
+
+class LiveRules(Struct, frozen=True, kw_only=True):
+    """Settings. `after_s`: seconds of backlog from which on live copies are taken."""
+
+    after_s: float = 0.1
+    places: int = 1024
+    max_bytes: int = 32 * 1024 * 1024
+    weights: Mapping[str, int] = NO_WEIGHTS
+    at_once: int = 256  # whose handler waits for something
+
+
+class LiveObserver(Protocol):
+    """Who counts. Called on the loop, the first once a request."""
+
+    def on_live(self, outcome: str) -> None:
+        """One of OUTCOMES."""
+
+    def on_overload(self, wait_s: float | None) -> None:
+        """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
+
+
+class LiveMarks:
+    """Requests that were answered from their live copy: the stored copy only needs its ack. By hash, so many of each."""
+
+    def __init__(self, most: int = MOST_MARKS) -> None:
+        self.counts: dict[int, int] = {}  # read by the desk: empty is the common case
+        self._most = most
+
+    def add(self, message: Message) -> None:
+        """Beyond the limit the oldest goes: its stored copy is handled again, to the same end."""
+        headers = message.headers
+        key = _key_of(message)
+        if len(self.counts) >= self._most and key not in self.counts:
+            del self.counts[next(iter(self.counts))]
+        # A stream stores one copy for each id, and one for each request without an id.
+        self.counts[key] = 1 if headers.get(MSG_ID) else self.counts.get(key, 0) + 1
+
+    def take(self, message: Message) -> bool:
+        """Whether this stored copy was answered; it is asked for once."""
+        key = _key_of(message)
+        count = self.counts.pop(key, 0)
+        if count > 1:
+            self.counts[key] = count - 1
+        return count > 0
+
+
+class LiveRequests(Generic[A]):
+    """Of one subject. `consumer` is the stream's, whose handler and storing it shares; None while it starts."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        consumer: Callable[[], Consumer | None],
+        marks: LiveMarks,
+        *,
+        describe: Callable[[Message], A | None],
+        refuse: Callable[[A, int], bytes],
+        observer: LiveObserver,
+        rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
+    ) -> None:
+        self._answers = answers
+        self._consumer = consumer
+        self._marks = marks
+        self._describe = describe
+        self._refuse = refuse
+        self._observer = observer
+        self._rules = rules
+        self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
+        self._running: set[asyncio.Task[None]] = set()
+        self._backlog = Backlog()
+        self._wait_s = 0.0
+        self._calm_since: float | None = None
+        self._newest_ns = 0
+        self._is_working = False
+        self._is_closing = False
+        self._now = asyncio.get_running_loop().time
+        self.is_on = False
+
+    # -- when ------------------------------------------------------------------------------------------------
+
+    def look(self) -> bool:
+        """Whether live copies are to be taken now. Called by the listener, some twenty times a second."""
+        consumer = self._consumer()
+        desk = consumer.desk if consumer is not None else None
+        if consumer is None or desk is None:
+            return self.is_on
+        pending = desk.pending
+        self._wait_s = self._backlog.wait_s(pending, desk.taken, self._now())
+        is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open
+        if self.is_on:
+            if self._was_calm(pending < FEWEST_PENDING or self._wait_s < self._rules.after_s / ENOUGH):
+                self._switch(False)
+        elif is_deep:
+            self._switch(True)
+        desk.most_held = min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate))) if self.is_on else None
+        return self.is_on
+
+    def _was_calm(self, is_calm: bool) -> bool:
+        if not is_calm:
+            self._calm_since = None
+            return False
+        if self._calm_since is None:
+            self._calm_since = self._now()
+        return self._now() - self._calm_since >= CALM_S
+
+    def _switch(self, is_on: bool) -> None:
+        self.is_on, self._calm_since = is_on, None
+        if not is_on:
+            self._marks.counts.clear()  # a mark that is left over would swallow a later copy of the same bytes
+        self._observer.on_overload(self._wait_s if is_on else None)
+
+    # -- in --------------------------------------------------------------------------------------------------
+
+    def hear(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        """A live copy; called from the connection's reader."""
+        inbox = self._answers.asker_of(reply, data, headers)
+        if inbox is None:
+            return
+        self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
+        message = Message(subject, data, headers or NO_HEADERS, "", "", 0, self._newest_ns, 1, "")
+        asker = self._describe(message)
+        if asker is None:
+            self._leave(message, inbox)
+        elif self._queue.put(asker.tenant_id, LiveRequest(message, inbox), len(data)):
+            self._work_soon()
+        else:
+            self._answers.send(inbox, self._refuse(asker, self._retry_after_ms()))
+            self._marks.add(message)
+            self._observer.on_live("overloaded")
+
+    def _retry_after_ms(self) -> int:
+        return min(30_000, max(100, int(self._wait_s * 1000)))
+
+    # -- work ------------------------------------------------------------------------------------------------
+
+    def _work_soon(self) -> None:
+        if not self._is_working:
+            self._is_working = True
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def _work(self) -> None:
+        self._is_working = False
+        until = self._now() + BUDGET_S
+        while (request := self._queue.take()) is not None:
+            self._handle(request)
+            if self._now() >= until:
+                self._work_soon()
+                return
+
+    def _handle(self, request: LiveRequest) -> None:
+        consumer = self._consumer()
+        if consumer is None or not consumer.gate.is_open:
+            self._leave(request.message, request.inbox)
+            return
+        try:
+            outcome = consumer.lane.handle(request.message)
+        except Exception:  # its stored copy fails the same way, and there it is told, counted and given up
+            self._leave(request.message, request.inbox)
+            return
+        if not isinstance(outcome, Awaitable):
+            self._conclude(request, outcome)
+        elif len(self._running) < self._rules.at_once and not self._is_closing:
+            task = asyncio.get_running_loop().create_task(self._await(consumer, request, outcome))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        else:
+            if asyncio.iscoroutine(outcome):
+                outcome.close()
+            self._leave(request.message, request.inbox)
+
+    async def _await(self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]) -> None:
+        try:
+            async with asyncio.timeout(consumer.lane.pace.handler_timeout):
+                outcome = await awaited
+                if isinstance(outcome, Done) and not await self._store(consumer, outcome):
+                    raise BrokerUnavailable("an effect is not stored")
+        except asyncio.CancelledError:
+            self._leave(request.message, request.inbox)
+            raise
+        except Exception:  # as above
+            self._leave(request.message, request.inbox)
+        else:
+            self._conclude(request, outcome)
+
+    async def _store(self, consumer: Consumer, done: Done) -> bool:
+        """Its effects, then its commit: before the answer, as in `settle`."""
+        receipts: Receipts = ()
+        if done.effects:
+            if consumer.storing is None:
+                return False
+            stored = await consumer.storing.stored(done.effects)
+            if isinstance(stored, NotStored):
+                return False
+            receipts = stored
+        if done.commit is not None:
+            await done.commit(receipts)
+        return True
+
+    def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:
+        if isinstance(outcome, Done):
+            if outcome.reply is not None:
+                self._answers.send(request.inbox, outcome.reply.data)
+            self._marks.add(request.message)
+            self._observer.on_live("answered")
+        elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
+            self._answers.send(request.inbox, outcome.reply.data)
+            self._observer.on_live("answered")
+        else:
+            self._leave(request.message, request.inbox)
+
+    def _leave(self, message: Message, inbox: str) -> None:
+        headers = message.headers
+        self._answers.expect(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data), inbox)
+        self._observer.on_live("left")
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Handle what waits and needs no time; the rest is left to its stored copies."""
+        self._is_closing = True
+        while (request := self._queue.take()) is not None:
+            self._handle(request)
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        self._marks.counts.clear()
+        self._is_closing = False
+
+
+def _key_of(message: Message) -> int:
+    headers = message.headers
+    return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data))

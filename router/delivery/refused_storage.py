@@ -1,0 +1,106 @@
+"""Messages whose effects a stream refuses because it has no room: they wait in hand, and the rest of the lane goes on.
+
+    refused ──> take: there is room among those that wait, and in its tenant's share ──> it waits, kept alive
+                                                                 └─ every `store_retry` the first of each subject is tried again
+                                                                      └─ stored: so are the others of that subject
+            └─> no room: `judge.beyond_storage` says what becomes of it
+
+A broker that says nothing is another matter: then nothing can be stored, and the whole lane pauses (`settle`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+
+from router.delivery.evidence import NotStored, Receipts, Storing
+from router.delivery.judge import Case
+from router.delivery.lane import Lane
+from router.message import Message
+
+# JetStream's numbers: no room left in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
+NO_ROOM = frozenset({10002, 10028, 10047, 10054, 10077})
+TENANTS = 4  # one tenant may take this part of the places
+
+Waiting = tuple[str, Case]  # whose it is
+
+
+class RefusedStorage:
+    """Of one lane. At most `pace.max_waiting` messages wait, at most a quarter of them one tenant's; 0 = none may."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        evidence: Storing,
+        tasks: asyncio.TaskGroup,
+        *,
+        on_stored: Callable[[Case, Receipts], None],
+        try_again: Callable[[Case], None],
+    ) -> None:
+        self._lane = lane
+        self._evidence = evidence
+        self._tasks = tasks
+        self._on_stored = on_stored
+        self._try_again = try_again
+        self._most = lane.pace.max_waiting
+        self._share = max(1, self._most // TENANTS)
+        self._waiting: dict[str, deque[Waiting]] = {}  # by the subject that was refused, in the order in which they are tried
+        self._tenants: Counter[str] = Counter()
+        self._retrying: asyncio.Task[None] | None = None
+        self.cause: str | None = None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def means(self, refusal: NotStored) -> bool:
+        """Whether it is the stream that has no room; else the broker is in trouble, and the lane is to pause."""
+        return self._most > 0 and refusal.err_code in NO_ROOM
+
+    def take(self, case: Case, refusal: NotStored) -> bool:
+        """Let it wait; it must be in hand already. False: too many do, or too many of its tenant."""
+        tenant = self._lane.tenant_of(case.message)
+        if len(self) >= self._most or self._tenants[tenant] >= self._share:
+            return False
+        self._tenants[tenant] += 1
+        self._waiting.setdefault(refusal.subject, deque()).append((tenant, case))
+        self._tell(f"{refusal.subject} cannot be stored: {refusal.cause}")
+        if self._retrying is None:
+            self._retrying = self._tasks.create_task(self._retry())
+        return True
+
+    def abandon(self) -> list[Message]:
+        """The end: what waits here is for whichever instance pulls it next."""
+        if self._retrying is not None:
+            self._retrying.cancel()
+            self._retrying = None
+        waiting = [case.message for cases in self._waiting.values() for _, case in cases]
+        self._waiting.clear()
+        self._tenants.clear()
+        return waiting
+
+    async def _retry(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(self._lane.pace.store_retry)
+            for subject in list(self._waiting):
+                await self._retry_subject(subject)
+        self._retrying = None
+        self._tell(None)
+
+    async def _retry_subject(self, subject: str) -> None:
+        """Another message each time: a large one that does not fit must not hold back the small ones."""
+        waiting = self._waiting[subject]
+        result = await self._evidence.stored(waiting[0][1].verdict.effects)
+        if isinstance(result, NotStored):
+            waiting.rotate(-1)
+            return
+        del self._waiting[subject]
+        self._tenants -= Counter(tenant for tenant, _ in waiting)  # what falls to nothing goes
+        self._on_stored(waiting.popleft()[1], result)
+        for _, case in waiting:
+            self._try_again(case)
+
+    def _tell(self, cause: str | None) -> None:
+        if (self.cause is None) != (cause is None):
+            self._lane.observer.storage_changed(cause)
+        self.cause = cause

@@ -1,0 +1,97 @@
+"""A queue that tenants share: each has a bound of its own, and they are served in turn, by weight.
+
+    put ── the tenant holds fewer places, and bytes, than are free (times its weight) ──> it waits
+        └─ it holds more ──> refused: the caller answers `overloaded`
+    take ── deficit round robin ──> the next item; a large one costs its tenant more turns
+
+A lone tenant may fill half of the queue, and the next tenant always finds room (dynamic thresholds, Choudhury and Hahne 1998,
+https://doi.org/10.1109/90.664262). Both calls cost the same however many tenants wait (deficit round robin, Shreedhar and
+Varghese 1996, https://doi.org/10.1109/90.502236).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from msgspec import Struct, field
+
+T = TypeVar("T")
+
+COST_BYTES = 65_536  # one turn serves an item of up to so many bytes; one of 1 MiB takes seventeen
+NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
+
+
+class QueuedItem(Struct, Generic[T], gc=False):
+    item: T
+    size: int
+
+    @property
+    def cost(self) -> int:
+        return 1 + self.size // COST_BYTES
+
+
+class TenantQueue(Struct, Generic[T]):
+    """What waits of one tenant, and the turns that it has saved."""
+
+    items: deque[QueuedItem[T]] = field(default_factory=deque)
+    size: int = 0
+    deficit: int = 0
+
+
+class FairQueue(Generic[T]):
+    """At most `places` items of `max_bytes` together. A tenant without a weight has 1."""
+
+    def __init__(self, places: int, max_bytes: int, weights: Mapping[str, int] = NO_WEIGHTS) -> None:
+        self._free_places = places
+        self._free_bytes = max_bytes
+        self._weights = weights
+        self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()  # those that wait; the next to be served first
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def put(self, tenant: str, item: T, size: int) -> bool:
+        """Queue an item of so many bytes. False: its tenant's share is taken."""
+        queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
+        places, used = (len(queue.items), queue.size) if queue is not None else (0, 0)
+        if not (self._free_places and places < weight * self._free_places):
+            return False
+        if size > self._free_bytes or used + size > weight * self._free_bytes:
+            return False
+        if queue is None:
+            queue = self._tenants[tenant] = TenantQueue()
+        queue.items.append(QueuedItem(item, size))
+        queue.size += size
+        self._free_places -= 1
+        self._free_bytes -= size
+        self._length += 1
+        return True
+
+    def take(self) -> T | None:
+        """The next item, or None when nothing waits."""
+        while self._tenants:
+            tenant, queue = next(iter(self._tenants.items()))
+            if queue.deficit >= queue.items[0].cost:
+                return self._pop(tenant, queue)
+            queue.deficit += self._weights.get(tenant, 1)
+            if queue.deficit >= queue.items[0].cost:
+                return self._pop(tenant, queue)
+            self._tenants.move_to_end(tenant)
+        return None
+
+    def _pop(self, tenant: str, queue: TenantQueue[T]) -> T:
+        queued = queue.items.popleft()
+        queue.deficit -= queued.cost
+        queue.size -= queued.size
+        self._free_places += 1
+        self._free_bytes += queued.size
+        self._length -= 1
+        if not queue.items:
+            del self._tenants[tenant]  # an idle tenant saves no turns
+        elif queue.deficit < queue.items[0].cost:
+            self._tenants.move_to_end(tenant)
+        return queued.item

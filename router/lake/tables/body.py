@@ -1,0 +1,139 @@
+"""One message's bytes as a usage event, or the reason why they are none. No Arrow here.
+
+Every text has a greatest length, and every number a least and a greatest value: what counts can be summed, written and shown,
+so no event holds up what comes after it. A cost is a JSON number and a decimal from its text (half up beyond nine places),
+never a float on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Annotated, Any, Literal
+
+from msgspec import DecodeError, Meta, Struct
+from msgspec.json import Decoder
+
+from router.contracts.result import MAX_LATENCY_MS, STATUSES
+from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS
+
+REQUIRED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "cost", "timestamp")
+MAX_ID = 128  # characters
+MAX_NAME = 256
+LAST_TIMESTAMP_MS = 253_402_300_799_999  # the year 9999
+_NANO = Decimal("1e-9")
+_MONEY = Context(prec=38, rounding=ROUND_HALF_UP)
+
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+OptionalId = Annotated[str, Meta(max_length=MAX_ID)] | None
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+
+
+class EventBounds(Struct, frozen=True, kw_only=True):
+    """What an event may cost, and how far its timestamp may lie from the time at which its stream stored it.
+
+    An event is stored later than its result: the result may have waited in its own stream, and before that as a dead letter.
+    """
+
+    max_cost: float = MAX_COST
+    max_age_ms: int = MAX_TIMESTAMP_AGE_MS + 37 * DAY_MS
+    max_ahead_ms: int = MAX_TIMESTAMP_AHEAD_MS
+
+
+BOUNDS = EventBounds()
+WIDEST = EventBounds(max_cost=1e15, max_age_ms=LAST_TIMESTAMP_MS, max_ahead_ms=LAST_TIMESTAMP_MS)  # all that settings may allow
+
+
+class UsageBody(Struct, gc=False, kw_only=True):
+    """What an event has to say. At least one of the last two is there, and not empty."""
+
+    version: Literal["1"]
+    tenant_id: Id
+    provider_id: Name
+    event_type: Name
+    status: Literal["success", "error", "timeout", "cancelled"]
+    latency_ms: Annotated[int, Meta(ge=0, le=MAX_LATENCY_MS)]
+    cost: Any  # a number; once it is read, a Decimal with nine places
+    timestamp: Annotated[int, Meta(ge=0, le=LAST_TIMESTAMP_MS)]
+    trace_id: OptionalId = None
+    assignment_id: OptionalId = None
+    request_id: OptionalId = None
+
+
+class LooseBody(Struct, kw_only=True):
+    """The same types, and whatever is wrong with the values."""
+
+    version: str
+    tenant_id: str | None = None
+    provider_id: str | None = None
+    event_type: str | None = None
+    status: str | None = None
+    latency_ms: int | None = None
+    cost: Any = None
+    timestamp: int | None = None
+    trace_id: str | None = None
+    assignment_id: str | None = None
+    request_id: str | None = None
+
+
+def _is_longer(than: int) -> Callable[[Any], bool]:
+    return lambda text: text is not None and len(text) > than
+
+
+# Whether a value that is there is wrong, in the order in which it is told. Cost and timestamp have bounds of their own.
+_IS_WRONG: dict[str, Callable[[Any], bool]] = {
+    "version": lambda version: version != "1",
+    "tenant_id": _is_longer(MAX_ID),
+    "provider_id": _is_longer(MAX_NAME),
+    "event_type": _is_longer(MAX_NAME),
+    "status": lambda status: status not in STATUSES,
+    "latency_ms": lambda latency: not 0 <= latency <= MAX_LATENCY_MS,
+    "trace_id": _is_longer(MAX_ID),
+    "assignment_id": _is_longer(MAX_ID),
+    "request_id": _is_longer(MAX_ID),
+}
+
+_decode = Decoder(UsageBody, float_hook=Decimal).decode
+_decode_loosely = Decoder(LooseBody, float_hook=Decimal).decode
+
+
+def read_event(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> UsageBody | None:
+    """The event in the body of a message that its stream stored at `stored_ms`; None where it is none."""
+    try:
+        body = _decode(str(data, "utf-8"))  # all of it has to be text, not only what is read
+        body.cost = _as_money(body.cost)
+    except (DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation):
+        return None
+    is_event = (body.assignment_id or body.request_id) and _is_near(body.timestamp, stored_ms, bounds)
+    return body if is_event and 0 <= body.cost <= bounds.max_cost else None
+
+
+def reason_of(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
+    """Why this is no event: the first thing that is wrong with it."""
+    try:
+        body = _decode_loosely(str(data, "utf-8"))
+    except UnicodeDecodeError:
+        return "not_utf8"
+    except InvalidOperation:
+        return "invalid:cost"  # no Decimal has such an exponent
+    except (DecodeError, RecursionError):
+        return "not_an_event"
+    if missing := [name for name in REQUIRED if getattr(body, name) in (None, "")]:
+        return f"missing:{missing[0]}"
+    if not (body.assignment_id or body.request_id):
+        return "missing:assignment_id,request_id"
+    if wrong := [name for name, is_wrong in _IS_WRONG.items() if is_wrong(getattr(body, name))]:
+        return f"invalid:{wrong[0]}"
+    return "invalid:cost" if body.timestamp is not None and _is_near(body.timestamp, stored_ms, bounds) else "invalid:timestamp"
+
+
+def _as_money(number: Any) -> Decimal:
+    """With nine places. Raises InvalidOperation for what is no number, or has more than 29 digits before the point."""
+    if type(number) not in (int, Decimal):
+        raise InvalidOperation
+    return _MONEY.quantize(number, _NANO)
+
+
+def _is_near(timestamp: int, stored_ms: int, bounds: EventBounds) -> bool:
+    earliest, latest = max(0, stored_ms - bounds.max_age_ms), min(stored_ms + bounds.max_ahead_ms, LAST_TIMESTAMP_MS)
+    return earliest <= timestamp <= latest

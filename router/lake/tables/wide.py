@@ -1,0 +1,48 @@
+"""Sums that do not wrap: added in numbers so wide that nothing fills them, and written back only where they fit.
+
+Arrow adds decimal128 and int64 beyond their range without a word: three costs of 9.99e28 came to less than nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from router.errors import RouterError
+
+MONEY = pa.decimal128(38, 9)
+WIDE = {"cost": pa.decimal256(76, 9), **dict.fromkeys(("count", "failed", "latency_sum"), pa.decimal128(38, 0))}
+_FITS = {"cost": pa.scalar(10**29, pa.decimal256(76, 9)), "count": pa.scalar(2**63, pa.decimal128(38, 0))}
+
+
+class SumOverflow(RouterError):
+    """A sum is larger than its column: nothing is written, rather than something wrong."""
+
+    code = "sum_overflow"
+
+
+def widened(rows: pa.Table) -> pa.Table:
+    """Its figures, where it has them, as numbers that bear 10^19 rows of the greatest there are."""
+    for place, name in enumerate(rows.column_names):
+        if name in WIDE:
+            rows = rows.set_column(place, name, rows[name].cast(WIDE[name]))
+    return rows
+
+
+def narrowed(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Its figures as their columns have them. Raises SumOverflow that names the first group of `keys` that does not fit."""
+    for place, name in enumerate(sums.column_names):
+        if name in WIDE:
+            _check(sums, name, keys)
+            sums = sums.set_column(place, name, sums[name].cast(MONEY if name == "cost" else pa.int64()))
+    return sums
+
+
+def _check(sums: pa.Table, name: str, keys: Sequence[str]) -> None:
+    is_too_large = pc.greater_equal(pc.abs(sums[name]), _FITS.get(name, _FITS["count"]))
+    if pc.any(is_too_large).as_py():
+        (row,) = sums.filter(is_too_large).slice(0, 1).select([*keys, name]).to_pylist()
+        group = "/".join(str(row[key]) for key in keys if row[key] is not None)
+        raise SumOverflow(f"{name} of {group} comes to {row[name]:f}, which is more than its column holds")

@@ -1,0 +1,167 @@
+"""Messages that are done leave their stream; what no durable has settled, what no durable takes, and the newest one stay."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.delivery.api import JetStream
+from router.delivery.finished import FinishedRemoval, RemovalRules
+from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, create
+from tests.support.delivery import connected
+
+
+class Work:
+    """A stream of two subjects, and a clock that stands until it is set."""
+
+    def __init__(self, jetstream: JetStream, name: str) -> None:
+        self.jetstream = jetstream
+        self.stream, self.one, self.two = f"{name}_WORK", f"{name}.one", f"{name}.two"
+        self.now = 0.0
+        self.counted = 0
+        self.removal = self.another()
+
+    def another(self) -> FinishedRemoval:
+        """One more instance."""
+        rules = RemovalRules(stream=self.stream, subjects=(self.one, self.two), every=1.0, keep=600.0)
+        return FinishedRemoval(self.jetstream, rules, self._count, clock=lambda: self.now)
+
+    def _count(self, count: int) -> None:
+        self.counted += count
+
+    async def publish(self, count: int, subject: str | None = None) -> None:
+        for _ in range(count):
+            last = (await self.state())["last_seq"]
+            await self.jetstream.publish(subject or self.one, b"x" * 100, {"Nats-Msg-Id": f"m-{last + 1}"})
+
+    async def durable(self, name: str, subject: str) -> None:
+        await create(self.jetstream, Topology((), (ConsumerSpec(stream=self.stream, durable=name, filter_subject=subject),)))
+
+    async def settle(self, durable: str, *sequences: int) -> None:
+        """Take all that is there, acknowledge some."""
+        client = self.jetstream.connection
+        inbox = client.new_inbox()
+        heard = await client.subscribe(inbox)
+        next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{self.stream}.{durable}"
+        await client.publish(next_subject, b'{"batch": 1000, "no_wait": true}', reply=inbox)
+        while (message := await heard.next_msg(5)).subject != inbox:
+            if int(message.reply.split(".")[5]) in sequences:
+                await client.publish(message.reply, b"+ACK")
+        await client.flush()
+
+    async def state(self) -> dict[str, int]:
+        info = await self.jetstream.stream(self.stream)
+        assert info is not None
+        return info["state"]  # type: ignore[no-any-return]
+
+    async def left(self) -> list[int]:
+        state = await self.state()
+        found = await asyncio.gather(*(self.jetstream.message(self.stream, n) for n in range(1, state["last_seq"] + 1)))
+        return [one.sequence for one in found if one is not None]
+
+
+@pytest.fixture
+async def work(nats_url: str, prefix: str) -> AsyncIterator[Work]:
+    async with connected(nats_url) as connection:
+        work = Work(JetStream(connection), prefix)
+        spec = StreamSpec(name=work.stream, subjects=(work.one, work.two), discard="new", max_bytes=100_000)
+        assert await create(work.jetstream, Topology((spec,))) == []
+        yield work
+
+
+async def after_the_window(work: Work) -> None:
+    await work.removal.look()
+    work.now += 601.0
+
+
+async def test_what_every_durable_has_settled_goes_after_the_duplicate_window(work: Work) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(10)
+    await work.settle("worker", *range(1, 9))
+    assert await work.removal.look() == 0
+    work.now = 599.0
+    assert await work.removal.look() == 0
+    work.now = 601.0
+    assert await work.removal.look() == 8
+    assert (await work.left(), work.counted) == ([9, 10], 8)
+
+
+async def test_the_newest_stays_though_all_is_settled(work: Work) -> None:
+    """A server that is killed with an empty stream may begin its sequences again."""
+    await work.durable("worker", work.one)
+    await work.publish(5)
+    await work.settle("worker", *range(1, 6))
+    await after_the_window(work)
+    await work.removal.look()
+    assert await work.left() == [5]
+
+
+async def test_a_second_durable_that_has_not_settled_them_holds_them(work: Work) -> None:
+    for name in ("worker", "other"):
+        await work.durable(name, work.one)
+    await work.publish(5)
+    await work.settle("worker", *range(1, 6))
+    await work.settle("other", 1, 2)
+    await after_the_window(work)
+    assert await work.removal.look() == 2
+
+
+async def test_what_no_durable_takes_stays(work: Work) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(3, work.two)
+    await work.publish(3)
+    await work.settle("worker", 4, 5, 6)
+    await after_the_window(work)
+    await work.removal.look()
+    assert await work.left() == [1, 2, 3, 6]
+
+
+async def test_without_any_durable_all_stays(work: Work) -> None:
+    await work.publish(5)
+    await after_the_window(work)
+    assert await work.removal.look() == 0
+
+
+async def test_one_that_nobody_settles_holds_back_none_whose_result_is_known(work: Work) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(6)
+    await work.settle("worker", 1, 3, 5, 6)
+    for number in (3, 5):
+        work.removal.finish(f"m-{number}")
+    await after_the_window(work)
+    assert await work.removal.look() == 3
+    assert await work.left() == [2, 4, 6]
+
+
+async def test_where_the_stream_is_half_full_nothing_waits_for_the_window(work: Work) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(300)
+    assert (await work.state())["bytes"] > 50_000
+    await work.settle("worker", *range(1, 301))
+    assert await work.removal.look() == 299
+
+
+async def test_another_instance_that_removed_them_first_is_no_matter(work: Work) -> None:
+    await work.durable("worker", work.one)
+    other = work.another()
+    await work.publish(5)
+    await work.settle("worker", *range(1, 6))
+    await after_the_window(work)
+    work.now = 0.0
+    await other.look()
+    work.now = 601.0
+    assert (await other.look(), await work.removal.look()) == (4, 0)
+
+
+async def test_a_stream_that_was_made_anew_is_waited_for_anew(work: Work) -> None:
+    await work.durable("worker", work.one)
+    await work.publish(9)
+    await after_the_window(work)
+    await work.jetstream.ask(f"STREAM.PURGE.{work.stream}", {})
+    await work.jetstream.ask(f"STREAM.DELETE.{work.stream}")
+    assert await work.removal.look() == 0
+    await create(work.jetstream, Topology((StreamSpec(name=work.stream, subjects=(work.one, work.two)),)))
+    await work.durable("worker", work.one)
+    await work.publish(5)
+    await work.settle("worker", *range(1, 6))
+    assert await work.removal.look() == 0

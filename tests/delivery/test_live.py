@@ -1,0 +1,230 @@
+"""Live copies over fakes: who is served, what is refused, what is left to the stored copy, and when it begins and ends."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+from msgspec import Struct
+
+from router.delivery.answers import Answers, ReplyRules
+from router.delivery.backlog import Backlog
+from router.delivery.live import LiveMarks, LiveRequests, LiveRules
+from router.errors import BrokerUnavailable
+from router.message import Effect, Message, Reply
+from router.outcome import Dead, Done, Fault, Outcome, Retry
+from tests.support.delivery import FakeConnection, FakeEvidence
+from tests.support.waiting import until
+
+YES = Done(reply=Reply(b"yes"))
+EFFECT = Effect("effects", b"e", "e-1")
+
+
+class Asker(Struct):
+    tenant_id: str
+
+
+class Bench:
+    """Live requests whose data is `tenant:rest`; what begins with `-` cannot be taken live."""
+
+    def __init__(self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, **rules: Any) -> None:
+        self.connection, self.evidence, self.marks = FakeConnection(), FakeEvidence(), LiveMarks()
+        self.heard: list[str] = []
+        self.switches: list[bool] = []
+        self.told: Counter[str] = Counter()
+        self.desk = SimpleNamespace(pending=0, taken=0, most_held=None)
+        gate = SimpleNamespace(is_open=True)
+        pace = SimpleNamespace(handler_timeout=5.0)
+        self.consumer = SimpleNamespace(
+            desk=self.desk, gate=gate, storing=self.evidence, lane=SimpleNamespace(handle=self._handle, pace=pace)
+        )
+        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda _: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
+        self.answers.listens_from(0)
+        self.live: LiveRequests[Asker] = LiveRequests(
+            self.answers,
+            lambda: self.consumer,  # type: ignore[arg-type, return-value]
+            self.marks,
+            describe=lambda message: None if message.data.startswith(b"-") else Asker(message.data.decode().partition(":")[0]),
+            refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
+            observer=self,
+            rules=LiveRules(**rules),
+        )
+        self._outcome = handle
+
+    def _handle(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        self.heard.append(message.data.decode())
+        return self._outcome(message)
+
+    def on_live(self, outcome: str) -> None:
+        self.told[outcome] += 1
+
+    def on_overload(self, wait_s: float | None) -> None:
+        self.switches.append(wait_s is not None)
+
+    def hear(self, data: str, inbox: str = "_INBOX.a.1", **headers: str) -> None:
+        self.live.hear("work", inbox, data.encode(), headers or None)
+
+    def sent(self, inbox: str = "_INBOX.a.1") -> list[bytes]:
+        return self.connection.posted(inbox)
+
+    def is_stored_copy_answered(self, data: str) -> bool:
+        return self.marks.take(Message("work", data.encode(), {}, "S", "c", 1, 1, 1, ""))
+
+
+async def test_an_answer_goes_out_and_the_stored_copy_needs_only_its_ack() -> None:
+    bench = Bench()
+    bench.hear("acme:1")
+    await until(bench.sent)
+    assert (bench.sent(), bench.told) == ([b"yes"], {"answered": 1})
+    assert bench.is_stored_copy_answered("acme:1")
+    assert not bench.is_stored_copy_answered("acme:1")
+
+
+async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_at_once() -> None:
+    bench = Bench(places=8)
+    for number in range(6):
+        bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
+    bench.hear("quiet:1", "_INBOX.q.1")
+    assert [bench.sent(f"_INBOX.f.{number}") for number in (4, 5)] == [[b"overloaded flood 100"], [b"overloaded flood 100"]]
+    await until(lambda: bench.told["answered"] == 5)
+    assert bench.heard == ["flood:0", "quiet:1", "flood:1", "flood:2", "flood:3"]
+    assert bench.is_stored_copy_answered("flood:5")  # it was told that it is not handled
+
+
+async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:
+    bench = Bench()
+    bench.hear("-acme")
+    assert (bench.heard, bench.told) == ([], {"left": 1})
+    stored = Message("work", b"-acme", {}, "S", "c", 1, 1, 1, "")
+    assert not bench.marks.take(stored)
+    bench.answers.answer(stored, Reply(b"late"))
+    assert bench.sent() == [b"late"]
+
+
+def _raises(_: Message) -> Outcome:
+    raise ValueError("no")
+
+
+async def _away(_: Message) -> Outcome:
+    raise BrokerUnavailable("away")
+
+
+async def test_what_fails_is_left_to_its_stored_copy() -> None:
+    for handle in (_raises, _away, lambda _: Retry(Fault("busy", "not now"))):
+        bench = Bench(handle)
+        bench.hear("acme:1")
+        await until(lambda bench=bench: bench.told["left"])  # type: ignore[misc]
+        assert (bench.sent(), bench.is_stored_copy_answered("acme:1")) == ([], False)
+
+
+async def test_an_error_that_is_final_is_told_and_the_dead_letter_is_the_stored_copy_s() -> None:
+    bench = Bench(lambda _: Dead(Fault("bad", "bad"), reply=Reply(b"bad")))
+    bench.hear("acme:1")
+    await until(bench.sent)
+    assert (bench.sent(), bench.is_stored_copy_answered("acme:1")) == ([b"bad"], False)
+
+
+async def test_effects_are_stored_then_committed_before_the_answer() -> None:
+    order: list[str] = []
+
+    async def commit(receipts: object) -> None:
+        order.append(f"commit {len(bench.evidence.asked)} {bench.sent()}")
+
+    async def handle(_: Message) -> Outcome:
+        return Done((EFFECT,), Reply(b"yes"), commit)
+
+    bench = Bench(handle)
+    bench.hear("acme:1")
+    await until(bench.sent)
+    assert order == ["commit 1 []"]
+
+
+async def test_effects_that_cannot_be_stored_are_the_stored_copy_s() -> None:
+    async def handle(_: Message) -> Outcome:
+        return Done((EFFECT,), Reply(b"yes"))
+
+    bench = Bench(handle)
+    bench.evidence.refuse()
+    bench.hear("acme:1")
+    await until(lambda: bench.told["left"])
+    assert (bench.sent(), bench.is_stored_copy_answered("acme:1")) == ([], False)
+
+
+async def test_handlers_that_wait_are_bounded() -> None:
+    ends = asyncio.Event()
+
+    async def handle(_: Message) -> Outcome:
+        await ends.wait()
+        return YES
+
+    bench = Bench(handle, at_once=2)
+    for number in range(3):
+        bench.hear(f"acme:{number}", f"_INBOX.a.{number}")
+    await until(lambda: bench.told["left"] == 1)
+    ends.set()
+    await until(lambda: bench.told["answered"] == 2)
+
+
+async def test_the_end_handles_what_waits_and_leaves_what_needs_time() -> None:
+    async def handle(message: Message) -> Outcome:
+        await asyncio.Event().wait()
+        return YES
+
+    bench = Bench(lambda message: YES if b"quick" in message.data else handle(message))
+    bench.hear("acme:slow", "_INBOX.a.2")
+    bench.hear("acme:quick")
+    await bench.live.close()
+    assert (bench.sent(), bench.told) == ([b"yes"], {"answered": 1, "left": 1})
+
+
+async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -> None:
+    bench = Bench(after_s=0.1)
+    now = 0.0
+    bench.live._now = lambda: now
+
+    def look(pending: int, taken: int, passed: float = 0.05) -> bool:
+        nonlocal now
+        now += passed
+        bench.desk.pending, bench.desk.taken = pending, bench.desk.taken + taken
+        return bench.live.look()
+
+    assert [look(0, 500) for _ in range(20)] == [False] * 20
+    assert look(400, 500) is False  # some 10 000 a second: 40 ms
+    assert look(5_000, 500) is True
+    assert bench.desk.most_held in range(8, 65)
+    assert look(0, 500) is True  # not at once
+    assert [look(0, 500) for _ in range(12)][-1] is False
+    assert (bench.switches, bench.desk.most_held) == ([True, False], None)
+
+
+async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> None:
+    bench = Bench(after_s=0.1)
+    bench.desk.pending = 200
+    assert [bench.live.look() for _ in range(3)] == [False] * 3
+
+
+def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
+    backlog = Backlog()
+    assert backlog.wait_s(1000, 0, 0.0) == 0.0
+    for step in range(1, 100):
+        wait_s = backlog.wait_s(1000, step * 100, step * 0.1)
+    assert 0.99 < wait_s < 1.01
+    assert backlog.wait_s(1000, 0, 10.0) == 0.0  # the consumer has started again
+
+
+def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
+    marks = LiveMarks(most=2)
+    first, second, third = (Message("work", data, {}, "S", "c", 1, 1, 1, "") for data in (b"1", b"2", b"3"))
+    for message in (first, second, third):
+        marks.add(message)
+    assert [marks.take(message) for message in (first, second, third)] == [False, True, True]
+
+
+def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
+    marks = LiveMarks()
+    for headers in ({}, {"Nats-Msg-Id": "m"}):
+        message = Message("work", b"1", headers, "S", "c", 1, 1, 1, "")
+        marks.add(message)
+        marks.add(message)
+        assert [marks.take(message) for _ in range(3)] == [True, not headers, False]

@@ -1,0 +1,112 @@
+"""A stream without room: who waits for it, in whose share, what becomes of the others, and of all of them at the end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from router.delivery.evidence import NotStored, Receipts
+from router.delivery.judge import Case, beyond_storage, judge
+from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK
+from router.delivery.refused_storage import RefusedStorage
+from router.message import Effect, Message, Reply
+from router.outcome import Dead, Done, Fault, Outcome
+from tests.support.delivery import Watcher, a_delivery, a_lane, receipts_for
+from tests.support.waiting import until
+
+FULL = NotStored("effects", 10077, "maximum bytes exceeded")
+
+
+class Evidence:
+    """Stores what is no larger than the room that is left."""
+
+    def __init__(self) -> None:
+        self.room = 0
+        self.tried: list[str] = []
+
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+        self.tried.append(effects[0].id)
+        return receipts_for(effects) if len(effects[0].data) <= self.room else FULL
+
+    def store(self, effects: Sequence[Effect], told: object) -> None: ...
+
+
+class Waits:
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self.evidence, self.watcher = Evidence(), Watcher()
+        self.stored: list[int] = []
+        self.again: list[int] = []
+        self.lane = a_lane(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)
+        self.refused = RefusedStorage(
+            self.lane,
+            self.evidence,
+            tasks,
+            on_stored=lambda case, _: self.stored.append(case.message.sequence),
+            try_again=lambda case: self.again.append(case.message.sequence),
+        )
+
+    def take(self, sequence: int, tenant: str = "acme", size: int = 1) -> bool:
+        outcome = Done((Effect("effects", b"x" * size, f"e-{sequence}"),))
+        return self.refused.take(self.case(outcome, sequence, tenant), FULL)
+
+    def case(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> Case:
+        message: Message = replace(a_delivery(sequence), headers={"tenant_id": tenant})
+        return Case(message, outcome, judge(self.lane, message, outcome))
+
+
+@pytest.fixture
+async def waits() -> AsyncIterator[Waits]:
+    async with asyncio.TaskGroup() as tasks:
+        waits = Waits(tasks)
+        yield waits
+        waits.refused.abandon()
+
+
+async def test_a_tenant_has_a_quarter_of_the_places_and_all_tenants_no_more_than_all(waits: Waits) -> None:
+    assert [waits.take(sequence) for sequence in range(3)] == [True, True, False]
+    assert [waits.take(10 + number, f"t-{number}") for number in range(7)] == [True] * 6 + [False]
+    assert len(waits.refused) == 8
+
+
+async def test_a_large_one_that_does_not_fit_holds_back_no_small_one(waits: Waits) -> None:
+    waits.take(1, size=1000)
+    waits.take(2)
+    waits.evidence.room = 10
+    await until(lambda: waits.stored == [2])
+    assert waits.again == [1]
+
+
+async def test_when_there_is_room_again_all_go_on_and_their_places_are_free(waits: Waits) -> None:
+    waits.take(1)
+    waits.take(2)
+    waits.evidence.room = 10
+    await until(lambda: waits.watcher.storage == ["effects cannot be stored: maximum bytes exceeded", None])
+    assert (waits.stored, waits.again, len(waits.refused)) == ([1], [2], 0)
+    assert [waits.take(sequence) for sequence in (3, 4)] == [True, True]
+
+
+async def test_in_the_end_they_are_handed_back(waits: Waits) -> None:
+    waits.take(1)
+    waits.take(2, "tenx")
+    assert [message.sequence for message in waits.refused.abandon()] == [1, 2]
+    assert len(waits.refused) == 0
+
+
+async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Waits) -> None:
+    assert waits.refused.means(FULL)
+    assert not waits.refused.means(NotStored("effects", 0, "no receipt in time"))
+    assert not waits.refused.means(NotStored("effects", 10008, "temporarily unavailable"))
+
+
+async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:
+    what, case = beyond_storage(waits.lane, waits.case(Done((Effect("effects", b"", "e"),))))
+    assert (what, case.verdict.stamp, case.verdict.is_final) == (SENT_BACK, b'-NAK {"delay": 5000000000}', False)
+
+
+async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> None:
+    lane = a_lane(overloaded=lambda _, seconds: Reply(b"in %d" % seconds), full_retry=5.0)
+    what, case = beyond_storage(lane, waits.case(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
+    assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
+    what, case = beyond_storage(lane, waits.case(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
+    assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (LETTER_GIVEN_UP, Reply(b"bad"), b"+ACK", ())

@@ -1,0 +1,183 @@
+"""A stream is full: the messages that must store something in it wait, each tenant within its share; all others go on."""
+
+import json
+
+from nats.aio.client import Client
+
+from router.config import Settings
+from router.deadletters.original import Kept, original_of
+from router.deadletters.parse import parse
+from router.delivery.api import JetStream
+from router.message import Effect
+from tests.support.circle import FAST, Alarms, a_result, assignments, report, results_are_settled, usage
+from tests.support.delivery import connected
+from tests.support.service import Running, a_router, settings_for
+from tests.support.stories import Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
+from tests.support.waiting import until
+
+BAD = b"not a request"
+TIMES = {**FAST, "decide__ack_wait_ms": 400}
+SHARE = 8  # of a prefetch of 128: a quarter may wait, and of that a tenant a quarter
+MANY = 40
+
+
+def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
+    return settings_for(nats_url, prefix, **TIMES, decide__prefetch=128, results__prefetch=128, **more)
+
+
+def _pushed(name: object, tenant: str = "acme") -> bytes:
+    body = json.loads(a_request(name, push_assignment=True))
+    body["message"]["tenant_id"] = tenant
+    return json.dumps(body).encode()
+
+
+async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
+    inboxes, alarms = await Inboxes.under(nc, prefix), await Alarms.heard_on(nc)
+    async with a_router(settings) as router:
+        await inboxes.publish(nc, settings, "push", _pushed("push"))
+        await until(lambda: _waiting(router, settings.decide.durable, 1))
+        for number in range(20):
+            assert (await ask(nc, settings, a_request(number)))["ok"]
+        assert inboxes.answers("push") == []
+        assert not await is_ready(router.ready.http)
+        assert f"{settings.assignment.subjects[0]} cannot be stored" in (await page(router.ready.http, "/readyz"))[1]
+        assert alarms.causes("critical") == [f"storage_refused:{settings.decide.durable}"]
+        assert await metric(router.ready.http, "router_lane_paused", consumer=settings.decide.durable) == 0
+
+        await make_topology(_settings(nats_url, prefix))
+        await until(lambda: inboxes.answers("push"))
+        assert [one["request_id"] for one in await assignments(nc, settings)] == ["r-push"]
+        await until(lambda: is_ready(router.ready.http))
+        await until(lambda: is_settled(nc, settings))
+        assert await marks(nc, settings) == []
+
+
+async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
+    inboxes = await Inboxes.under(nc, prefix)
+    async with a_router(settings) as router:
+        for number in range(MANY):
+            await inboxes.publish(nc, settings, number, _pushed(number))
+        await until(lambda: len(inboxes) == MANY - SHARE)
+        answers = [json.loads(answer) for heard in inboxes.heard.values() for answer in heard]
+        assert {answer["error"]["code"] for answer in answers} == {"overloaded"}
+        assert all(answer["error"]["details"]["retry_after_ms"] > 0 for answer in answers)
+        await inboxes.publish(nc, settings, "tenx", _pushed("tenx", "tenx"))  # another tenant has a share of its own
+        await until(lambda: _waiting(router, settings.decide.durable, SHARE + 1))
+
+        await make_topology(_settings(nats_url, prefix))
+        await until(lambda: is_ready(router.ready.http))
+        refused = next(number for number in range(MANY) if inboxes.answers(number) and b"overloaded" in inboxes.answers(number)[0])
+        assert (await ask(nc, settings, _pushed(refused)))["ok"]
+        assert f"r-{refused}" in {one["request_id"] for one in await assignments(nc, settings)}
+
+
+async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_settle(nc: Client, nats_url: str, prefix: str) -> None:
+    """A day of pushes, scaled down: what is acknowledged or metered leaves its stream, so it never fills."""
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=30_000, assignment__removal_every_ms=20)
+    js = nc.jetstream()
+    async with a_router(settings) as router:
+        worker = await js.pull_subscribe(settings.assignment.subjects[0], "w", stream=settings.streams.assignments.name)
+        for number in range(200):
+            assert (await ask(nc, settings, _pushed(number), timeout_s=10))["ok"]
+            (assigned,) = await worker.fetch(1, timeout=5)
+            if number % 2:
+                await assigned.ack_sync()
+            else:  # one that forgets to acknowledge, and tells its result
+                done = json.loads(assigned.data)
+                await report(nc, settings, a_result(number, assignment_id=done["assignment_id"], request_id=done["request_id"]))
+        state = (await nc.jsm().stream_info(settings.streams.assignments.name)).state
+        assert state.last_seq == 200
+        assert state.bytes <= 30_000
+        await until(lambda: _removed(router, 100))
+        assert (await ask(nc, settings, _pushed(7)))["ok"]
+        assert (await nc.jsm().stream_info(settings.streams.assignments.name)).state.last_seq == 200, "the same request is no new work"
+
+
+async def _removed(router: Running, count: int) -> bool:
+    return await metric(router.ready.http, "router_assignments_removed_total") >= count
+
+
+async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
+    inboxes = await Inboxes.under(nc, prefix)
+    async with a_router(settings) as router:
+        for number in range(3):
+            await inboxes.publish(nc, settings, f"bad-{number}", BAD + b"%d" % number)
+        await until(lambda: _waiting(router, settings.decide.durable, 3))
+        assert (await ask(nc, settings, a_request("good")))["ok"]
+        assert (await ask(nc, settings, _pushed("push")))["ok"]
+        assert len(inboxes) == 0
+
+        await make_topology(_settings(nats_url, prefix))
+        await until(lambda: len(inboxes) == 3)
+        assert len(await letters(nc, settings)) == 3
+
+
+async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(nc: Client, nats_url: str, prefix: str) -> None:
+    """Its requester hears of the failure; that no letter was stored is counted, logged and alarmed, never silent."""
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
+    inboxes = await Inboxes.under(nc, prefix)
+    async with a_router(settings) as router:
+        for number in range(MANY):
+            await inboxes.publish(nc, settings, number, BAD + b"%d" % number)
+        await until(lambda: len(inboxes) == MANY - SHARE)
+        assert all(b"invalid_request" in heard[0] for heard in inboxes.heard.values())
+        skipped = await metric(router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="letter_given_up")
+        assert skipped == MANY - SHARE
+        assert (await ask(nc, settings, a_request("good")))["ok"]
+
+
+async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_url: str, prefix: str) -> None:
+    """Results beyond the bound are sent back without spending an attempt; not one is lost."""
+    settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, evidence__full_retry_ms=50)
+    async with a_router(settings) as router:
+        for number in range(MANY):
+            await report(nc, settings, a_result(number))
+        await until(lambda: _sent_back(router, settings.results.durable))
+        await report(nc, settings, b"not a result")
+        await until(lambda: letters(nc, settings))
+        assert (await ask(nc, settings, _pushed("push")))["ok"]
+
+        await make_topology(_settings(nats_url, prefix))
+        await until(lambda: results_are_settled(nc, settings))
+        assert sorted(event["assignment_id"] for event in await usage(nc, settings)) == sorted(f"a-{number}" for number in range(MANY))
+        assert len(await letters(nc, settings)) == 1
+        await until(lambda: is_ready(router.ready.http))
+
+
+async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(nc: Client, nats_url: str, prefix: str) -> None:
+    """A letter keeps a bounded payload; of a longer one its hash and its place, from where a replay takes it."""
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000)
+    large = [b"%d" % number + b"x" * 200_000 for number in range(20)]
+    async with a_router(settings):
+        for data in large:
+            await ask(nc, settings, data)
+        kept = await letters(nc, settings)
+        assert [letter["original_payload_bytes"] for letter in kept] == [len(data) for data in large]
+        assert (await nc.jsm().stream_info(settings.streams.dlq.name)).state.bytes < 40_000
+
+        original = await _original(settings, 1)
+        assert isinstance(original, Effect)
+        assert (original.subject, original.data) == (settings.decide.subject, large[0])
+        await nc.jsm().delete_msg(settings.streams.decide.name, 1)
+        gone = await _original(settings, 1)
+        assert isinstance(gone, Kept)
+        assert f"neither the letter nor {settings.streams.decide.name} 1" in gone.cause
+
+
+async def _original(settings: Settings, sequence: int) -> Effect | Kept:
+    async with connected(str(settings.nats.url[0])) as connection:
+        jetstream = JetStream(connection)
+        stored = await jetstream.message(settings.streams.dlq.name, sequence)
+        assert stored is not None
+        return await original_of(jetstream, parse(stored))
+
+
+async def _waiting(router: Running, durable: str, count: int) -> bool:
+    return await metric(router.ready.http, "router_storage_waiting", consumer=durable) == count
+
+
+async def _sent_back(router: Running, durable: str) -> bool:
+    return await metric(router.ready.http, "router_storage_refused_total", consumer=durable, what="sent_back") > 0

@@ -1,0 +1,105 @@
+"""One tenant sends more than the router can answer: it hears so at once, and the other tenants are answered as ever."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable
+
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from router.message import Message
+from router.outcome import Handler, Outcome
+from tests.support.service import a_router, settings_for
+from tests.support.stories import Inboxes, a_request, ask, decide_through, is_settled, make_topology, metric
+from tests.support.waiting import until
+
+BACKLOG, MORE = 700, 700
+WORK_S = 0.002  # of one request of the flood: the backlog is more than a second deep on the fastest machine
+
+
+def _busy(handle: Handler) -> Handler:
+    """The flood's requests take their time, as those of a machine that is too small do."""
+
+    def slow(message: Message) -> Outcome | Awaitable[Outcome]:
+        if b"flood" in message.data:
+            until_s = time.perf_counter() + WORK_S
+            while time.perf_counter() < until_s:
+                pass
+        return handle(message)
+
+    return slow
+
+
+@pytest.fixture
+def settings(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    decide_through(monkeypatch, _busy)
+    return settings_for(nats_url, prefix)
+
+
+async def _publish_flood(nc: Client, settings: Settings, inboxes: Inboxes, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        await inboxes.publish(nc, settings, number, a_request(f"flood-{number}", tenant_id="flood"))
+    await nc.flush()
+
+
+def _outcomes(inboxes: Inboxes) -> Counter[str]:
+    answers = [json.loads(data) for answers in inboxes.heard.values() for data in answers]
+    return Counter("decided" if answer["ok"] else answer["error"]["code"] for answer in answers)
+
+
+async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_before_its_backlog(nc: Client, settings: Settings) -> None:
+    inboxes = await Inboxes.under(nc, "flood")
+    async with a_router(settings) as router:
+        await _publish_flood(nc, settings, inboxes, 0, BACKLOG)
+        await until(lambda: metric_is(router.ready.http, "router_overloaded", 1))
+        await _publish_flood(nc, settings, inboxes, BACKLOG, MORE)
+        for number in range(20):
+            answer = await ask(nc, settings, a_request(f"quiet-{number}"))
+            assert answer["ok"], answer
+        assert not await is_settled(nc, settings)  # what the flood left behind is there still
+        await until(lambda: is_settled(nc, settings), within_s=30)
+        await until(lambda: len(inboxes) >= BACKLOG + MORE, within_s=10)
+        outcomes = _outcomes(inboxes)
+        assert set(outcomes) == {"decided", "overloaded"}
+        assert outcomes.total() == BACKLOG + MORE
+        assert max(len(answers) for answers in inboxes.heard.values()) == 1
+        refused = [json.loads(data) for answers in inboxes.heard.values() for data in answers if b"overloaded" in data]
+        assert all(answer["error"]["details"]["retry_after_ms"] >= 100 and answer["context"]["request_id"] for answer in refused)
+        await until(lambda: metric_is(router.ready.http, "router_overloaded", 0))
+        assert (await ask(nc, settings, a_request("flood-later", tenant_id="flood")))["ok"]
+
+
+async def test_two_routers_share_what_passes_by_and_the_others_are_answered(nc: Client, settings: Settings) -> None:
+    inboxes = await Inboxes.under(nc, "flood")
+    async with a_router(settings) as one, a_router(settings) as two:
+        await _publish_flood(nc, settings, inboxes, 0, BACKLOG)
+        await until(lambda: metric_is(one.ready.http, "router_overloaded", 1))
+        await until(lambda: metric_is(two.ready.http, "router_overloaded", 1))
+        for number in range(10):
+            answer = await ask(nc, settings, a_request(f"quiet-{number}"))
+            assert answer["ok"], answer
+        assert not await is_settled(nc, settings)
+        live = [await metric(router.ready.http, "router_live_requests_total") for router in (one, two)]
+        assert sum(live) <= 10  # no request is taken twice
+
+
+async def test_a_request_that_nobody_waits_for_any_more_is_answered_without_work_unless_it_is_to_be_pushed(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    settings = settings_for(nats_url, prefix, admission__patience_ms=1)
+    await make_topology(settings)
+    inboxes = await Inboxes.under(nc, "late")
+    await inboxes.publish_named(nc, settings, "asked")
+    await inboxes.publish_named(nc, settings, "pushed", a_request("pushed", push_assignment=True))
+    await nc.flush()
+    async with a_router(settings):
+        await until(lambda: len(inboxes) == 2)
+    asked, pushed = (json.loads(inboxes.answers(name)[0]) for name in ("asked", "pushed"))
+    assert asked["error"]["code"] == "expired"
+    assert pushed["ok"]
+
+
+async def metric_is(http: str, name: str, value: float) -> bool:
+    return await metric(http, name) == value

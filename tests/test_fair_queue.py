@@ -1,0 +1,68 @@
+"""Who is served when, and what one tenant may hold."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from router.fair_queue import COST_BYTES, FairQueue
+
+MANY = 1 << 30
+
+
+def filled(queue: FairQueue[str], tenant: str, count: int = 1000, size: int = 1) -> int:
+    return sum(queue.put(tenant, tenant, size) for _ in range(count))
+
+
+def served(queue: FairQueue[str], count: int) -> str:
+    return "".join(queue.take() or "-" for _ in range(count))
+
+
+def test_tenants_are_served_in_turn_however_much_one_has_queued() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY)
+    filled(queue, "a", 400)
+    filled(queue, "b", 3)
+    assert served(queue, 8) == "abababaa"
+
+
+def test_a_tenant_with_a_weight_gets_so_many_turns_in_a_row() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY, {"b": 3})
+    filled(queue, "a", 9)
+    filled(queue, "b", 9)
+    assert served(queue, 8) == "abbbabbb"
+
+
+def test_a_lone_tenant_fills_half_and_the_next_ones_find_room() -> None:
+    queue: FairQueue[str] = FairQueue(1024, MANY)
+    assert [filled(queue, tenant) for tenant in "abc"] == [512, 256, 128]
+
+
+def test_bytes_are_shared_as_places_are() -> None:
+    queue: FairQueue[str] = FairQueue(1024, 100)
+    assert [filled(queue, tenant, size=10) for tenant in "ab"] == [5, 3]
+    assert not queue.put("c", "c", 101)
+
+
+def test_a_large_item_costs_its_tenant_more_turns() -> None:
+    queue: FairQueue[str] = FairQueue(1024, MANY)
+    filled(queue, "a", 2, size=3 * COST_BYTES)
+    filled(queue, "b", 8)
+    assert served(queue, 10) == "bbbabbbbab"
+
+
+def test_an_idle_tenant_leaves_nothing_behind() -> None:
+    queue: FairQueue[str] = FairQueue(16, 16)
+    for _ in range(100):
+        assert queue.put("a", "a", 8)
+        assert queue.take() == "a"
+    assert (queue.take(), len(queue), queue._tenants) == (None, 0, {})
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5 * COST_BYTES))), st.integers(1, 40))
+def test_what_was_put_comes_out_once_in_its_tenants_order(puts: list[tuple[str, int]], places: int) -> None:
+    queue: FairQueue[tuple[str, int]] = FairQueue(places, MANY)
+    taken_in = [(tenant, number) for number, (tenant, size) in enumerate(puts) if queue.put(tenant, (tenant, number), size)]
+    assert len(queue) == len(taken_in) <= places
+    out = [item for _ in taken_in if (item := queue.take()) is not None]
+    assert queue.take() is None
+    for tenant in "abc":
+        assert [item for item in out if item[0] == tenant] == [item for item in taken_in if item[0] == tenant]
+    assert queue.put("a", ("a", 0), 0)
