@@ -14,7 +14,7 @@ from router.app.partition import taken_stream
 from router.app.reach import own_inboxes
 from router.config import Settings
 from router.contracts.answer import failure
-from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.glimpse import glimpse
 from router.contracts.headers import message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
@@ -126,8 +126,8 @@ def _failed(message: Message, code: str, text: str, details: Mapping[str, object
 def _conflict(msg_id: str) -> bytes:
     return failure(
         INVALID_REQUEST,
-        "This message id was used for a different request",
-        {"field": "Nats-Msg-Id"},
+        "This message id was used for a different request a moment ago; ids are those of all tenants together",
+        {"field": "Nats-Msg-Id", "cause": MESSAGE_ID_TAKEN},
         msg_id if ids.is_opaque(msg_id) else None,
     )
 

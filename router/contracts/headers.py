@@ -36,14 +36,22 @@ _W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,1
 # With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
     {"Nats-TTL", "Nats-Rollup", "Nats-Incr", "Nats-Schedule", "Nats-Schedule-TTL", "Nats-Schedule-Target", "Nats-Schedule-Source"}
-    | {"Nats-Schedule-Time-Zone", "Nats-Schedule-Rollup", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"}
+    | {
+        "Nats-Schedule-Time-Zone",
+        "Nats-Schedule-Rollup",
+        "Nats-Schedule-Next",
+        "Nats-Scheduler",
+        "Nats-Batch-Id",
+        "Nats-Batch-Sequence",
+        "Nats-Batch-Commit",
+    }
     | {"Nats-Expected-Stream", "Nats-Expected-Last-Msg-Id", "Nats-Expected-Last-Sequence"}
     | {"Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"}
 )
 # With one of these it stores the request; or the server writes a trace of it to a subject of the sender's choice.
 CONTROL_HEADERS = SILENCING_HEADERS | frozenset(
     {"Nats-Trace-Dest", "Nats-Trace-Only", "Nats-Trace-Hop", "Nats-Trace-Origin-Account"}
-    | {"Nats-Counter-Sources", "Nats-Marker-Reason", "Nats-Required-Api-Level", "Nats-Schedule-Next", "Nats-Scheduler"}
+    | {"Nats-Counter-Sources", "Nats-Marker-Reason", "Nats-Required-Api-Level"}
 )
 
 

@@ -117,6 +117,8 @@ class Answers:
             return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
+            if msg_id := headers.get(MSG_ID):
+                self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
             return None
         if not self._may_reach(inbox):
             self._refuse()

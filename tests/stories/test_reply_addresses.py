@@ -19,6 +19,8 @@ CONTROL = {
     "Nats-Batch-Id": "b",
     "Nats-Schedule": "@at 2035-01-01T00:00:00Z",
     "Nats-Incr": "1",
+    "Nats-Schedule-Next": "purge",
+    "Nats-Scheduler": "s",
 }
 # With these it stores the message; with the first the server writes a trace of it to that subject besides.
 STORED = {
@@ -28,8 +30,6 @@ STORED = {
     "Nats-Counter-Sources": "{}",
     "Nats-Marker-Reason": "Purge",
     "Nats-Required-Api-Level": "99",
-    "Nats-Schedule-Next": "purge",
-    "Nats-Scheduler": "s",
 }
 
 
