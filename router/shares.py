@@ -22,13 +22,15 @@ class Shares:
 
     def take(self, tenant: Hashable) -> bool:
         """Whether the tenant has one more now."""
-        if self._held[tenant] >= self._places - self.taken:
-            if not self._held[tenant]:
-                del self._held[tenant]  # looked at only: a name from outside leaves nothing behind
+        if not self.has_room(tenant):
             return False
         self._held[tenant] += 1
         self.taken += 1
         return True
+
+    def has_room(self, tenant: Hashable) -> bool:
+        """Whether `take` would give the tenant one."""
+        return self._held.get(tenant, 0) < self._places - self.taken
 
     def give(self, tenant: Hashable) -> None:
         """Give one place back."""
