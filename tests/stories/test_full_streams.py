@@ -4,13 +4,18 @@ import json
 
 from nats.aio.client import Client
 
+from router.cli.worker import places_of
 from router.config import Settings
+from router.contracts.exec_assignment import ExecAssignment
 from router.deadletters.original import Kept, original_of
 from router.deadletters.parse import parse
 from router.delivery.api import JetStream
+from router.errors import Poison
 from router.message import Effect
+from router.sdk import StepResult, Worker
 from tests.support.circle import FAST, Alarms, a_result, assignments, report, results_are_settled, usage
 from tests.support.delivery import connected
+from tests.support.sdk import at_work
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
 from tests.support.waiting import until
@@ -127,6 +132,32 @@ async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(n
         skipped = await metric(router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="letter_given_up")
         assert skipped == MANY - SHARE
         assert (await ask(nc, settings, a_request("good")))["ok"]
+
+
+async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
+
+    def work(assignment: ExecAssignment) -> StepResult:
+        if assignment.request_id == "r-hopeless":
+            raise Poison("it can never be done")
+        return StepResult(cost=0.5)
+
+    subject, places = settings.assignment.subjects[0], places_of(settings)
+    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, places=places)):
+        for name in ("hopeless", *range(5)):
+            assert (await ask(nc, settings, _pushed(name)))["ok"]
+        await until(lambda: _metered(nc, settings, 5))
+
+        await make_topology(_settings(nats_url, prefix))
+        await until(lambda: _stored(nc, settings.streams.dlq.name, 1))
+
+
+async def _metered(nc: Client, settings: Settings, count: int) -> bool:
+    return len(await usage(nc, settings)) == count
+
+
+async def _stored(nc: Client, stream: str, count: int) -> bool:
+    return (await nc.jsm().stream_info(stream)).state.messages == count
 
 
 async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_url: str, prefix: str) -> None:
