@@ -58,8 +58,9 @@ soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does
 neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and beside them the same on older code; half an hour, then a table
 	$(BIN)/python -m tests.neighbours --control $(CONTROL) --write bench/results/neighbours.md
 
-fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a table of what came of them
+fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
+	$(BIN)/python -m tests.fuzz.hostile_run --inputs 1000000 --jobs $(JOBS) --write bench/results/fuzz_contracts.md
 
 audit:  ## known vulnerabilities of the versions in constraints.txt (asks the package index; a set-up of its own)
 	$(PYTHON) -m venv $(VENV)-audit

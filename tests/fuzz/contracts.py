@@ -6,6 +6,7 @@ breaks it, and so does a usage event that the lake would not take. A factory mak
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ from tests.fuzz.decoders import DECODERS, POLICY
 from tests.support.pipelines import Said, an_entry, piped_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule
 from tests.support.requests import GOOD_HEADERS, a_message, every_form
-from tests.support.workers import ACKS, ASSIGNED, RESULTS, an_ack, an_assignment, in_every_form
+from tests.support.workers import ACKS, ASSIGNED, NOW_MS, RESULTS, an_ack, an_assignment, in_every_form
 
 Headers = Mapping[str, str]
 Serve = Callable[[bytes, Headers], bool]  # whether it was refused
@@ -55,6 +56,11 @@ Serve = Callable[[bytes, Headers], bool]  # whether it was refused
 SMALL = {"idempotency": {"entries": 1_000}, "policies": {"sessions_entries": 1_000}, "recorder": {}}  # so that what grows is seen soon
 LARGEST_PAGE = 2 * 1024 * 1024
 LONGEST_ERROR = 100_000
+REQUIRED = {
+    "pre": {"id": "one", "mode": "required"},
+    "validator": {"id": "one", "on_fail": "block"},
+    "post": {"id": "one", "mode": "required"},
+}
 
 
 class Sent(NamedTuple):
@@ -90,7 +96,7 @@ class House:
         alerts = Alerts("node", 60.0)
         alerts.attach(self.connection)
         jetstream: Any = type("JetStream", (), {"connection": self.connection, "prefix": "$JS.API"})()
-        self.ground = Ground(self.settings, self.metrics, alerts, Shelf({("acme", "default"): RICH}), jetstream)
+        self.ground = Ground(self.settings, self.metrics, alerts, Shelf({("acme", name): RICH for name in ("default", "gold")}), jetstream)
         self.ground.known = KnownMemory(_not_there)
         for known in (an_assignment(), _followed()):
             self.ground.known.keep(known)
@@ -147,7 +153,7 @@ def _serve(handler: Callable[[Message], Any], tenant: Callable[[Message], str], 
     loop, sequences = asyncio.new_event_loop(), itertools.count(1)
 
     def serve(data: bytes, headers: Headers) -> bool:
-        message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences))
+        message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences), stored_ns=time.time_ns())
         assert len(tenant(message)) <= 128
         outcome = handler(message)
         if isinstance(outcome, Later | Awaitable):
@@ -219,7 +225,7 @@ def _extension(kind: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
         registry.replace([parse_entry(an_entry("one", kind))])
         extensions = Extensions(registry, Invoker(caller))  # type: ignore[arg-type]  # without a breaker: each answer is read
         stage = {"pre": "pre", "validator": "validators", "post": "post"}[kind]
-        policy, request = piped_policy(**{stage: ["one"]}), a_request(user="u-1")  # type: ignore[arg-type]
+        policy, request = piped_policy(**{stage: [REQUIRED[kind]]}), a_request(user="u-1")  # type: ignore[arg-type]
 
         def serve(data: bytes, _: Headers) -> bool:
             caller.answer = data
@@ -309,14 +315,14 @@ RICH = a_policy(
     fallbacks=[a_rule("anthropic", {"status": ["timeout", "5xx"]}, retry=2)],
     circuit_breaker={"enabled": True, "failure_threshold": 5, "timeout_ms": 30000},
 )
-PROTOBUF = {"Accept": "application/x-protobuf", "Nats-Msg-Id": "n-1"}
+PROTOBUF = {"Accept": "application/x-protobuf"}
 FLOW = flow_pb2.RouteRequest(
-    message=flow_pb2.Message(tenant_id="acme", message_type="chat", payload=b"hello", message_id="m-1", metadata={"a": "b"}),
+    message=flow_pb2.Message(tenant_id="acme", message_type="chat", payload=b"hello", metadata={"a": "b"}),
     context={"user_id": "u-1"},
 )
 RESULT = result_pb2.ExecResult(
     assignment_id=ASSIGNED, request_id="r-1", status="success", provider_id="openai", latency_ms=812, cost=0.01, tenant_id="acme",
-    job=result_pb2.Job(type="chat"), timestamp=1_700_000_000_500,
+    job=result_pb2.Job(type="chat"), timestamp=NOW_MS,
 )  # fmt: skip
 ACK = ack_pb2.ExecAssignmentAck(assignment_id=ASSIGNED, status="accepted", tenant_id="acme")
 INGRESS = ingress_pb2.IngressMessage(message_id="m-1", tenant_id="acme", payload=b"{}")
@@ -328,10 +334,20 @@ def _json(*bodies: Any, headers: Headers = NO_HEADERS) -> tuple[Sent, ...]:
 
 
 def _decide_seeds(form: str) -> tuple[Sent, ...]:
-    body = orjson.loads(every_form()[form].data)
-    follows = {**body, "context": {"previous_request_id": "r-0", "status": "timeout"}, "request_id": "r-9"}
-    limits = {**body, "constraints": {"max_latency_ms": 1000, "max_cost": 0.5, "provider_id": "openai"}, "idempotency_key": "k-1"}
-    return (*_json(body, follows, limits, headers=GOOD_HEADERS), *_json(body, limits, headers=PROTOBUF), *_json(body))
+    """Most without an id of their own: each is a request by itself, and not the one before with other bytes."""
+    pushed = orjson.loads(every_form()[form].data)
+    asked = {name: value for name, value in pushed.items() if name not in ("request_id", "message_id", "push_assignment")}
+    if "message" in asked:
+        asked["message"] = {name: value for name, value in asked["message"].items() if name != "message_id"}
+    follows = {**asked, "context": {"previous_request_id": "r-0", "status": "timeout"}}
+    limits = {**asked, "constraints": {"max_latency_ms": 1000, "max_cost": 0.5, "provider_id": "openai"}}
+    headers = {name: value for name, value in GOOD_HEADERS.items() if name != "Nats-Msg-Id"}
+    return (
+        *_json(pushed, limits | {"idempotency_key": "k-1"}, headers=GOOD_HEADERS),
+        *_json(asked, follows, limits, {**asked, "push_assignment": True}, headers=headers),
+        *_json(asked, limits, headers=PROTOBUF),
+        *_json(asked),
+    )
 
 
 def _decoded(*names: str) -> dict[str, Contract]:
@@ -341,7 +357,9 @@ def _decoded(*names: str) -> dict[str, Contract]:
 CONTRACTS: dict[str, Contract] = {
     **{f"decide, form {form}": Contract(_decide_seeds(form), _decide) for form in "abcd"},
     "decide, protobuf": Contract((Sent(FLOW), Sent(FLOW, PROTOBUF), Sent(FLOW, {"push_assignment": "true", "request_id": "r-1"})), _decide),
-    "result, JSON": Contract(_json(*(in_every_form()[form].data for form in ("json", "envelope")), headers=GOOD_HEADERS), _results),
+    "result, JSON": Contract(
+        _json(*(in_every_form(timestamp=NOW_MS)[form].data for form in ("json", "envelope")), headers=GOOD_HEADERS), _results
+    ),
     "result, protobuf": Contract((Sent(RESULT, GOOD_HEADERS), Sent(RESULT)), _results),
     "ack, JSON": Contract(_json(an_ack(tenant_id="acme", acknowledged_at=1).data, headers=GOOD_HEADERS), _acks),
     "ack, protobuf": Contract((Sent(ACK), Sent(ACK, GOOD_HEADERS)), _acks),

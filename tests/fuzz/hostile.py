@@ -67,7 +67,7 @@ def hostile_json(seed: bytes, rng: Rng) -> bytes:
         if places := list(_places(root)):
             holder, at = rng.choice(places)
             holder[at] = value_like(holder[at], rng)
-    return _written(root)
+    return written(root)
 
 
 def hostile_protobuf(seed: Message, rng: Rng) -> bytes:
@@ -151,7 +151,7 @@ def _places(root: Any) -> Iterator[tuple[Any, Any]]:
             waiting.append(value)
 
 
-def _written(root: Any) -> bytes:
+def written(root: Any) -> bytes:
     try:
         return orjson.dumps(root)
     except TypeError:  # half of a surrogate pair, which JSON can say and UTF-8 cannot

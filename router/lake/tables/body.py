@@ -16,17 +16,16 @@ from msgspec.json import Decoder
 
 from router.contracts.result import MAX_LATENCY_MS, STATUSES
 from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS
+from router.ids import MAX_NAME, MAX_TYPE
 
 REQUIRED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "cost", "timestamp")
-MAX_ID = 128  # characters
-MAX_NAME = 256
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the year 9999
 _NANO = Decimal("1e-9")
 _MONEY = Context(prec=38, rounding=ROUND_HALF_UP)
 
-Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
-OptionalId = Annotated[str, Meta(max_length=MAX_ID)] | None
-Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Id = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+OptionalId = Annotated[str, Meta(max_length=MAX_NAME)] | None
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_TYPE)]
 
 
 class EventBounds(Struct, frozen=True, kw_only=True):
@@ -83,14 +82,14 @@ def _is_longer(than: int) -> Callable[[Any], bool]:
 # Whether a value that is there is wrong, in the order in which it is told. Cost and timestamp have bounds of their own.
 _IS_WRONG: dict[str, Callable[[Any], bool]] = {
     "version": lambda version: version != "1",
-    "tenant_id": _is_longer(MAX_ID),
-    "provider_id": _is_longer(MAX_NAME),
-    "event_type": _is_longer(MAX_NAME),
+    "tenant_id": _is_longer(MAX_NAME),
+    "provider_id": _is_longer(MAX_TYPE),
+    "event_type": _is_longer(MAX_TYPE),
     "status": lambda status: status not in STATUSES,
     "latency_ms": lambda latency: not 0 <= latency <= MAX_LATENCY_MS,
-    "trace_id": _is_longer(MAX_ID),
-    "assignment_id": _is_longer(MAX_ID),
-    "request_id": _is_longer(MAX_ID),
+    "trace_id": _is_longer(MAX_NAME),
+    "assignment_id": _is_longer(MAX_NAME),
+    "request_id": _is_longer(MAX_NAME),
 }
 
 _decode = Decoder(UsageBody, float_hook=Decimal).decode
