@@ -11,6 +11,7 @@ from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.request import RouteRequest
 from router.policy import ATTEMPTS, Previous
 
+_DIGITS = 4  # more attempts than any rule allows, and a number that is read at once
 PREVIOUS_REQUEST = "previous_request_id"
 
 
@@ -27,9 +28,9 @@ async def previous_of(known: KnownAssignments, request: RouteRequest) -> Previou
 
 
 def _attempts(assignment: Assignment) -> int:
-    """How often the provider was tried; a first decision does not say."""
+    """How often the provider was tried; a first decision does not say. An extension may have written what is no such number."""
     told = assignment.decision.metadata.get(ATTEMPTS, "1")
-    return int(told) if told.isascii() and told.isdigit() else 1
+    return int(told[:_DIGITS]) if told.isascii() and told.isdigit() else 1
 
 
 def _itself(known: Assignment | None) -> Assignment | None:
