@@ -57,6 +57,13 @@ def without_logins(text: str) -> str:
     return _WORD.sub(_hide_login, text) if "@" in text else text
 
 
+def printable(text: str) -> str:
+    """For a terminal: control characters and other invisible ones as escapes; line breaks stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+
+
 def _hide_login(word: re.Match[str]) -> str:
     """From the first // to the last @: a password may hold both."""
     text = word.group()

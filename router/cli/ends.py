@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import typer
 
 from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError, Unanswered, in_full
-from router.masking import shortened, without_logins
+from router.masking import printable, shortened, without_logins
 
 OK = 0
 NO = 1  # the router said no; a check failed
@@ -57,7 +57,7 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 def complain(text: object) -> None:
     """One line on standard error."""
-    print(f"router: {without_logins(shortened(' '.join(str(text).split()), _MAX_LINE))}", file=sys.stderr, flush=True)
+    print(f"router: {printable(without_logins(shortened(' '.join(str(text).split()), _MAX_LINE)))}", file=sys.stderr, flush=True)
 
 
 def _status(exc: RouterError, unavailable: int) -> int:
