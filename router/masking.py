@@ -37,6 +37,9 @@ MAX_TEXT = 4096  # characters of one text in a log line, an error or an answer; 
 MAX_ITEMS = 100  # of one list or object in a log line
 _ROOM_FOR_COUNT = 48  # how long the words about the cut may be
 _DEEPEST = 16  # a value that holds itself must not hang the log
+PEM = "-----BEGIN"
+_SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")  # of an nkey
+_BEHIND_PATH = re.compile(r"[?#]")
 _WORD = re.compile(r'[^\s,"\\]+')  # an address stands in one word; a word ends where the next one may begin, so this is one pass
 
 
@@ -50,6 +53,22 @@ def without_login(address: str) -> str:
     login, at, host = address.rpartition("@")
     scheme, slashes, _ = login.partition("//") if "//" in login else ("", "", login)
     return f"{scheme}{slashes}{MASK}@{host}" if at else address
+
+
+def without_query(address: str) -> str:
+    """An address without what stands behind its path: a key is often given there."""
+    if "://" not in address or not (found := _BEHIND_PATH.search(address)):
+        return address
+    return f"{address[: found.start()]}{found.group()}{MASK}"
+
+
+def without_keys(text: str) -> str:
+    """Text into which a key itself was pasted, an nkey's seed or a PEM block, where its file's name belongs."""
+    return MASK if PEM in text else _SEED.sub(MASK, text)
+
+
+def holds_key(text: str) -> bool:
+    return PEM in text or _SEED.search(text) is not None
 
 
 def without_logins(text: str) -> str:

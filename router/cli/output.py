@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from router.masking import printable as printable  # the one place where text is made fit for a terminal
+from router.masking import printable as printable  # noqa: PLC0414 - where commands look for it
 
 if TYPE_CHECKING:
     from rich.console import Console
