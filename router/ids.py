@@ -13,6 +13,10 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
+MAX_NAME = 128  # characters of an id
+MAX_TYPE = 256  # characters of a message's or a job's type
+MAX_SUBJECT = 1024  # characters
+
 _OPAQUE = re.compile(r"[\x21-\x7e]{1,128}")
 _SCOPED = re.compile(r"[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -36,6 +40,25 @@ def is_scoped(text: str) -> bool:
     return _SCOPED.fullmatch(text) is not None
 
 
+class ScopedNames(dict[str, bool]):
+    """`is_scoped` with its answers kept: tenants and policies are few and come back. `names[text]` costs a look.
+
+    A text that is too long to be a name is answered and never kept: what is kept is at most `limit` times 128 characters.
+    """
+
+    def __init__(self, limit: int = 4096) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def __missing__(self, text: str) -> bool:
+        if len(text) > MAX_NAME:
+            return False
+        if len(self) >= self._limit:
+            self.clear()
+        answer = self[text] = is_scoped(text)
+        return answer
+
+
 def is_token(text: str) -> bool:
     """One subject token: the id of an extension or a provider service."""
     return _TOKEN.fullmatch(text) is not None
@@ -43,13 +66,14 @@ def is_token(text: str) -> bool:
 
 def is_literal_subject(text: str) -> bool:
     """A subject that can be published to: no wildcard, no space, no empty token."""
-    return len(text) <= 1024 and _LITERAL.fullmatch(text) is not None
+    return len(text) <= MAX_SUBJECT and _LITERAL.fullmatch(text) is not None
 
 
 def subject_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
     """Whether a subject matches one of these patterns (`*` one token, `>` the rest); each subject is worked out once."""
     wanted = [pattern.split(".") for pattern in patterns]
-    return lru_cache(maxsize=1024)(lambda subject: any(_matches(pattern, subject.split(".")) for pattern in wanted))
+    matches = lru_cache(maxsize=1024)(lambda subject: any(_matches(pattern, subject.split(".")) for pattern in wanted))
+    return lambda subject: len(subject) <= MAX_SUBJECT and matches(subject)
 
 
 def key(*parts: str) -> str:

@@ -34,6 +34,7 @@ MASKED_KEYS = frozenset(
     }
 )
 MAX_TEXT = 4096  # characters of one text in a log line, an error or an answer; the rest is left out
+MAX_COMPLAINT = 16_384  # characters of what a command complains of: a document tells twenty problems
 MAX_ITEMS = 100  # of one list or object in a log line
 _ROOM_FOR_COUNT = 48  # how long the words about the cut may be
 _DEEPEST = 16  # a value that holds itself must not hang the log

@@ -5,7 +5,7 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.memory import AT_ONCE, LOOK_S, Memory
+from router.memory import AT_ONCE, LOOK_S, Memory, weight_of
 
 TTL_S = 10.0
 
@@ -92,3 +92,49 @@ def test_no_value_goes_before_its_time(steps: list[tuple[str, int, float, float]
             model.pop(key, None)
         value, until = model.get(key, (None, now))
         assert memory.recall(key, now) == (value if until > now else None)
+
+
+# -- owners and weights -------------------------------------------------------------------------------------------------
+
+
+def test_an_owner_that_floods_takes_no_room_from_one_that_holds_little() -> None:
+    memory: Memory[str, int] = Memory(1_000)
+    for number in range(10):
+        memory.keep(f"quiet {number}", number, TTL_S, 0.0, owner="quiet")
+    for number in range(20_000):
+        memory.keep(f"loud {number}", number, TTL_S, 0.0, owner="loud")
+    assert [memory.peek(f"quiet {number}", 0.0) for number in range(10)] == list(range(10))
+    assert len(memory) <= 1_000 * 9 // 8
+
+
+def test_owners_within_their_shares_lose_the_value_longest_unused() -> None:
+    memory: Memory[str, int] = Memory(640)
+    for number in range(641):
+        memory.keep(f"k {number}", number, TTL_S, 0.0, owner=f"o {number}")
+    assert memory.peek("k 0", 0.0) is None
+    assert (memory.peek("k 1", 0.0), len(memory)) == (1, 640)
+
+
+def test_a_value_that_weighs_more_counts_as_several() -> None:
+    gone: list[str] = []
+    memory: Memory[str, str] = Memory(100, gone.append)
+    for number in range(10):
+        memory.keep(f"k {number}", "v", TTL_S, 0.0, weight=30)
+    assert len(memory) == 3
+    assert gone == [f"k {number}" for number in range(7)]
+    assert (weight_of({"a": "b"}), weight_of({"a": "b" * 10_000})) == (1, 10)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.integers(1, 5), st.booleans()), max_size=200))
+def test_whatever_is_kept_and_forgotten_the_weights_are_right(steps: list[tuple[int, str, int, bool]]) -> None:
+    memory: Memory[int, int] = Memory(20)
+    weights: dict[int, int] = {}
+    for number, (key, owner, weight, is_kept) in enumerate(steps):
+        if is_kept:
+            memory.keep(key, key, number + 50.0, float(number), owner=owner, weight=weight)
+            weights[key] = weight
+        else:
+            memory.forget(key)
+        held = sum(weights[one] for one in memory.keys())  # noqa: SIM118 - a memory is no dictionary
+        assert held == memory._weight == sum(memory._of_owner.values()) <= 22
+        assert memory._heavy == sum(one > memory._share for one in memory._of_owner.values())

@@ -79,6 +79,8 @@ class House:
         helpers = [Helper("survey", self._survey.run), Helper("letters", self._depth().run)]
         if self._ground.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished", self._ground.finished.run))
+        helpers.append(Helper("assignment_shares", self._ground.assignment_shares.run))
+        helpers.append(Helper("letter_shares", self._ground.letter_shares.run))
         self._ground.metrics.helper_failing.watch(lambda: failing(helpers))
         children += [helper.child for helper in helpers]
         if self._ground.settings.admin.enabled:
@@ -118,7 +120,7 @@ class House:
         await Listener(self._ground.jetstream, stream, subject, self._answers, live=live, queue=group).run()
 
     def _heard(self) -> Supervisor:
-        workers, connection = self._workers, self._ground.connection
+        workers, connection = self._workers, self._ground.connections.workers
         return self._family(
             "workers",
             Child("heartbeats", lambda: workers.hear_beats(connection)),

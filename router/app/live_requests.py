@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.app.ground import Ground
+from router.clock import wall
 from router.contracts.alert import WARNING, Alert
 from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import OUTCOMES, LiveRequests, LiveRules
+from router.message import Message
 from router.observability import Metrics, events, logs
 
 log = logs.logger(__name__)
@@ -26,8 +28,10 @@ class LiveMetrics:
         for outcome in OUTCOMES:
             self._metrics.live_requests[outcome,] += 0
 
-    def on_live(self, outcome: str) -> None:
+    def on_live(self, outcome: str, message: Message) -> None:
         self._metrics.live_requests[outcome,] += 1
+        if outcome == "answered":
+            self._metrics.request_seconds.observe(wall() - message.stored_at)
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
@@ -54,6 +58,7 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         rules=LiveRules(
             after_s=admission.overloaded_after_ms / 1000,
             places=admission.queue,
+            at_once=ground.settings.decide.slots,
             max_bytes=admission.queue_bytes,
             weights=admission.weights,
         ),

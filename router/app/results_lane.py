@@ -23,7 +23,7 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         durable=settings.results.durable,
         pace=pace_of(settings.results, settings),
         handle=traced_handler(results_handler(ground)),
-        letter=traced_letter(letter_writer(settings, ground.connection, RESULT)),
+        letter=traced_letter(letter_writer(ground, RESULT)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,

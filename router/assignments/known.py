@@ -9,15 +9,15 @@ A hit costs a dictionary look. Both go by the assignment id, the bucket's one ke
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Protocol, TypeVar
-
-from cachetools import LRUCache
 
 from router import ids
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import read_record
 from router.errors import Poison
 from router.later import Later
+from router.memory import Memory, weight_of
 
 T = TypeVar("T")
 
@@ -40,10 +40,10 @@ class KnownMemory:
 
     def __init__(self, fetch: Callable[[str], Later[bytes | None]], limit: int = 20_000) -> None:
         self._fetch = fetch
-        self._known: LRUCache[str, Assignment] = LRUCache(limit)
+        self._known: Memory[str, Assignment] = Memory(limit)
 
     def recall(self, assignment_id: str) -> Assignment | None:
-        return self._known.get(assignment_id)
+        return self._known.recall(assignment_id, 0.0)
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
         return self._fetch(ids.key(assignment_id)).then(lambda record: conclude(self._read(record)))
@@ -60,7 +60,7 @@ class KnownMemory:
 
     def keep(self, known: Assignment) -> None:
         """Remember one: found in the bucket, or just created by this instance."""
-        self._known[known.assignment_id] = known
+        self._known.keep(known.assignment_id, known, inf, 0.0, owner=known.tenant_id, weight=weight_of(known.decision.metadata))
 
     def __len__(self) -> int:
         return len(self._known)

@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 
 import typer
 
+from router import masking
+from router.cli.output import printable
 from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError, Unanswered, in_full
-from router.masking import printable, shortened, without_logins
 
 OK = 0
 NO = 1  # the router said no; a check failed
 USAGE = 2  # the command or a setting is wrong
 SILENT = 3  # nobody answered in time; the broker is away
 INTERRUPTED = 130
-_MAX_LINE = 16_384  # characters of a complaint: a document tells twenty problems
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = SILENT) -> NoReturn:
@@ -56,8 +56,9 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 
 def complain(text: object) -> None:
-    """One line on standard error."""
-    print(f"router: {printable(without_logins(shortened(' '.join(str(text).split()), _MAX_LINE)))}", file=sys.stderr, flush=True)
+    """One line on standard error; what it quotes of a message or a file steers no terminal."""
+    line = masking.shortened(" ".join(str(text).split()), masking.MAX_COMPLAINT)
+    print(f"router: {printable(masking.without_logins(line))}", file=sys.stderr, flush=True)
 
 
 def _status(exc: RouterError, unavailable: int) -> int:

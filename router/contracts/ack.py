@@ -50,7 +50,7 @@ def _ack(message: Message, body: Object, _: Limits) -> ExecAssignmentAck:
         assignment_id=assignment_id,
         status=given.one_of(body, "status", STATUSES),
         acknowledged_at=given.whole(body, "acknowledged_at") or message.stored_ms,  # 0 is how protobuf says absent
-        message=given.text(body, "message"),
+        message=given.excerpt(body, "message"),
         request_id=given.opaque(body, "request_id"),
         tenant_id=given.tenant(headers, body),
         trace_id=given.trace(headers, body),

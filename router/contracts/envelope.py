@@ -34,8 +34,8 @@ SUPPORTED = frozenset({VERSION})  # a version comes in before anybody emits it, 
 Version = Annotated[str, Meta(description="a supported version of this schema", extra_json_schema={"enum": sorted(SUPPORTED)})]
 Opaque = Annotated[str, Meta(pattern=r"^[!-~]{1,128}$(?!\n)", description="1..128 printable ASCII characters without spaces")]
 Key = Annotated[str, Meta(pattern=r"^[!-~]{1,256}$(?!\n)", description="1..256 printable ASCII characters without spaces")]
-Actor = Annotated[str, Meta(min_length=1, description="text that is not empty")]
-Link = Annotated[str | None, Meta(description="text or null")]
+Actor = Annotated[str, Meta(min_length=1, max_length=256, description="text of 1..256 characters")]
+Link = Annotated[Annotated[str, Meta(max_length=256)] | None, Meta(description="text of at most 256 characters, or null")]
 Kind = Annotated[Literal["HUMAN", "AGENT", "SYSTEM"], Meta(description="HUMAN, AGENT or SYSTEM")]
 Moment = Annotated[
     str,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from sys import float_info
 from typing import Any
 
 from router import ids
 from router.contracts.malformed import Malformed, invalid, missing, uncorrelated
 from router.ids import is_opaque
+from router.masking import MAX_TEXT, shortened
 
 Object = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 MAX_INT64 = 2**63 - 1
 MAX_FLOAT = float_info.max
 
-is_scoped = lru_cache(maxsize=4096)(ids.is_scoped)  # tenants are few and come back
+is_scoped = ids.ScopedNames().__getitem__
 
 
 def opaque(body: Object, name: str) -> str | None:
@@ -62,11 +62,22 @@ def message_id(headers: Mapping[str, str], body: Object) -> str | None:
     return value if value and is_opaque(value) else opaque(body, "msg_id")
 
 
-def text(body: Object, name: str, place: str | None = None) -> str | None:
+def text(body: Object, name: str, place: str | None = None, *, most: int = ids.MAX_NAME) -> str | None:
+    """A name that is no id: any letters, at most so many."""
+    value = body.get(name)
+    if value is None or value == "":
+        return None
+    if type(value) is not str or len(value) > most:
+        raise invalid(name, place or name, f"text of 1..{most} characters")
+    return value
+
+
+def excerpt(body: Object, name: str, most: int = MAX_TEXT) -> str | None:
+    """Words for people: what is longer is cut, for no message is refused because of them."""
     value = body.get(name)
     if type(value) is not str and value is not None:
-        raise invalid(name, place or name, "text")
-    return value or None
+        raise invalid(name, name, "text")
+    return shortened(value, most) if value else None
 
 
 def one_of(body: Object, name: str, legal: Collection[str]) -> str:

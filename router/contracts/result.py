@@ -11,13 +11,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.contracts.given import Object, amount, message_id, one_of, opaque, tenant, text, trace, whole
+from router.contracts.given import Object, amount, excerpt, message_id, one_of, opaque, tenant, text, trace, whole
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid, missing
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, Kind, Limits, Reading, read
+from router.ids import MAX_TYPE
 from router.message import Message
 
 SUBJECT = "caf.exec.result.v1"
+MAX_CODE = 128  # characters of an error code; the rest is cut: a code decides nothing about the outcome
 STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
 MAX_LATENCY_MS = 30 * DAY_MS  # longer than a stream keeps the assignment
 
@@ -67,7 +69,7 @@ def _result(message: Message, body: Object, limits: Limits) -> ExecResult:
         job_type=_job_type(body),
         trace_id=trace(headers, body),
         error_code=_error_code(body),
-        error_message=text(body, "error_message"),
+        error_message=excerpt(body, "error_message"),
         msg_id=message_id(headers, body),
     )
 
@@ -86,10 +88,10 @@ def _job_type(body: Object) -> str | None:
     """`job.type`, else a flat `job_type`."""
     job = body.get("job")
     if type(job) is dict:
-        return text(job, "type", "job.type") or text(body, "job_type", "job.type")
+        return text(job, "type", "job.type", most=MAX_TYPE) or text(body, "job_type", "job.type", most=MAX_TYPE)
     if job is not None:
         raise invalid("job", "job", "an object")
-    return text(body, "job_type", "job.type")
+    return text(body, "job_type", "job.type", most=MAX_TYPE)
 
 
 def _error_code(body: Object) -> str | None:
@@ -101,7 +103,7 @@ def _error_code(body: Object) -> str | None:
         value = int(value)
     if type(value) not in (str, int, float):
         raise invalid("error_code", "error_code", "text or a number")
-    return str(value)
+    return str(value)[:MAX_CODE]
 
 
 def _from_protobuf(data: bytes) -> dict[str, Any]:

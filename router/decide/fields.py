@@ -8,7 +8,6 @@ missing for ids and types only. In a flat request both parts are the same object
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from router import ids
@@ -38,7 +37,8 @@ _WORKFLOW = ("run_id", "flow_id", "step_id")
 RARE = frozenset({"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW})
 _INT64 = range(-(2**63), 2**63)
 
-is_scoped = lru_cache(maxsize=4096)(ids.is_scoped)  # tenants and policies are few and come back
+MAX_REFERENCE = 4096  # characters of a payload_ref
+is_scoped = ids.ScopedNames().__getitem__
 
 
 def parts(body: Object) -> tuple[Object, Object]:
@@ -76,8 +76,8 @@ def message_type(inner: Object, task: Object) -> str:
     for value in (inner.get("message_type"), inner.get("type"), task.get("type")):
         if value is None or value == "":
             continue
-        if type(value) is not str:
-            raise invalid("message_type", "message.message_type", "text")
+        if type(value) is not str or len(value) > ids.MAX_TYPE:
+            raise invalid("message_type", "message.message_type", f"text of 1..{ids.MAX_TYPE} characters")
         return value
     raise missing("message_type", "message.message_type")
 
@@ -119,8 +119,8 @@ def payload_fields(inner: Object, task: Object) -> dict[str, object]:
 
 def payload_ref(inner: Object, task: Object) -> str:
     value = _first(inner.get("payload_ref"), task.get("payload_ref"))
-    if type(value) is not str or not value:
-        raise invalid("payload_ref", "message.payload_ref", "text, not empty")
+    if type(value) is not str or not 1 <= len(value) <= MAX_REFERENCE:
+        raise invalid("payload_ref", "message.payload_ref", f"text of 1..{MAX_REFERENCE} characters")
     return value
 
 

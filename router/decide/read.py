@@ -83,7 +83,7 @@ def _request(message: Message, body: Object, inner: Object, task: Object, limits
     if not tenant_id or not fields.is_scoped(tenant_id):
         tenant_id = fields.tenant(body, inner)
     message_type = inner.get("message_type")
-    if type(message_type) is not str or not message_type:
+    if type(message_type) is not str or not 1 <= len(message_type) <= ids.MAX_TYPE:
         message_type = fields.message_type(inner, task)
     payload = inner.get("payload")
     if payload is None:

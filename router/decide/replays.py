@@ -14,9 +14,9 @@ from enum import Enum
 from msgspec import Struct
 
 from router.clock import Clock, steady
-from router.contracts.decision import Decision
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
 from router.contracts.request import RouteRequest
-from router.memory import Memory
+from router.memory import Memory, weight_of
 
 AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecond
 
@@ -65,7 +65,10 @@ class Replays:
         has_id = request.request_id is not None
         known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
-        self._known.keep(_key(request.tenant_id, request.request_key), known, now + self._ttl_s, now)
+        key, weight = _key(request.tenant_id, request.request_key), 1
+        if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
+            weight = weight_of(decision.metadata)
+        self._known.keep(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""

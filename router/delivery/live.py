@@ -25,6 +25,7 @@ from router.delivery.answers import MSG_ID, TENANT, Answers
 from router.delivery.backlog import Backlog
 from router.delivery.consumer import Consumer
 from router.delivery.evidence import NotStored, Receipts
+from router.delivery.lane import Lane
 from router.delivery.rendezvous import Question
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
@@ -64,14 +65,14 @@ class LiveRules(Struct, frozen=True, kw_only=True):
     places: int = 1024
     max_bytes: int = 32 * 1024 * 1024
     weights: Mapping[str, int] = NO_WEIGHTS
-    at_once: int = 256  # whose handler waits for something
+    at_once: int = 2048  # whose handler waits for something; what one tenant may have of them is the handler's to bound
 
 
 class LiveObserver(Protocol):
     """Who counts. Called on the loop, the first once a request."""
 
-    def on_live(self, outcome: str) -> None:
-        """One of OUTCOMES."""
+    def on_live(self, outcome: str, message: Message) -> None:
+        """One of OUTCOMES. The message's `stored_at` is when its live copy was heard."""
 
     def on_overload(self, wait_s: float | None) -> None:
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
@@ -175,8 +176,11 @@ class LiveRequests(Generic[A]):
         if inbox is None:
             return
         self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
-        message = Message(subject, data, headers or NO_HEADERS, "", "", 0, self._newest_ns, 1, "")
-        asker = self._describe(message)
+        lane = self._lane()
+        if lane is None:
+            return
+        message = Message(lane.subject or subject, data, headers or NO_HEADERS, lane.stream, lane.durable, 0, self._newest_ns, 1, "")
+        asker = self._describe(message) if lane.is_allowed is None or lane.is_allowed(message.subject) else None
         if asker is None:
             self._leave(message, inbox)
         elif self._queue.put(asker.tenant_id, LiveRequest(message, inbox), len(data)):
@@ -184,7 +188,11 @@ class LiveRequests(Generic[A]):
         else:
             self._answers.send(inbox, self._refuse(asker, self._retry_after_ms()))
             self._marks.add(message)
-            self._observer.on_live("overloaded")
+            self._observer.on_live("overloaded", message)
+
+    def _lane(self) -> Lane | None:
+        consumer = self._consumer()
+        return consumer.lane if consumer is not None else None
 
     def _retry_after_ms(self) -> int:
         return min(30_000, max(100, int(self._wait_s * 1000)))
@@ -259,17 +267,17 @@ class LiveRequests(Generic[A]):
             if outcome.reply is not None:
                 self._answers.send(request.inbox, outcome.reply.data)
             self._marks.add(request.message)
-            self._observer.on_live("answered")
+            self._observer.on_live("answered", request.message)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
             self._answers.send(request.inbox, outcome.reply.data)
-            self._observer.on_live("answered")
+            self._observer.on_live("answered", request.message)
         else:
             self._leave(request.message, request.inbox)
 
     def _leave(self, message: Message, inbox: str) -> None:
         headers = message.headers
         self._answers.expect(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data), inbox)
-        self._observer.on_live("left")
+        self._observer.on_live("left", message)
 
     # -- the end ---------------------------------------------------------------------------------------------
 

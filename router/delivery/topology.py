@@ -106,12 +106,13 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
         return body
 
 
-def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1) -> StreamSpec:
+def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, max_bytes: int = -1) -> StreamSpec:
     """A key-value bucket is a stream of a known shape."""
     return StreamSpec(
         name=f"KV_{name}",
         subjects=(f"$KV.{name}.>",),
         max_age=ttl,
+        max_bytes=max_bytes,
         discard="new",
         replicas=replicas,
         max_per_subject=history,

@@ -66,6 +66,7 @@ class Metrics:
         self.letters = Tally("router_dlq_total", "Dead letters stored", "subject", "reason")
         self.letter_failures = Count("router_dlq_publish_failures_total", "Dead letters that could not be stored at once")
         self.letters_waiting = Gauge("router_dlq_depth", "Dead letters that stand there", "subject", "reason")
+        self.letters_cut = Count("router_dlq_over_share_total", "Dead letters without payload, for their tenant holds more than its share")
         self.letters_disabled = Count("router_dlq_disabled_total", "Messages given up without a letter, because dlq_enabled is off")
         self.subjects_refused = Count("router_subject_refused_total", "Messages on a subject outside the allow list")
         self.replies_refused = Count("router_reply_refused_total", "Reply addresses outside the reply prefixes")
@@ -83,6 +84,7 @@ class Metrics:
         refused = "Times a stream had no room for an effect, by what became of its message"
         self.storage_refused = Tally("router_storage_refused_total", refused, "consumer", "what")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
+        self.unread_dropped = Tally("router_unread_dropped_total", "Messages that their stream dropped before they were read", "consumer")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
             "router_stream_limit_bytes", "What a stream may hold; full, it discards the old or the new", "stream", "discard"

@@ -56,6 +56,7 @@ OVERLOAD_ENDED: Final = "overload.ended"
 STORAGE_REFUSED: Final = "storage.refused"  # a stream has no room: some messages wait, the others go on
 STORAGE_TAKES: Final = "storage.takes"
 LETTER_GIVEN_UP: Final = "letter.given_up"  # the dead letters are full: the requester was told, no letter was stored
+UNREAD_DROPPED: Final = "messages.dropped_unread"
 ASSIGNMENTS_KEPT: Final = "assignments.kept"  # those that are done could not be removed from their stream
 LANE_DRAINED: Final = "lane.drained"
 HANDLER_FAILED: Final = "handler.failed"

@@ -3,13 +3,15 @@
 Only a success says what the next one will take; a refusal that came back in a millisecond must not make its provider look
 fast. Each new figure weighs `WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before
 it counts, so that one wrong clock cannot move an average for a long time: to an hour and a cost of 1e9, and to `STEP` times
-the average that it moves. Kept by this instance alone, and bounded: the pair longest without a result is forgotten first.
+the average that it moves. Kept by this instance alone, and bounded: the pair longest without a result is forgotten first,
+of a tenant above its share before those of others.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from math import inf
 
+from router.memory import Memory
 from router.policy.states import NO_STATES, ProviderState, ProviderStates
 
 WEIGHT = 0.1
@@ -22,10 +24,9 @@ class Averages:
     """At most `limit` pairs. Fed by results (`observe`), asked by decisions (`states_of`)."""
 
     def __init__(self, limit: int = 20_000, weight: float = WEIGHT) -> None:
-        self._limit = limit
         self._weight = weight
         self._tenants: dict[str, dict[str, ProviderState]] = {}
-        self._pairs: OrderedDict[tuple[str, str], None] = OrderedDict()  # longest without a result first
+        self._pairs: Memory[tuple[str, str], bool] = Memory(limit, self._forget)  # longest without a result first
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers; NO_STATES itself when nothing is known, so that the engine's short way stays open."""
@@ -41,7 +42,7 @@ class Averages:
             latency_ms=self._moved(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
             cost=self._moved(before.cost if before is not None else None, cost, DEAREST),
         )
-        self._keep((tenant_id, provider_id))
+        self._pairs.keep((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
     def _moved(self, average: float | None, figure: float, most: float) -> float:
         figure = min(float(figure), most)
@@ -50,14 +51,11 @@ class Averages:
         clipped = min(figure, STEP * average) if average > 0 else figure
         return average + self._weight * (clipped - average)
 
-    def _keep(self, pair: tuple[str, str]) -> None:
-        self._pairs[pair] = None
-        self._pairs.move_to_end(pair)
-        if len(self._pairs) > self._limit:
-            (tenant_id, provider_id), _ = self._pairs.popitem(last=False)
-            del self._tenants[tenant_id][provider_id]
-            if not self._tenants[tenant_id]:
-                del self._tenants[tenant_id]
+    def _forget(self, pair: tuple[str, str]) -> None:
+        tenant_id, provider_id = pair
+        del self._tenants[tenant_id][provider_id]
+        if not self._tenants[tenant_id]:
+            del self._tenants[tenant_id]
 
     def __len__(self) -> int:
         return len(self._pairs)

@@ -12,7 +12,6 @@ What its latency hides (the time that it waited for a worker) is over after the 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from math import inf
 
@@ -23,6 +22,7 @@ from router.breakers.gate import Changed
 from router.clock import Clock, steady, wall
 from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
+from router.memory import Memory
 from router.policy.breaker_rules import Pair, ProviderRules
 from router.policy.policy import Policy
 from router.policy.verdicts import Verdict, verdict_of
@@ -57,12 +57,12 @@ class ProviderBreakers:
         changed: Changed = lambda _: None,
     ) -> None:
         self._policies = policies
-        self._limit = limit
+        self._order: Memory[Pair, bool] = Memory(limit, self._forget)  # the one longest without a result first
         self._now = now
         self._today = today
         self._report_made = made
         self._changed = changed
-        self._gates: OrderedDict[Pair, Gate] = OrderedDict()
+        self._gates: dict[Pair, Gate] = {}
         self._shut: dict[str, dict[str, Gate]] = {}  # tenant -> provider -> a gate that is not closed
         self._told: Mapping[Pair, Told] = {}
         self._seen: Table = {}
@@ -119,7 +119,7 @@ class ProviderBreakers:
         pair = tenant_id, provider_id
         gate = self._gates.get(pair)
         if gate is not None:
-            self._gates.move_to_end(pair)
+            self._order.recall(pair, 0.0)
             return gate
         rules = self._rules.of(tenant_id, provider_id)
         return self._made(pair, rules) if rules is not None else None
@@ -127,8 +127,7 @@ class ProviderBreakers:
     def _made(self, pair: Pair, rules: BreakerRules) -> Gate:
         gate = self._gates[pair] = Gate("/".join(pair), rules, now=self._now, today=self._today, changed=self._moved)
         self._report_made(*pair)
-        if len(self._gates) > self._limit:
-            self._forget(next(iter(self._gates)))
+        self._order.keep(pair, True, inf, 0.0, owner=pair[0])
         if (told := self._told.get(pair)) is not None:
             self._tell(gate, told)
         return gate
@@ -156,6 +155,7 @@ class ProviderBreakers:
         for pair, gate in list(self._gates.items()):
             rules = self._rules.of(*pair)
             if rules is None:
+                self._order.forget(pair)
                 self._forget(pair)
             elif rules != gate.rules:
                 gate.follow(rules)

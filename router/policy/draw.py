@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import accumulate
 
 LINE = 1 << 64
+FEW = 16  # weights
 
 
 def point(version: int, tenant_id: str, key: str) -> int:
@@ -22,12 +23,20 @@ def point(version: int, tenant_id: str, key: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-@lru_cache(maxsize=4096)
 def bounds(weights: tuple[float, ...]) -> tuple[int, ...]:
     """Where each share but the last ends; `bisect_right(bounds, point)` is the index of who is drawn. Weights are above 0."""
+    return _bounds_of_few(weights) if len(weights) <= FEW else _bounds_of_many(weights)
+
+
+def _computed(weights: tuple[float, ...]) -> tuple[int, ...]:
     sums = list(accumulate(_exact(weights)))
     return tuple(int(LINE * part / sums[-1]) for part in sums[:-1])
 
 
 def _exact(weights: Iterable[float]) -> Iterable[Fraction]:
     return map(Fraction, weights)
+
+
+# 500 weights and their bounds have 50 kB. A cache is bounded by its entries, so the large ones have a smaller cache of their own.
+_bounds_of_few = lru_cache(maxsize=4096)(_computed)
+_bounds_of_many = lru_cache(maxsize=128)(_computed)

@@ -11,7 +11,7 @@ from router.memory import Memory
 
 
 class Sessions:
-    """At most `limit` sessions; the one longest unused goes first."""
+    """At most `limit` sessions; the one longest unused goes first, of a tenant above its share before others."""
 
     def __init__(self, limit: int = 100_000, clock: Clock = steady) -> None:
         self._clock = clock
@@ -22,7 +22,7 @@ class Sessions:
 
     def remember(self, tenant_id: str, policy_id: str, session: str, provider_id: str, ttl_s: float) -> None:
         now = self._clock()
-        self._choices.keep(_key(tenant_id, policy_id, session), provider_id, now + ttl_s, now)
+        self._choices.keep(_key(tenant_id, policy_id, session), provider_id, now + ttl_s, now, owner=tenant_id)
 
     def __len__(self) -> int:
         return len(self._choices)

@@ -50,7 +50,7 @@ class Recent:
         now = self._clock()
         first = self._told.recall(event_id, now)
         if first is None:
-            self._told.keep(event_id, _Told(content, place), now + self._keep_s, now)
+            self._told.keep(event_id, _Told(content, place), now + self._keep_s, now, owner=event.tenant_id)
             return Seen.FIRST
         if first.place == place:
             return Seen.REDELIVERED

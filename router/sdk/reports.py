@@ -21,6 +21,7 @@ from router.contracts.codec import text_of
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.letter import MAX_TEXT
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.contracts.result import MAX_CODE
 from router.masking import shortened
 from router.message import Effect, Message
 from router.outcome import Fault
@@ -30,7 +31,6 @@ from router.sdk.step import SAID
 JSON = "json"
 PROTOBUF = "protobuf"
 ENCODINGS = (JSON, PROTOBUF)
-MAX_CODE = 128  # characters of an error code
 
 
 def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:

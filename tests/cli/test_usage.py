@@ -90,3 +90,54 @@ def test_generate_fills_the_stream_and_tells_the_truth(nats_url: str, tmp_path: 
     ended = called("usage", "generate", "--events", "500", "--seed", "9", "--truth", str(truth), "--nats-url", nats_url, "--json")
     assert (ended.status, ended.json["last_seq"], ended.json["duplicates"]) == (0, 500, 10)
     assert json.loads(truth.read_bytes())["accepted"] == ended.json["accepted"]
+
+
+FORMULAS = (
+    '=HYPERLINK("http://evil")',
+    "+cmd|' /C calc'!A0",
+    "-2+3",
+    "@SUM(A1)",
+    "\t=1+1",
+    "\r=1+1",
+    "\n=1+1",
+    " =1+1",
+    "\ufeff=1+1",
+    "\uff1d1+1",
+)
+STEERING = "\x1b[31mred\x1b]0;title\x07\u202egnp.exe\u2066\x9b2J\x7f\x00"
+RAW = set("\x1b\x07\u202e\u2066\x9b\x7f\x00")
+
+
+def test_no_cell_of_the_csv_is_a_formula_or_steers_a_terminal(tmp_path: Path) -> None:
+    a_warehouse(tmp_path, [Use(provider=name, type=name) for name in (*FORMULAS, STEERING, "plain-name_1.2:x")])
+    out = called("usage", "report", "--warehouse", str(tmp_path), "--csv").out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    told = [row[name] for row in rows for name in ("provider_id", "event_type")]
+    assert len(rows) == len(FORMULAS) + 2
+    assert not [cell for cell in told if cell.lstrip()[:1] in set("=+-@\uff1d") or not cell.isprintable()]
+    assert '\'=HYPERLINK("http://evil")' in told
+    assert "plain-name_1.2:x" in told
+    assert not RAW & set(out)
+
+
+def test_no_name_steers_a_terminal_by_a_table_a_line_or_a_reconciliation(tmp_path: Path) -> None:
+    uses = [Use(tenant=STEERING, provider=STEERING, type=kind) for kind in ("a", "b")]
+    a_warehouse(tmp_path / "gold", uses)
+    for by in ("tenant,provider,type", "tenant"):
+        ended = called("usage", "report", "--warehouse", str(tmp_path / "gold"), "--by", by)
+        assert "red" in ended.out
+        assert not RAW & set(ended.out + ended.err)
+    tables = tables_of([body(1, tenant_id=STEERING)], ["0.25"])
+    tables["gold_day"] = []
+    an_account(tmp_path / "account", tables)
+    ended = called("usage", "reconcile", "--warehouse", str(tmp_path / "account"), "--offline")
+    assert ended.status == 1
+    assert "gnp.exe" in ended.out
+    assert not RAW & set(ended.out + ended.err)
+
+
+def test_an_error_that_quotes_a_name_steers_no_terminal(tmp_path: Path) -> None:
+    ended = called("usage", "report", "--warehouse", str(tmp_path / STEERING.replace("\x00", "")))
+    assert ended.status == 2
+    assert "gnp.exe" in ended.err
+    assert not RAW & set(ended.err)

@@ -36,8 +36,12 @@ class Bench:
         self.desk = SimpleNamespace(pending=0, taken=0, most_held=None)
         gate = SimpleNamespace(is_open=True)
         pace = SimpleNamespace(handler_timeout=5.0)
+        lane = SimpleNamespace(handle=self._handle, pace=pace, subject=None, is_allowed=None, stream="S", durable="c")
         self.consumer = SimpleNamespace(
-            desk=self.desk, gate=gate, storing=self.evidence, lane=SimpleNamespace(handle=self._handle, pace=pace)
+            desk=self.desk,
+            gate=gate,
+            storing=self.evidence,
+            lane=lane,
         )
         self.answers = Answers(self.connection, ReplyRules(), conflict=lambda _: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.listens_from(0)
@@ -56,7 +60,7 @@ class Bench:
         self.heard.append(message.data.decode())
         return self._outcome(message)
 
-    def on_live(self, outcome: str) -> None:
+    def on_live(self, outcome: str, message: Message) -> None:
         self.told[outcome] += 1
 
     def on_overload(self, wait_s: float | None) -> None:

@@ -9,12 +9,14 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct, to_builtins
 
 from bench.machine import facts
@@ -56,7 +58,8 @@ async def run(options: Options) -> Results:
     with _trees(options.control) as trees:
         measured = [TreeResults(tree.commit, options.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
         machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
-        found = Results({name: machine[name] for name in FACTS}, options.timing.seconds, measured)
+        load = f"{os.getloadavg()[0]:.1f} before the first row"
+        found = Results({**{name: machine[name] for name in FACTS}, "load": load}, options.timing.seconds, measured)
         for row in options.rows:
             for tree, one in zip(trees, measured, strict=True):
                 await _measure(row, tree, one, options.timing, tell)
@@ -107,19 +110,28 @@ def status_of(found: Results) -> int:
 
 def main(only: Sequence[str] = ()) -> int:
     arguments = _arguments()
-    names = arguments.only or only
-    rows = [row for row in ROWS if not names or row.name in names]
     try:
-        found = run_until_told(
-            run(Options(rows, Timing(arguments.seconds, arguments.after), arguments.control, arguments.capacity, arguments.write))
-        )
+        found = _read(arguments.again) if arguments.again is not None else run_until_told(run(_options(arguments, only)))
     except Broken as exc:  # before the first row: no such commit, or no router
         print(f"neighbours: {exc}", file=sys.stderr)
         return BROKEN
     if found is None:
         return INTERRUPTED
     print(json.dumps(to_builtins(found)) if arguments.json else render_page(found))
+    if arguments.again is not None and arguments.write is not None:
+        arguments.write.write_text(render_page(found))
     return status_of(found)
+
+
+def _options(arguments: argparse.Namespace, only: Sequence[str]) -> Options:
+    names = arguments.only or only
+    rows = [row for row in ROWS if not names or row.name in names]
+    timing = Timing(arguments.seconds, arguments.after)
+    return Options(rows, timing, arguments.control, arguments.capacity, arguments.write)
+
+
+def _read(path: Path) -> Results:
+    return msgspec.json.decode(path.read_bytes(), type=Results)
 
 
 def _arguments() -> argparse.Namespace:
@@ -136,6 +148,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
     parser.add_argument("--capacity", type=float, help="requests a second that `times` multiplies; default: a short probe finds it")
     parser.add_argument("--json", action="store_true", help="everything as JSON on standard output, instead of the page")
+    parser.add_argument("--from", dest="again", type=Path, metavar="FILE.json", help="measure nothing: the page of a former run's --json")
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     return parser.parse_args()
 

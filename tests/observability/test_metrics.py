@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.observability import OTHER, Allowed, Bounded, Count, Gauge, Metrics, Registry, Spread, Tally
+from router.observability.bounds import label_of
 from router.observability.instruments import Census
 from tests.support.observability import captured, scraped
 
@@ -64,6 +65,8 @@ BESIDE = {
     "router_helper_failing": ("helper",),
     "router_ready": ("check",),
     "router_assignments_removed_total": (),
+    "router_unread_dropped_total": ("consumer",),
+    "router_dlq_over_share_total": (),
     "router_storage_waiting": ("consumer",),
     "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
@@ -170,8 +173,8 @@ def test_a_broken_reader_is_unknown_told_once_and_takes_no_other_metric_with_it(
 def test_labels_are_bounded_first_come_first_served(names: list[str], limit: int) -> None:
     bounded = Bounded(limit)
     labels = [bounded[name] for name in names]
-    first = list(dict.fromkeys(names))[:limit]
-    assert labels == [name if name in first else OTHER for name in names]
+    first = list(dict.fromkeys(map(label_of, names)))[:limit]
+    assert labels == [label if (label := label_of(name)) in first else OTHER for name in names]
     assert len(bounded) <= limit
 
 

@@ -31,6 +31,7 @@ from router.errors import Misconfigured, RouterError
 from router.extensions import EntryError, load_entry
 from router.mailbox.entities import EventSubject
 from router.observability import Metrics, render
+from router.observability.bounds import MAX_LABEL, label_of
 from router.outcome import Fault
 from router.policy import PolicyError
 from router.sdk import Worker
@@ -111,14 +112,16 @@ def _setting(name: str, value: str) -> bool:
 
 
 def _metric_label(value: str) -> bool:
-    """A label is text that a scrape gives back whole: no name from outside begins another line."""
+    """A label is short text that a scrape gives back whole, and all of it can be printed: no name from outside begins another line."""
     metrics = Metrics((value,))
     metrics.violations["s", "h", "r"] += 1
     clean = value.encode("utf-8", "replace").decode()
     metrics.extension_calls[metrics.extension[clean], "pre", "ok"] += 1
     families = text_string_to_metric_families(render(metrics.registry.snapshot()).decode())
     labels = [sample.labels for family in families for sample in family.samples if sample.name == "router_extension_calls_total"]
-    return [one["extension"] for one in labels] == [clean]
+    (label,) = [one["extension"] for one in labels]
+    is_itself = label == clean or not clean.isprintable() or len(clean) > MAX_LABEL
+    return label == label_of(clean) and label.isprintable() and len(label) <= MAX_LABEL and is_itself
 
 
 PLACES: Mapping[str, Callable[[str], bool]] = {

@@ -67,7 +67,19 @@ def _patterns() -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
         for key, value in vars(importlib.import_module(name)).items():
             inner = value.items() if isinstance(value, dict) else [("", value)]
             found |= {f"{name}.{key}{of and f'[{of}]'}": one for of, one in inner if isinstance(one, re.Pattern)}
-    return found
+    return found | {place: re.compile(pattern) for place, pattern in _of_msgspec()}
+
+
+def _of_msgspec() -> Iterator[tuple[str, str]]:
+    """What msgspec compiles for us: `Meta(pattern=…)`. pydantic's (settings) and Arrow's are automata, linear by nature."""
+    for file in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Meta":
+                yield from (
+                    (f"{file.relative_to(ROOT)}:{word.value.lineno}", word.value.value)
+                    for word in node.keywords
+                    if word.arg == "pattern" and isinstance(word.value, ast.Constant)
+                )
 
 
 PATTERNS = _patterns()

@@ -147,6 +147,68 @@ async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_u
         await until(lambda: is_ready(router.ready.http))
 
 
+async def test_a_tenant_that_takes_more_than_its_share_leaves_the_rest_to_others(nc: Client, nats_url: str, prefix: str) -> None:
+    """Above the half of the stream a tenant that holds a quarter hears overloaded; the others push."""
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=60_000)
+    async with a_router(settings) as router:
+        for number in range(80):
+            if await _is_over(router, "acme"):
+                break
+            assert (await ask(nc, settings, _pushed(number)))["ok"]
+        refused = await ask(nc, settings, _pushed("more"))
+        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == ("overloaded", "tenant_share")
+        assert all([(await ask(nc, settings, _pushed(f"t-{number}", "tenx")))["ok"] for number in range(10)])
+        assert (await ask(nc, settings, a_request("plain")))["ok"]
+        assert await is_ready(router.ready.http)
+
+
+async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_no_letters(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=60_000)
+    async with a_router(settings) as router:
+        while not await _is_over_letters(router, "acme"):
+            assert not (await ask(nc, settings, _bad("acme")))["ok"]
+        await ask(nc, settings, _bad("acme"))
+        assert "message" not in (await letters(nc, settings))[-1]
+        assert await metric(router.ready.http, "router_dlq_over_share_total") > 0
+        while not await metric(router.ready.http, "router_storage_refused_total", what="letter_given_up"):
+            assert await _is_over_letters(router, "acme")
+            assert not (await ask(nc, settings, _bad("acme")))["ok"]
+        before = len(await letters(nc, settings))
+        await ask(nc, settings, _bad("tenx"))
+        kept = await letters(nc, settings)
+        assert (len(kept), kept[-1]["tenant_id"], "payload" in kept[-1]["message"]) == (before + 1, "tenx", True)
+        assert await metric(router.ready.http, "router_dlq_total") == len(kept)
+
+
+def _bad(tenant: str) -> bytes:
+    """It has no type."""
+    return json.dumps({"message": {"tenant_id": tenant, "payload": "x" * 1000}}).encode()
+
+
+async def _is_over(router: Running, tenant: str) -> bool:
+    """As the next look finds it, which is now."""
+    ground = router.service._ground
+    assert ground is not None
+    await ground.assignment_shares.look()
+    return ground.assignment_shares.is_over(tenant)
+
+
+async def _is_over_letters(router: Running, tenant: str) -> bool:
+    ground = router.service._ground
+    assert ground is not None
+    await ground.letter_shares.look()
+    return ground.letter_shares.is_over(tenant)
+
+
+async def test_a_full_bucket_of_records_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, buckets__assignments_known__max_bytes=300)
+    async with a_router(settings) as router:
+        refused = await ask(nc, settings, _pushed("push"))
+        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == ("overloaded", "storage_full")
+        assert (await ask(nc, settings, a_request("plain")))["ok"]
+        assert await is_ready(router.ready.http)
+
+
 async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(nc: Client, nats_url: str, prefix: str) -> None:
     """A letter keeps a bounded payload; of a longer one its hash and its place, from where a replay takes it."""
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 KINDS: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "null": type(None), "boolean": bool}
-KNOWN = {"type", "enum", "pattern", "minLength", "anyOf", "properties", "required", "additionalProperties"}
+KNOWN = {"type", "enum", "pattern", "minLength", "maxLength", "anyOf", "properties", "required", "additionalProperties"}
 SAID_ONLY = {"$schema", "$id", "title", "description", "default", "format"}
 
 
@@ -19,7 +19,8 @@ def is_valid(value: object, schema: Mapping[str, Any]) -> bool:
     if "enum" in schema and value not in schema["enum"]:
         return False
     if isinstance(value, str):
-        return len(value) >= schema.get("minLength", 0) and re.search(schema.get("pattern", ""), value) is not None
+        is_as_long = schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value))
+        return is_as_long and re.search(schema.get("pattern", ""), value) is not None
     if isinstance(value, dict):
         return _is_valid_object(value, schema)
     return True

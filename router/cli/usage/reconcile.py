@@ -8,7 +8,7 @@ import typer
 
 from router.cli import ends
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import console, print_json, table
+from router.cli.output import cell, console, print_json, table
 from router.cli.session import settings_of
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
 from router.cli.usage.source import reading
@@ -87,7 +87,7 @@ def _show(account: Account) -> None:
     console().print(table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks)))
     for check in account.checks:
         if check.ids:
-            console().print(f"{check.name}: {', '.join(check.ids)}")
+            console().print(cell(f"{check.name}: {', '.join(check.ids)}"))
     print("it all agrees" if account.is_right else "something differs")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from router.cli.output import console, print_json, table
+from router.cli.output import cell, console, print_json, table
 
 if TYPE_CHECKING:
     from router.lake.report import Line, Report
@@ -28,10 +28,11 @@ def _print_csv(made: Report) -> None:
     import sys
 
     from router.lake.report.lines import FIGURES
+    from router.lake.report.names import as_cell
 
     writer = csv.DictWriter(sys.stdout, [*made.by, *FIGURES], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(line.to_json() for line in made.lines)
+    writer.writerows({**line.to_json(), **{name: as_cell(line.group[name]) for name in made.by}} for line in made.lines)
 
 
 def _print_table(made: Report, totals: Line) -> None:
@@ -47,7 +48,7 @@ def _print_table(made: Report, totals: Line) -> None:
     shown.add_section()
     shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_figures(totals), style="bold")
     if shared:
-        print(", ".join(f"{_heading(name)} {value}" for name, value in shared.items()))
+        print(", ".join(f"{_heading(name)} {cell(value)}" for name, value in shared.items()))
     console().print(shown)
     if len(made.lines) > ROWS:
         print(f"{len(made.lines) - ROWS} more lines: --by fewer names, filter, or --csv")

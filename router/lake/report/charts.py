@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 
+from router.lake.report.names import cut
+
 WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that text has its own size
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 10, 26
 NAMES, ROW, LETTERS = 130, 30, 18  # a lying chart: room for names, the height of a row, and what of a name fits
@@ -26,7 +28,7 @@ def stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], w
         for colour, (name, values) in enumerate(series.items()):
             if (size := values[place] / ticks[-1] * high) > 0:
                 floor_ -= size
-                told = f"{label}, {name}: {figure(values[place])}"
+                told = f"{label}, {cut(name)}: {figure(values[place])}"
                 parts.append(_rect((middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", told))
         if place % ceil(len(labels) / X_LABELS) == 0:
             parts.append(_text(middle, HIGH - 8, label[5:] or label, "middle"))
@@ -47,7 +49,9 @@ def spans(rows: Sequence[tuple[str, Sequence[float]]], what: str) -> str:
     for place, (name, three) in enumerate(rows):
         y = place * ROW + ROW / 2 + 4
         parts += [_name(y + 4, name), _line(at(three[0]), y, at(three[-1]), y, "span")]
-        parts += [_dot(at(value), y, f"d{dot}", f"{name} {title}: {millis(value)}") for dot, (value, title) in enumerate(_titled(three))]
+        parts += [
+            _dot(at(value), y, f"d{dot}", f"{cut(name)} {title}: {millis(value)}") for dot, (value, title) in enumerate(_titled(three))
+        ]
     return _svg(WIDE, high + 28, what, parts)
 
 
@@ -57,7 +61,7 @@ def lying_bars(rows: Sequence[tuple[str, float, str]], what: str, colour: str) -
     parts = []
     for place, (name, value, told) in enumerate(rows):
         y, size = place * ROW + 6, value / most * (HALF - NAMES - 70)
-        parts += [_name(y + 14, name), _rect((NAMES, y), max(size, 1.5), ROW - 12, colour, f"{name}: {told}")]
+        parts += [_name(y + 14, name), _rect((NAMES, y), max(size, 1.5), ROW - 12, colour, f"{cut(name)}: {told}")]
         parts.append(_text(NAMES + size + 8, y + 14, told, "start"))
     return _svg(HALF, len(rows) * ROW + 4, what, parts)
 
@@ -94,7 +98,7 @@ def _grid(ticks: Sequence[float], high: float) -> str:
 
 
 def _name(y: float, name: str) -> str:
-    return _text(NAMES - 10, y, name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…", "end", "name")
+    return _text(NAMES - 10, y, cut(name, LETTERS), "end", "name")
 
 
 def _svg(wide: float, high: float, what: str, parts: Sequence[str]) -> str:

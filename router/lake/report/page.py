@@ -1,6 +1,7 @@
 """One self-contained page: figures, charts, tables. No script, nothing fetched, light or dark as the reader has it.
 
-Every text that an event brought is escaped. The page says nothing of when it was made, so the same tables give the same bytes.
+Every text that an event brought is cut and escaped, and what cannot be seen is told. The page says nothing of when it was made,
+so the same tables give the same bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from router.lake.report.charts import figure, lying_bars, millis, spans, stacked_bars
 from router.lake.report.lines import Line, Report
+from router.lake.report.names import cut
 from router.lake.report.partials import Part
 from router.lake.report.read import report_of
 
@@ -21,6 +23,7 @@ SHOWN = 6  # tenants with a colour of their own
 LISTED = 50  # tenants in the table
 BARS = 12  # of a chart that lies: those with the most events
 OTHERS = "all others"
+ABOUT = 500  # characters of what was asked for
 
 
 class Views(NamedTuple):
@@ -37,7 +40,7 @@ def page_of(parts: Sequence[Part], about: str) -> str:
     views = Views(*(report_of(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",))))
     css = files("router.lake.report").joinpath("page.css").read_text()
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Usage</title><style>{css}</style>'
-    top = f'<h1>Usage</h1><p class="about">{escape(about[:1].upper() + about[1:])}</p>'
+    top = f'<h1>Usage</h1><p class="about">{escape(cut(about[:1].upper() + about[1:], ABOUT))}</p>'
     body = "".join(_cards(views)) if views.days.totals is not None else _card("No events", "", "<p>Nothing was found.</p>")
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{top}{body}</main></body></html>\n'
 
@@ -101,7 +104,7 @@ def _table(tenants: Report, totals: Line) -> str:
 
 
 def _cells(name: str, line: Line) -> str:
-    told = (escape(name), f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *map(millis, line.percentiles.values()))
+    told = (escape(cut(name)), f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *map(millis, line.percentiles.values()))
     return "".join(f"<td>{text}</td>" for text in told)
 
 
@@ -114,7 +117,9 @@ def _card(name: str, more: str, inside: str) -> str:
 
 
 def _legend(names: Iterable[str], colours: Sequence[int] = range(7)) -> str:
-    items = (f'<li><i style="background:var(--c{colour})"></i>{escape(name)}</li>' for name, colour in zip(names, colours, strict=False))
+    items = (
+        f'<li><i style="background:var(--c{colour})"></i>{escape(cut(name))}</li>' for name, colour in zip(names, colours, strict=False)
+    )
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 

@@ -74,6 +74,7 @@ class OutboxPublisher:
     async def round(self, publisher: NatsJetStreamPublisher) -> Report:
         """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
         await self._look_for_lost()
+        publisher.takes(self._watch.subjects)
         async with self._database.transaction() as session:
             outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience, most=self._publishing.most)
             claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)

@@ -35,6 +35,24 @@ def test_a_name_that_is_markup_is_text(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in page
 
 
+def test_a_name_is_cut_and_its_invisible_characters_are_told(tmp_path: Path) -> None:
+    """A megabyte of one name made a page of several, and one character turned the text of a row around."""
+    long, odd = "n" * 1_000_000, "\x1b[31m\u202egnp.exe\u2066"
+    for name in (long, odd):
+        page = a_page(tmp_path / str(len(name)), Use(tenant=name, provider=name, type=name), Use(tenant="z"))
+        assert len(page) < 40_000
+        assert not set("\x1b\u202e\u2066") & set(page)
+    assert "\\u202egnp.exe" in page
+    about = page_of(read_parts(a_warehouse(tmp_path / "about", [Use()]), Query(by=BY)), f"Tenant {long}, {odd}")
+    assert len(about) < 40_000
+    assert not set("\x1b\u202e\u2066") & set(about)
+
+
+def test_names_that_look_alike_when_they_are_cut_are_two(tmp_path: Path) -> None:
+    page = a_page(tmp_path, *(Use(tenant="n" * 100 + end) for end in "ab"))
+    assert page.split('class="legend"')[1].split("</ul>")[0].count("<li>") == 2
+
+
 def test_tenants_beyond_the_dearest_share_a_colour(tmp_path: Path) -> None:
     uses = [Use(tenant=f"t-{rank}", cost=str(100 - rank)) for rank in range(10)]
     legend = a_page(tmp_path, *uses).split('class="legend"')[1]

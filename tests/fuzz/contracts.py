@@ -1,0 +1,362 @@
+"""The handlers of every contract, joined as the app joins them, without a broker: called with bytes and headers, whether they said no.
+
+What a handler answers, stores and leaves as a dead letter is written and read back. What it raises beyond what its reader declares
+breaks it, and so does a usage event that the lake would not take. A factory makes each anew, in the process that feeds it.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+from google.protobuf.message import Message as Protobuf
+from msgspec.structs import replace
+
+from router.app.acks_lane import acks_handler
+from router.app.alerts import Alerts
+from router.app.decide_lane import decide_handler, decide_rules, tenant_of
+from router.app.ground import Ground
+from router.app.intake import Intake
+from router.app.results_lane import results_handler
+from router.app.workers import Workers
+from router.assignments import KnownMemory
+from router.config import Settings
+from router.contracts.assignment import assignment_id_of
+from router.contracts.assignment_record import record_bytes
+from router.contracts.decision import Decision
+from router.contracts.glimpse import glimpse
+from router.contracts.letter import build_letter
+from router.contracts.malformed import Malformed
+from router.contracts.pb.beamline.flow.v1 import flow_pb2
+from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
+from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.contracts.provider_request import read_request as read_invocation
+from router.decide.replies import reply_to
+from router.extensions import Extensions, Invoker, parse_entry
+from router.extensions import Registry as ExtensionRegistry
+from router.lake.tables.body import read_event
+from router.later import Later
+from router.message import NO_HEADERS, Message
+from router.observability import Metrics, render
+from router.outcome import Dead, Done
+from router.policy import Policy, PolicyError, Shelf, evaluate, load_policy, session_of
+from tests.fuzz import decoders
+from tests.fuzz.decoders import DECODERS, POLICY
+from tests.support.pipelines import Said, an_entry, piped_policy
+from tests.support.policy import a_policy, a_provider, a_request, a_rule
+from tests.support.requests import GOOD_HEADERS, a_message, every_form
+from tests.support.workers import ACKS, ASSIGNED, RESULTS, an_ack, an_assignment, in_every_form
+
+Headers = Mapping[str, str]
+Serve = Callable[[bytes, Headers], bool]  # whether it was refused
+
+SMALL = {"idempotency": {"entries": 1_000}, "policies": {"sessions_entries": 1_000}, "recorder": {}}  # so that what grows is seen soon
+LARGEST_PAGE = 2 * 1024 * 1024
+LONGEST_ERROR = 100_000
+
+
+class Sent(NamedTuple):
+    """A good message: JSON, or a protobuf message."""
+
+    body: bytes | Protobuf
+    headers: Headers = NO_HEADERS
+
+
+class Contract(NamedTuple):
+    """`make` gives what serves it, and what has to hold when all was served."""
+
+    seeds: tuple[Sent, ...]
+    make: Callable[[], tuple[Serve, Callable[[], None]]]
+
+
+class NoBroker:
+    """Whatever is published is gone; whatever is looked up is not there."""
+
+    is_connected = True
+    lives = 0
+
+    def post(self, *_: object) -> None: ...
+
+
+class House:
+    """One instance's memories, metrics and handlers."""
+
+    def __init__(self) -> None:
+        self.settings = Settings.model_validate(SMALL)
+        self.metrics = Metrics()
+        self.connection: Any = NoBroker()
+        alerts = Alerts("node", 60.0)
+        alerts.attach(self.connection)
+        jetstream: Any = type("JetStream", (), {"connection": self.connection, "prefix": "$JS.API"})()
+        self.ground = Ground(self.settings, self.metrics, alerts, Shelf({("acme", "default"): RICH}), jetstream)
+        self.ground.known = KnownMemory(_not_there)
+        for known in (an_assignment(), _followed()):
+            self.ground.known.keep(known)
+        self.ground.book = NoBook()  # type: ignore[assignment]
+        self.workers = Workers(self.metrics, alerts)
+
+    def check(self) -> None:
+        """Nothing that was told made the page of metrics large."""
+        assert len(render(self.metrics.registry.snapshot(), process=False)) < LARGEST_PAGE
+
+
+class NoBook:
+    """No record stands anywhere: what is created is what there is."""
+
+    async def find(self, _: str) -> bytes | None:
+        return None
+
+    async def create(self, _: str, record: bytes) -> bytes:
+        return record
+
+
+class Caller:
+    """Extensions that answer whatever the fuzz says."""
+
+    def __init__(self) -> None:
+        self.answer = b"{}"
+
+    def head(self, headers: Headers) -> bytes:
+        return orjson.dumps(dict(headers))
+
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Said:
+        return Said(self.answer)
+
+
+# -- the router's lanes
+
+
+def _decide() -> tuple[Serve, Callable[[], None]]:
+    house = House()
+    return _serve(decide_handler(house.ground), tenant_of, "beamline.router.v1.decide", "ROUTER_DECIDE"), house.check
+
+
+def _results() -> tuple[Serve, Callable[[], None]]:
+    house = House()
+    return _serve(results_handler(house.ground), tenant_of, RESULTS, "ROUTER_RESULTS"), house.check
+
+
+def _acks() -> tuple[Serve, Callable[[], None]]:
+    house = House()
+    return _serve(acks_handler(house.ground), tenant_of, ACKS, "ROUTER_ACKS"), house.check
+
+
+def _serve(handler: Callable[[Message], Any], tenant: Callable[[Message], str], subject: str, stream: str) -> Serve:
+    loop, sequences = asyncio.new_event_loop(), itertools.count(1)
+
+    def serve(data: bytes, headers: Headers) -> bool:
+        message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences))
+        assert len(tenant(message)) <= 128
+        outcome = handler(message)
+        if isinstance(outcome, Later | Awaitable):
+            outcome = loop.run_until_complete(_awaited(outcome))
+        return _look_at(message, outcome)
+
+    return serve
+
+
+async def _awaited(outcome: Any) -> Any:
+    return await outcome
+
+
+def _look_at(message: Message, outcome: Any) -> bool:
+    """All that would be sent can be read; whether it was refused."""
+    if isinstance(outcome, Dead):
+        letter = build_letter(message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=glimpse(message))
+        orjson.loads(letter.data)
+        return True
+    if not isinstance(outcome, Done):
+        return True
+    for effect in outcome.effects:
+        orjson.loads(effect.data)
+        if effect.subject == "beamline.usage.v1.metered":
+            assert read_event(effect.data, message.stored_ms) is not None, effect.data[:1000]
+    if outcome.reply is not None and outcome.reply.data[:1] == b"{":
+        return not orjson.loads(outcome.reply.data)["ok"]
+    if outcome.reply is not None:
+        flow_pb2.RouteDecision.FromString(outcome.reply.data)
+    return False
+
+
+def _heartbeats() -> tuple[Serve, Callable[[], None]]:
+    house = House()
+    workers, refused = house.workers, house.metrics.heartbeats_refused
+
+    def serve(data: bytes, headers: Headers) -> bool:
+        before = refused.value
+        workers.beat("caf.worker.heartbeat.v1", "", data, dict(headers))
+        workers.look()
+        return refused.value > before
+
+    return serve, house.check
+
+
+def _ingress() -> tuple[Serve, Callable[[], None]]:
+    house, loop = House(), asyncio.new_event_loop()
+    stored: list[Message] = []
+
+    async def store(data: bytes, headers: Headers) -> int:
+        stored[:] = [a_message(data, headers)]
+        return 1
+
+    intake = Intake(decide_rules(house.settings), "beamline.router.v1.decide", store)
+
+    def serve(data: bytes, headers: Headers) -> bool:
+        ack = loop.run_until_complete(intake.take(data, headers))
+        return ack.status != "accepted"
+
+    return serve, house.check
+
+
+# -- what extensions, providers and people write
+
+
+def _extension(kind: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
+    def make() -> tuple[Serve, Callable[[], None]]:
+        registry, caller, loop = ExtensionRegistry(), Caller(), asyncio.new_event_loop()
+        registry.replace([parse_entry(an_entry("one", kind))])
+        extensions = Extensions(registry, Invoker(caller))  # type: ignore[arg-type]  # without a breaker: each answer is read
+        stage = {"pre": "pre", "validator": "validators", "post": "post"}[kind]
+        policy, request = piped_policy(**{stage: ["one"]}), a_request(user="u-1")  # type: ignore[arg-type]
+
+        def serve(data: bytes, _: Headers) -> bool:
+            caller.answer = data
+            piped = loop.run_until_complete(
+                extensions.run(policy, request, lambda changed: evaluate(policy, changed, now=0.0), deadline=loop.time() + 30)
+            )
+            orjson.loads(reply_to(request, piped.answer).data)
+            return not isinstance(piped.answer, Decision)
+
+        return serve, lambda: None
+
+    return make
+
+
+def _policies() -> tuple[Serve, Callable[[], None]]:
+    requests = [a_request("r-1", user_id="u-1", a=1), a_request("r-2", a=["x"] * 100, user_id=5)]
+
+    def serve(data: bytes, _: Headers) -> bool:
+        policy = _policy_in(data)
+        if policy is None:
+            return True
+        for request in requests:
+            session_of(policy, request)
+            answer = evaluate(policy, request, now=0.0)
+            for wants in (False, True) if isinstance(answer, Decision) else (False,):
+                reply_to(replace(request, wants_protobuf=wants), answer)
+            if isinstance(answer, Decision):
+                orjson.loads(record_bytes(ASSIGNED, request, answer, subject="caf.exec.assign.v1", traceparent=None, content=None))
+        return False
+
+    return serve, lambda: None
+
+
+def _policy_in(data: bytes) -> Policy | None:
+    try:
+        return load_policy(data, "acme", "default").policy
+    except PolicyError as exc:
+        told = str(exc)
+    assert len(told) < LONGEST_ERROR
+    return None
+
+
+def _invocations() -> tuple[Serve, Callable[[], None]]:
+    def serve(data: bytes, headers: Headers) -> bool:
+        try:
+            read_invocation(data, headers)
+        except Malformed:
+            return True
+        return False
+
+    return serve, lambda: None
+
+
+def _decoder(name: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
+    """A reader of `decoders`, by its own errors."""
+
+    def make() -> tuple[Serve, Callable[[], None]]:
+        decoder = DECODERS[name]
+
+        def serve(data: bytes, headers: Headers) -> bool:
+            try:
+                return decoder.is_refusal(decoder.read(data, headers))
+            except decoder.refuses:
+                return True
+
+        return serve, lambda: None
+
+    return make
+
+
+def _not_there(_: str) -> Later[bytes | None]:
+    later: Later[bytes | None] = Later()
+    later.come(None)
+    return later
+
+
+def _followed() -> Any:
+    """An assignment whose post-processor wrote a number that no handler bears."""
+    decision = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1", "attempts": "9" * 5000})
+    return an_assignment(assignment_id=assignment_id_of("acme", "r-0"), request_id="r-0", decision=decision)
+
+
+RICH = a_policy(
+    a_provider("openai", 70, expected_latency_ms=800, expected_cost=0.012),
+    a_provider("anthropic", 30, priority=10),
+    sticky={"enabled": True, "session_key": "user_id", "ttl": "10m"},
+    fallbacks=[a_rule("anthropic", {"status": ["timeout", "5xx"]}, retry=2)],
+    circuit_breaker={"enabled": True, "failure_threshold": 5, "timeout_ms": 30000},
+)
+PROTOBUF = {"Accept": "application/x-protobuf", "Nats-Msg-Id": "n-1"}
+FLOW = flow_pb2.RouteRequest(
+    message=flow_pb2.Message(tenant_id="acme", message_type="chat", payload=b"hello", message_id="m-1", metadata={"a": "b"}),
+    context={"user_id": "u-1"},
+)
+RESULT = result_pb2.ExecResult(
+    assignment_id=ASSIGNED, request_id="r-1", status="success", provider_id="openai", latency_ms=812, cost=0.01, tenant_id="acme",
+    job=result_pb2.Job(type="chat"), timestamp=1_700_000_000_500,
+)  # fmt: skip
+ACK = ack_pb2.ExecAssignmentAck(assignment_id=ASSIGNED, status="accepted", tenant_id="acme")
+INGRESS = ingress_pb2.IngressMessage(message_id="m-1", tenant_id="acme", payload=b"{}")
+INVOCATION = provider_pb2.ProviderRequest(provider_id="mine", tenant_id="acme", body=b"hi")
+
+
+def _json(*bodies: Any, headers: Headers = NO_HEADERS) -> tuple[Sent, ...]:
+    return tuple(Sent(one if isinstance(one, bytes) else orjson.dumps(one), headers) for one in bodies)
+
+
+def _decide_seeds(form: str) -> tuple[Sent, ...]:
+    body = orjson.loads(every_form()[form].data)
+    follows = {**body, "context": {"previous_request_id": "r-0", "status": "timeout"}, "request_id": "r-9"}
+    limits = {**body, "constraints": {"max_latency_ms": 1000, "max_cost": 0.5, "provider_id": "openai"}, "idempotency_key": "k-1"}
+    return (*_json(body, follows, limits, headers=GOOD_HEADERS), *_json(body, limits, headers=PROTOBUF), *_json(body))
+
+
+def _decoded(*names: str) -> dict[str, Contract]:
+    return {name: Contract(tuple(Sent(seed.data, seed.headers) for seed in DECODERS[name].seeds), _decoder(name)) for name in names}
+
+
+CONTRACTS: dict[str, Contract] = {
+    **{f"decide, form {form}": Contract(_decide_seeds(form), _decide) for form in "abcd"},
+    "decide, protobuf": Contract((Sent(FLOW), Sent(FLOW, PROTOBUF), Sent(FLOW, {"push_assignment": "true", "request_id": "r-1"})), _decide),
+    "result, JSON": Contract(_json(*(in_every_form()[form].data for form in ("json", "envelope")), headers=GOOD_HEADERS), _results),
+    "result, protobuf": Contract((Sent(RESULT, GOOD_HEADERS), Sent(RESULT)), _results),
+    "ack, JSON": Contract(_json(an_ack(tenant_id="acme", acknowledged_at=1).data, headers=GOOD_HEADERS), _acks),
+    "ack, protobuf": Contract((Sent(ACK), Sent(ACK, GOOD_HEADERS)), _acks),
+    "heartbeat": Contract(_json(decoders.BEAT, {"version": "1", "kind": "heartbeat", "data": decoders.BEAT}), _heartbeats),
+    "ingress, JSON": Contract(_json(decoders.INGRESS, headers=GOOD_HEADERS), _ingress),
+    "ingress, protobuf": Contract((Sent(INGRESS), Sent(INGRESS, GOOD_HEADERS)), _ingress),
+    "extension, pre-processor's answer": Contract(_json(decoders.CHANGED), _extension("pre")),
+    "extension, validator's answer": Contract(_json(decoders.JUDGED, {"status": "ok"}, {"valid": True}), _extension("validator")),
+    "extension, post-processor's answer": Contract(_json(decoders.CHANGED), _extension("post")),
+    "policy": Contract(_json(POLICY, decoders.OLD_POLICY), _policies),
+    "provider, invocation in protobuf": Contract((Sent(INVOCATION), Sent(INVOCATION, GOOD_HEADERS)), _invocations),
+    **_decoded(
+        *("policy document, as it is put", "extension entry", "extension record in its bucket", "provider: invocation", "provider: answer"),
+        *("provider: stream piece", "provider: chunk, as a client reads it", "provider: response, as a client reads it", "admin request"),
+        *("assignment, as a worker reads it", "assignment record in its bucket", "extension: request, as its author reads it"),
+        *("bus envelope", "agent envelope", "inbox event", "dead letter", "decision, as a client reads it"),
+    ),
+}

@@ -1,0 +1,146 @@
+"""Hostile messages of every contract through its handler, usage events through the tables.
+
+    python -m tests.fuzz.hostile_run --inputs 1000000 --write FILE
+
+A contract fails when its handler raises what it does not declare, takes longer than `SLOWEST_S` twice, or when the memory of its
+process grows by more than `GROWN_MIB` after a warm-up; the lake fails when an ingest stops, or its tables do not add up.
+"""
+
+import argparse
+import gc
+import random
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from time import perf_counter, thread_time
+from typing import NamedTuple
+
+from google.protobuf.message import Message as Protobuf
+
+from router.observability import configure
+from tests.fuzz.contracts import CONTRACTS, Contract, Sent
+from tests.fuzz.feeding import Broken
+from tests.fuzz.hostile import hostile_headers, hostile_json, hostile_protobuf
+from tests.fuzz.lake import LAKE, take_hostile_events
+
+SLOWEST_S = 0.25  # of the thread's own processor time
+GROWN_MIB = 64.0
+WARM = 0.25  # of the inputs: until then, memories fill
+HEAD = "| contract | inputs | refused | taken | slowest ms | grew by MiB | inputs/s |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+
+
+class Row(NamedTuple):
+    name: str
+    inputs: int
+    refused: int
+    slowest_ms: float
+    grown_mib: float
+    seconds: float
+
+    def __str__(self) -> str:
+        taken, rate = self.inputs - self.refused, self.inputs / self.seconds
+        return f"| {self.name} | {self.inputs} | {self.refused} | {taken} | {self.slowest_ms:.1f} | {self.grown_mib:.1f} | {rate:.0f} |"
+
+
+def feed_contract(name: str, inputs: int, seed: int) -> Row:
+    """The same seed gives the same inputs. Raises Broken."""
+    configure("error")
+    rng, contract, began = random.Random(f"{name}:{seed}"), CONTRACTS[name], perf_counter()
+    serve, check = contract.make()
+    refused, slowest, warm_mib = 0, 0.0, 0.0
+    for number in range(inputs):
+        if number == int(inputs * WARM):
+            warm_mib = resident_mib()
+        data, headers = _input(contract, rng)
+        try:
+            started = thread_time()
+            refused += serve(data, headers)
+            took = thread_time() - started
+            if took > SLOWEST_S:  # once more: a machine that was busy elsewhere is no slow handler
+                started = thread_time()
+                serve(data, headers)
+                took = min(took, thread_time() - started)
+        except Exception as exc:
+            raise Broken(f"{name}: {type(exc).__name__}: {str(exc)[:200]} for data={data[:2000]!r}, headers={headers!r}"[:6000]) from exc
+        if took > SLOWEST_S:
+            raise Broken(f"{name}: {took * 1000:.0f} ms for data={data[:300]!r}… ({len(data)} bytes), headers={headers!r}"[:6000])
+        slowest = max(slowest, took)
+    check()
+    grown = resident_mib() - warm_mib
+    if grown > GROWN_MIB:
+        raise Broken(f"{name}: memory grew by {grown:.0f} MiB between input {int(inputs * WARM)} and {inputs}")
+    return Row(name, inputs, refused, slowest * 1000, grown, perf_counter() - began)
+
+
+def resident_mib() -> float:
+    """Of this process, with what nobody holds any more given back."""
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+
+def _input(contract: Contract, rng: random.Random) -> Sent:
+    sent = rng.choice(contract.seeds)
+    body = hostile_protobuf(sent.body, rng) if isinstance(sent.body, Protobuf) else hostile_json(sent.body, rng)
+    return Sent(body, hostile_headers(sent.headers, rng))
+
+
+def _fed(name: str, inputs: int, seed: int) -> Row | str:
+    try:
+        if name == LAKE:
+            began = perf_counter()
+            told = take_hostile_events(inputs, seed)
+            if told.grown_mib > GROWN_MIB:
+                return f"{name}: memory grew by {told.grown_mib:.0f} MiB"
+            return Row(name, inputs, told.quarantined, told.slowest_ms, told.grown_mib, perf_counter() - began)
+        return feed_contract(name, inputs, seed)
+    except AssertionError as exc:
+        return f"{name}: {exc}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _asked(arguments)
+    names = [name for name in (*CONTRACTS, LAKE) if asked.only in name]
+    share = asked.inputs // max(1, len(names) + 4 * (LAKE in names))  # the lake is fed five shares: its batches are large
+    lines, total, broken = [HEAD], 0, 0
+    print(HEAD, flush=True)
+    with ProcessPoolExecutor(asked.jobs, max_tasks_per_child=1) as pool:  # a process each: memory is of one contract alone
+        tasks = {name: pool.submit(partial(_fed, inputs=share * (5 if name == LAKE else 1), seed=asked.seed), name) for name in names}
+        for task in (tasks[name] for name in names):
+            row = task.result()
+            broken += isinstance(row, str)
+            total += 0 if isinstance(row, str) else row.inputs
+            lines.append(str(row))
+            print(row, file=sys.stderr if isinstance(row, str) else sys.stdout, flush=True)
+    end = f"\n{total} inputs, {broken} contracts broken, seed {asked.seed}"
+    print(end)
+    if asked.write is not None and not broken:
+        asked.write.write_text(PAGE + "\n".join(lines) + end + "\n")
+    return 1 if broken or not names else 0
+
+
+PAGE = f"""# Hostile messages, every contract
+
+`make fuzz`: messages that are legal, or nearly: every number at its extremes, every name about and beyond its limit, every list long,
+JSON and protobuf, through the handlers as the app joins them (their memories small, so that growth is seen soon); usage events in
+micro-batches through the tables: typed, quarantined, silver, gold, then the report, the reconciliation and a backfill's comparison.
+A handler raises nothing but what it declares, within {SLOWEST_S * 1000:.0f} ms of processor time; what it answers, stores and leaves as
+a dead letter can be read; a usage event that the router stores is one that the lake takes. Memory: of the process, from a quarter of
+the inputs to the end, {GROWN_MIB:.0f} MiB at most.
+
+"""
+
+
+def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.hostile_run", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000, help="in all")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same inputs")
+    parser.add_argument("--jobs", type=int, default=2, help="contracts at once")
+    parser.add_argument("--only", default="", help="contracts with this in their name")
+    parser.add_argument("--write", type=Path, help="the table's file, written when nothing broke")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

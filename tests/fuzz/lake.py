@@ -1,0 +1,138 @@
+"""Hostile usage events through the tables, a micro-batch at a time, as an ingest would take them; no JVM.
+
+Whatever a message is, its batch is committed, and the message is in exactly one of silver, duplicates, conflicts and quarantine.
+"""
+
+import gc
+import random
+import shutil
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import thread_time
+from typing import Any, NamedTuple, cast
+
+import orjson
+from pyspark.sql import SparkSession
+
+from router.lake.jobs.backfill import Backfill
+from router.lake.jobs.compact import compact
+from router.lake.reconcile import reconcile
+from router.lake.report import Query, read_report
+from router.lake.report.page import BY, page_of
+from router.lake.report.read import read_parts
+from tests.fuzz.hostile import DAY_MS, NUMBERS, Rng, hostile_json, name
+from tests.lake.without_jvm import WithoutJvm
+from tests.support.lake_jobs import NOON, Lake, a_body
+
+LAKE = "usage event, through the tables"
+BATCH = 5_000
+FIELDS = (
+    "tenant_id",
+    "provider_id",
+    "event_type",
+    "status",
+    "latency_ms",
+    "cost",
+    "timestamp",
+    "trace_id",
+    "assignment_id",
+    "request_id",
+    "version",
+)
+LATENCIES = (0, 1, 2, 30 * DAY_MS, 30 * DAY_MS - 1, 30 * DAY_MS + 1, 2**53 + 1, 2**63 - 1)
+COSTS = (
+    "0.0",
+    "0",
+    "1e9",
+    "1000000000.0",
+    "1000000000.000000001",
+    "0.0000000005",
+    "5.0e-324",
+    "9.99e28",
+    "1E+2",
+    "-0.0",
+    "0." + "9" * 60,
+    "1e-41",
+)
+
+
+class Taken(NamedTuple):
+    quarantined: int
+    accepted: int
+    slowest_ms: float  # of a batch, an event
+    grown_mib: float
+
+
+def take_hostile_events(inputs: int, seed: int, batch: int = BATCH) -> Taken:
+    """Raises whatever stopped an ingest, and AssertionError for tables that do not add up."""
+    from tests.fuzz.hostile_run import WARM, resident_mib
+
+    rng, home = random.Random(f"lake:{seed}"), Path(tempfile.mkdtemp(prefix="hostile-lake-"))
+    lake = Lake(cast(SparkSession, WithoutJvm()), home)
+    warm_mib, slowest, done = 0.0, 0.0, 0
+    try:
+        while done < inputs:
+            bodies = [an_event(rng, done + number) for number in range(min(batch, inputs - done))]
+            started = thread_time()
+            lake.take(*bodies, came=NOON + timedelta(seconds=done))
+            slowest = max(slowest, (thread_time() - started) / len(bodies))
+            _check_batch(lake, len(bodies))
+            done += len(bodies)
+            lake.told.clear()
+            warm_mib = warm_mib or (resident_mib() if done >= inputs * WARM else 0.0)
+        grown = resident_mib() - warm_mib
+        counts = _check_all(lake, inputs)
+        gc.collect()
+        return Taken(counts["quarantined"], counts["accepted"], slowest * 1000, grown)
+    finally:
+        shutil.rmtree(home)
+
+
+def an_event(rng: Rng, number: int) -> bytes:
+    """One in two at the edges of what is legal, so that it counts; else anything like one."""
+    if rng.random() < 0.02 and number:
+        return an_event(random.Random(rng.randrange(number)), 0)  # the same again, or the same identity with other content
+    told: dict[str, Any] = orjson.loads(a_body(f"r-{number}"))
+    told |= {"latency_ms": rng.choice(LATENCIES), "cost": orjson.Fragment(rng.choice(COSTS)), "timestamp": _timestamp(rng)}
+    told["tenant_id"] = rng.choice(("acme", "zed", "t" * 128, "\U0001f600" * 128, "=1+1", "\x1b[2J\u202e", name(rng)))
+    told["provider_id"] = rng.choice(("openai", "p" * 256, "a\x00b", "\n", '"', "\\", name(rng)))
+    if rng.random() < 0.5:
+        return orjson.dumps(told)
+    good = orjson.dumps({field: value for field, value in told.items() if rng.random() < 0.98} | {"cost": 0.5})
+    if rng.random() < 0.5:
+        return hostile_json(good, rng)
+    return orjson.dumps({**orjson.loads(good), rng.choice(FIELDS): rng.choice(NUMBERS)})
+
+
+def _timestamp(rng: Rng) -> int:
+    noon = int(NOON.timestamp() * 1000)
+    return noon + rng.choice(
+        (0, 0, 0, 0, -60_000, -DAY_MS, -rng.randrange(77 * DAY_MS), DAY_MS, 2 * DAY_MS, -78 * DAY_MS, -noon, 10**15, 2**62)
+    )
+
+
+def _check_batch(lake: Lake, messages: int) -> None:
+    (commit,) = lake.told
+    counts = commit.counts
+    assert counts["read"] == messages
+    assert counts["accepted"] + counts["quarantined"] + counts["duplicates"] + counts["conflicts"] == messages, counts
+
+
+def _check_all(lake: Lake, messages: int) -> dict[str, int]:
+    """Report, page, reconciliation, compaction, and the last days made again."""
+    warehouse = lake.warehouse
+    totals = {name: sum(commit.counts.get(name, 0) for commit in warehouse.commits()) for name in ("read", "accepted", "quarantined")}
+    assert totals["read"] == messages
+    compact(warehouse, at_least=2)
+    report = read_report(warehouse, Query())
+    assert report.totals is None or report.totals.count == totals["accepted"]
+    assert all(line.cost >= 0 and line.latency_sum_ms >= 0 for line in report.lines)
+    page_of(read_parts(warehouse, Query(by=BY)), "all")
+    account = reconcile(warehouse)
+    assert account.is_right, [check for check in account.checks if check.is_right is False]
+    today = datetime.now(UTC).date()
+    work = Backfill(lake.spark, warehouse, today - timedelta(days=10), today)
+    assert work.difference().is_none
+    work.close()
+    return totals
