@@ -14,8 +14,9 @@ from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.policies import PolicyViolated
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import Place, a_place, added, an_event, config, filled, rounds, row, unpublished
+from tests.support.mailbox import Place, a_place, a_relay, added, an_event, config, filled, rounds, row, unpublished
 from tests.support.postgres import rows
+from tests.support.waiting import until
 
 MIB = 1024 * 1024
 
@@ -90,6 +91,29 @@ async def test_what_compresses_well_counts_for_more_than_it_takes(dsn: str, data
     async with database.transaction() as session:
         page = await PostgresOutboxAdapter(session, limit=1000).find_unpublished()
     assert 0 < sum(len(bytes(event.payload)) for event in page if isinstance(event.payload, Raw)) <= 8 * MIB
+
+
+async def test_a_row_that_the_database_cannot_tell_is_found_and_parked(
+    dsn: str, database: Database, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As text a payload may have more than a gigabyte: then the whole page was refused, at each start again. Here a division does it."""
+    broken = paging.FIND.replace(
+        "payload::text", "(CASE WHEN payload ? 'boom' THEN (1 / (event_version - 1))::text ELSE payload::text END)"
+    )
+    monkeypatch.setattr(paging, "FIND", broken)
+    await added(
+        dsn, *(an_event(f"o-{number}") for number in range(5)), poison := an_event("p", {"boom": 1}), an_event("p"), an_event("last")
+    )
+    async with a_relay(database, place) as relay:
+        await until(lambda: _left(dsn, 2))
+        found = await row(dsn, poison.id)
+        assert (found.is_parked, found.error) == (True, "PostgreSQL error 22012: DivisionByZero")
+        await until(lambda: relay.trouble is None)
+    assert len(await place.ids()) == 6
+
+
+async def _left(dsn: str, count: int) -> bool:
+    return await unpublished(dsn) == count
 
 
 # -- what a service may add ----------------------------------------------------------------------------------------

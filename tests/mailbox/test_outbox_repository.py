@@ -13,7 +13,7 @@ async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index
     """Else all of it is read and sorted for five hundred rows, whenever a service has just committed many."""
     await filled(dsn, 5000)
     async with database.transaction() as session:
-        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST)
+        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST, MOST)
         plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
     assert "Index Scan using idx_outbox_unpublished" in plan, plan
     assert "Incremental Sort" in plan, plan

@@ -32,6 +32,7 @@ from router.observability import events, logs
 
 log = logs.logger(__name__)
 
+CAREFUL_ROUND = 100  # rows
 CLOCK_STEPPED_BACK = "the database's clock stepped back: its rows cannot be marked until it has caught up"
 
 
@@ -48,6 +49,7 @@ class OutboxPublisher:
         self._jetstream = jetstream
         self._publishing = Publishing(config.context, self._jetstream.connection.max_payload)
         self._first_lane = 0
+        self._is_careful = False  # the last round was refused: the next one looks row by row for one that the database cannot tell
         self.scrub = Scrub(database, jetstream, config.stream, self._taken_back)  # a child beside this one; begun by `watch`
         self._watch = Watch(database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.scrub.begin)
         self._is_stopping = asyncio.Event()
@@ -76,10 +78,11 @@ class OutboxPublisher:
         await self._look_for_lost()
         publisher.takes(self._watch.subjects)
         async with self._database.transaction() as session:
-            outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience, most=self._publishing.most)
+            page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
+            outbox = PostgresOutboxAdapter(session, limit=page, patience=self._config.patience, most=self._publishing.most)
             claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
             self._first_lane = (self._first_lane + self._config.lanes) % LANES
-            round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=self._config.round)
+            round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=most)
             report = await round_.run() if claimed else Report()
         crashpoint("outbox_committed")
         self._watch.seen(report)
@@ -109,8 +112,10 @@ class OutboxPublisher:
             self._tell(str(exc))
             return None
         except DatabaseRefused as exc:  # a right that is missing, a trigger of the service: mended there, and tried again here
+            self._is_careful = True
             self._tell(CLOCK_STEPPED_BACK if exc.is_clock_regression else str(exc))
             return None
+        self._is_careful = False
         self._tell(report.away)
         return report
 

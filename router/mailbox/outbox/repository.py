@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from router.backoff import delay_after
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.page import FIRST, MOST, Position, Row, find_page, position_of
+from router.mailbox.outbox.page import FIRST, MOST, Position, Row, find_next, find_page, position_of
 from router.mailbox.postgres import Session
 from router.outcome import Receipt
 
@@ -71,7 +71,7 @@ class Patience(Struct, frozen=True):
 
 
 class PostgresOutboxAdapter:
-    """One transaction's outbox (SD-21, SD-35). `limit`: rows of one page; `most`: bytes of a payload that can be sent."""
+    """One transaction's outbox (SD-21, SD-35). `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent."""
 
     def __init__(self, session: Session, *, limit: int = 500, patience: Patience = Patience(), most: int = MOST) -> None:  # noqa: B008 - frozen
         self._session = session
@@ -93,7 +93,10 @@ class PostgresOutboxAdapter:
 
     async def find_page(self) -> Sequence[Row]:
         """The same, and among them the rows that can never be published."""
-        found = await find_page(self._session, self._after, self._lanes, self._limit, self._most)
+        if self._limit > 1:
+            found = await find_page(self._session, self._after, self._lanes, self._limit, self._most)
+        else:
+            found = await find_next(self._session, self._after, self._lanes, self._most)
         if found:
             self._after = position_of(found[-1])
         return found
