@@ -40,7 +40,8 @@ Made by `python -m tests.neighbours`; nothing here was written by hand.
 
 {_activities(run, names)}
 *Overloaded after*: from the neighbour's first request to its first answer `overloaded`; p50 and p99: from the sending of a request to
-that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity.
+that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity,
+the larger one where there are two: both trees are sent the same.
 *Quiet sent late*: p99 of how late the quiet tenant's own process sent, in the whole row: what it waited for a core is in its latencies.
 {_overloads(run)}"""
 
