@@ -60,9 +60,10 @@ async def run(options: Options) -> Results:
         machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
         load = f"{os.getloadavg()[0]:.1f} before the first row"
         found = Results({**{name: machine[name] for name in FACTS}, "load": load}, options.timing.seconds, measured)
+        capacity = max(one.capacity for one in measured)  # both are sent the same
         for row in options.rows:
             for tree, one in zip(trees, measured, strict=True):
-                await _measure(row, tree, one, options.timing, tell)
+                await _measure(row, tree, one, options.timing, capacity=capacity, tell=tell)
             if options.write is not None:
                 options.write.write_text(render_page(found))
     return found
@@ -74,9 +75,9 @@ async def _capacity(tree: Tree, tell: Tell) -> float:
     return capacity
 
 
-async def _measure(row: Row, tree: Tree, measured: TreeResults, timing: Timing, tell: Tell) -> None:
+async def _measure(row: Row, tree: Tree, measured: TreeResults, timing: Timing, *, capacity: float, tell: Tell) -> None:
     try:
-        found = await run_row(row, tree, timing, measured.capacity)
+        found = await run_row(row, tree, timing, capacity)
     except Exception as exc:  # one row that breaks takes no other with it
         measured.broken[row.name] = f"{type(exc).__name__}: {exc}"
         tell(f"{row.name}, {tree.commit}: {traceback.format_exc()}")

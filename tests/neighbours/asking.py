@@ -16,7 +16,7 @@ PATIENCE_S = 5.0
 
 QUIET, LOUD = "quiet", "loud"  # the tenants
 PROVIDERS = ("openai", "anthropic", "local")  # of the policy that both use
-DECIDED, GARBAGE = "decided", "garbage"
+DECIDED, BY_SERVER, GARBAGE = "decided", "refused by the server", "garbage"
 
 _CODE = re.compile(rb'"(?:error_)?code":\s*"([A-Za-z0-9_]{1,64})"')
 _TEXT = "Hello there, what is the weather like in Lisbon this afternoon?"
@@ -25,9 +25,11 @@ Frame = Callable[[int, str], bytes]  # number, inbox -> what is sent
 
 
 def read_verdict(body: bytes) -> str:
-    """`decided`, the code of an error, or `garbage`."""
+    """`decided`, the code of an error; what a stream said that did not take a request; or `garbage`."""
     if body.startswith(b'{"ok":true') or b'"status":"success"' in body:
         return DECIDED
+    if b'"err_code":' in body:
+        return BY_SERVER
     found = _CODE.search(body)
     return found[1].decode() if found is not None else GARBAGE
 

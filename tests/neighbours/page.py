@@ -40,7 +40,8 @@ Made by `python -m tests.neighbours`; nothing here was written by hand.
 
 {_activities(run, names)}
 *Overloaded after*: from the neighbour's first request to its first answer `overloaded`; p50 and p99: from the sending of a request to
-that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity.
+that answer. *Late*: an answer after 5 s, when its asker has gone. *Sent*: what could be sent; in brackets, as a multiple of the capacity,
+the larger one where there are two: both trees are sent the same.
 *Quiet sent late*: p99 of how late the quiet tenant's own process sent, in the whole row: what it waited for a core is in its latencies.
 {_overloads(run)}"""
 
@@ -129,13 +130,13 @@ def _activity(place: int, measured: TreeResults, found: RowResult, row: Row) -> 
     sent = f"{activity.get('sent', 0):,}" + (f" ({found.times:.1f} ×)" if found.times is not None else "")
     cores = f"{found.router_cpu:.2f}, {found.server_cpu:.2f}"
     late = f"{found.quiet.get('late_p99_ms', 0.0):.1f}"
-    return f"| {title} | {does} | {sent} | {_answers(activity)} | {_overloaded(activity)} | {cores} | {late} |"
+    return f"| {title} | {does} | {sent} | {_answers(activity, row)} | {_overloaded(activity)} | {cores} | {late} |"
 
 
-def _answers(activity: dict[str, Any]) -> str:
+def _answers(activity: dict[str, Any], row: Row) -> str:
     counts = dict(activity.get("answers", {}))
     told = [f"{count:,} {code}" for code, count in sorted(counts.items(), key=lambda one: -one[1])]
-    if activity.get("is_answered") and "put" not in counts and "chunk" not in counts:
+    if activity.get("is_answered") and not row.is_noise and "put" not in counts and "chunk" not in counts:
         told.append(f"{max(0, activity['sent'] - sum(counts.values())):,} none")
     if activity.get("overloaded_without_retry"):
         told.append(f"{activity['overloaded_without_retry']:,} overloaded without retry_after_ms")

@@ -12,6 +12,7 @@ from tests.neighbours.rows import Row
 RATE = 20.0  # requests a second of the quiet tenant
 NICE = 10  # of generators, and of the services that a neighbour brings
 SECONDS, AFTER_S, WARM_S = 15.0, 30.0, 2.0  # unless a run says otherwise
+GAP_S = 0.5  # between the two spans: what was asked last alone is answered before the neighbour begins
 
 
 class Timing(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """One row from its start to its end, on a stage of its own.
 
-warm-up ── alone ── beside the neighbour ── after it, until all is normal again or too long has passed
+warm-up ── alone ── a gap ── beside the neighbour ── after it, until all is normal again or too long has passed
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tests.neighbours.figures import (
     summarize,
 )
 from tests.neighbours.part import Broken, Line, Part, a_part
-from tests.neighbours.result import NICE, RATE, RowResult, Sample, Timing
+from tests.neighbours.result import GAP_S, NICE, RATE, RowResult, Sample, Timing
 from tests.neighbours.rows import ELSEWHERE_STORED, LINGER_S, Row, Service
 from tests.neighbours.stage import Stage, on_stage
 from tests.neighbours.tree import Tree
 
-SAMPLE_S = 0.25
+SAMPLE_S = 0.5
 DECIDE_STREAM = "ROUTER_DECIDE"
 
 Tell = Callable[[str], None]
@@ -67,13 +67,15 @@ class _Course:
         await asyncio.sleep(self._timing.warm_s)
         first = time.monotonic()
         await asyncio.sleep(self._timing.seconds)
+        alone_until = time.monotonic()
+        await asyncio.sleep(GAP_S)
         resident = self._stage.resident_mib()
         sampling = asyncio.create_task(self._sample())
         cpu, self._begun = self._stage.cpu_s(), time.monotonic()
         neighbour.go()
         await asyncio.sleep(self._seconds)
         used = [(after - before) / self._seconds for before, after in zip(cpu, self._stage.cpu_s(), strict=True)]
-        alone = summarize(self._records, first, self._begun)
+        alone = summarize(self._records, first, alone_until)
         activity = await self._figures_of(neighbour)
         ended = max(self._begun + self._seconds, activity.get("ended", 0.0))
         looked_s = await self._look_until_steady(alone, ended)
