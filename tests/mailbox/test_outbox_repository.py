@@ -19,6 +19,18 @@ async def test_the_first_page_of_a_table_without_statistics_is_read_by_the_index
     assert "Incremental Sort" in plan, plan
 
 
+async def test_aggregates_that_wait_are_looked_up_and_not_compared_one_by_one(dsn: str, database: Database) -> None:
+    """Thousands that were refused: more than a hash table in work_mem holds, each was compared with each row, and a look took minutes."""
+    await filled(dsn, 5000, aggregates=5000)
+    await rows(dsn, "INSERT INTO outbox_relay_state SELECT id, aggregate_type, aggregate_id, 1, now(), now() FROM outbox_events")
+    async with database.transaction() as session:
+        await session.execute("SET LOCAL work_mem = '64kB'")
+        asked = (FIRST[0], *FIRST, list(range(LANES)), 500, MOST, PAGE_BYTES, MOST, MOST)
+        plan = "\n".join(await session.fetch(f"EXPLAIN {FIND}", asked, make=str))
+    assert "Index Scan using idx_outbox_relay_aggregate" in plan, plan
+    assert "SubPlan" not in plan, plan
+
+
 async def test_rows_are_marked_by_their_primary_key(dsn: str, database: Database) -> None:
     await filled(dsn, 5000)
     ids = [str(one) for (one,) in await rows(dsn, "SELECT id FROM outbox_events LIMIT 500")]

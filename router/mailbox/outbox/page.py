@@ -38,8 +38,11 @@ FIND: Final = """
       FROM outbox_events AS e
       WHERE e.published_at IS NULL AND e.occurred_at <= now() AND e.occurred_at >= %s AND (e.occurred_at, e.id) >= (%s, %s)
         AND e.id IS DISTINCT FROM %s AND hashtext(e.aggregate_type || '/' || e.aggregate_id) & 7 = ANY(%s)
-        AND (e.aggregate_type, e.aggregate_id) NOT IN (
-          SELECT s.aggregate_type, s.aggregate_id FROM outbox_relay_state AS s WHERE s.parked_at IS NOT NULL OR s.next_attempt_at > now())
+        AND NOT EXISTS (
+          SELECT FROM outbox_relay_state AS s
+          WHERE hashtext(s.aggregate_type || '/' || s.aggregate_id) = hashtext(e.aggregate_type || '/' || e.aggregate_id)
+            AND s.aggregate_type = e.aggregate_type AND s.aggregate_id = e.aggregate_id
+            AND (s.parked_at IS NOT NULL OR s.next_attempt_at > now()))
       ORDER BY e.occurred_at, e.id LIMIT %s FOR UPDATE OF e SKIP LOCKED
     ), weighed AS (
       SELECT *, sum(weight) OVER (ORDER BY occurred_at, id) AS so_far FROM claimed

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from router.crashpoints import crashpoint
 from router.delivery.api import JetStream
-from router.errors import BrokerRefused, RouterError, Transient
+from router.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
 from router.mailbox.outbox.config import RelayConfig, Totals
@@ -108,7 +108,7 @@ class OutboxPublisher:
             return None
         try:
             report = await self.round(publisher)
-        except (Transient, BrokerRefused) as exc:
+        except (Transient, BrokerRefused, Misconfigured) as exc:  # Misconfigured: the stream is gone, and is not to be made at present
             self._tell(str(exc))
             return None
         except DatabaseRefused as exc:  # a right that is missing, a trigger of the service: mended there, and tried again here
