@@ -33,7 +33,7 @@ from router.policy import Averages, Providers, Shelf
 
 def hears_live_copies(settings: Settings) -> bool:
     """Whether the listener hears requests pass, and may answer from what it hears."""
-    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.overloaded_after_ms is not None
+    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.fair_after_ms is not None
 
 
 class Ground:

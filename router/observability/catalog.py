@@ -77,7 +77,7 @@ class Metrics:
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
         live = "Requests taken from their live copy while the backlog is deep"
         self.live_requests = Tally("router_live_requests_total", live, "outcome")
-        self.overloaded = Gauge("router_overloaded", "1 while more requests come than can be answered in time")
+        self.overloaded = Gauge("router_overloaded", "1 while the backlog is deep: requests are answered from live copies, tenants in turn")
         self.lane_paused = Gauge("router_lane_paused", "1 while nothing is taken, for the broker stores nothing", "consumer")
         waiting = "Messages that wait because a stream has no room for what they must store"
         self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", together=Together.SUM)
