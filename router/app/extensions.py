@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.app.extension_store import ExtensionStore, read_registered
+from router.app.large_documents import SMALL, LargeDocuments
 from router.buckets.documents import Documents
 from router.buckets.entries import Entry as Held
 from router.buckets.watched import Watched
@@ -49,6 +50,7 @@ class ExtensionsInForce:
         self._store = ExtensionStore(Documents(jetstream, bucket))
         self._watched = Watched(jetstream, bucket, self.changed)
         self._known: dict[str, _Known] = {}
+        self._large = LargeDocuments(_read, self._was_read)
 
     async def load(self) -> None:
         """Before the first request is taken. A bucket that is away is no reason not to begin: readiness waits for it."""
@@ -56,12 +58,13 @@ class ExtensionsInForce:
             if self._seed is not None:
                 await seed(self._store, self._seed)
             await self._watched.load()
+            await self._large.read_all()
         except BrokerUnavailable as exc:
             log.error(events.BUCKET_AWAY, bucket="extensions", cause=str(exc))
 
     async def run(self) -> None:
         """A child of the tree: follow the bucket for ever."""
-        await self._watched.run()
+        await self._large.run_beside(self._watched.run())
 
     @property
     def check(self) -> Check:
@@ -75,20 +78,45 @@ class ExtensionsInForce:
 
     def changed(self, held: Mapping[str, Held]) -> None:
         """All that stands in the bucket now."""
-        self._known = {key: self._look(one) for key, one in held.items()}
+        before, self._known = self._known, {}
+        large: dict[str, Held] = {}
+        for key, one in held.items():
+            known = before.get(key)
+            if known is not None and (known.value == one.value or len(one.value) > SMALL):
+                self._known[key] = known
+            if known is None or known.value != one.value:
+                if len(one.value) > SMALL:
+                    large[key] = one  # read in a thread; what stood there before serves meanwhile
+                else:
+                    self._known[key] = self._look(one, known)
+        self._large.ask(large)
+        self._install()
+
+    def _was_read(self, held: Held, found: Entry | Exception) -> None:
+        self._known[held.key] = self._made(held, found, self._known.get(held.key))
+        self._install()
+
+    def _install(self) -> None:
         self.registry.replace(known.entry for known in self._known.values() if known.entry is not None)
         self._keep(self.registry.all())
         log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.all()))
 
-    def _look(self, held: Held) -> _Known:
-        known = self._known.get(held.key)
-        if known is not None and known.value == held.value:
-            return known
+    def _look(self, held: Held, known: _Known | None) -> _Known:
         try:
-            return _Known(held.value, read_registered(held).entry)
+            return _Known(held.value, _read(held))
         except RouterError as exc:
-            log.error(events.EXTENSION_BROKEN, key=held.key, error=str(exc), in_force="the last good entry, if there was one")
-            return _Known(held.value, known.entry if known is not None else None, shortened(str(exc)))
+            return self._made(held, exc, known)
+
+    def _made(self, held: Held, found: Entry | Exception, known: _Known | None) -> _Known:
+        if not isinstance(found, Exception):
+            return _Known(held.value, found)
+        log.error(events.EXTENSION_BROKEN, key=held.key, error=str(found), in_force="the last good entry, if there was one")
+        return _Known(held.value, known.entry if known is not None else None, shortened(str(found)))
+
+
+def _read(held: Held) -> Entry:
+    """Raises RouterError: what stands there is no entry."""
+    return read_registered(held).entry
 
 
 async def seed(store: ExtensionStore, root: Path) -> None:

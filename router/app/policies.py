@@ -9,6 +9,7 @@ Who writes policies: `app.policy_seed`, and people through `app.policy_store`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router import ids
+from router.app.large_documents import SMALL, LargeDocuments
 from router.app.policy_seed import seed
 from router.app.policy_store import PolicyStore
 from router.buckets.documents import Documents
@@ -27,9 +29,11 @@ from router.delivery.api import JetStream
 from router.masking import shortened
 from router.observability import Check, events, logs
 from router.policy import Policy, Shelf, parse_policy
+from router.policy.parse import LARGEST, check_size
 
 log = logs.logger(__name__)
 
+RECORD_BYTES = 4096  # what a record adds to its document
 MAX_TOLD = 10  # policies that are not usable, in readiness
 MAX_ERROR = 512  # characters of each
 
@@ -50,6 +54,7 @@ class LivePolicies:
         self._watched = Watched(jetstream, bucket, self._changed)
         self._shelf = shelf
         self._held: dict[str, _Held] = {}
+        self._large = LargeDocuments(_read, self._was_read)
 
     @property
     def check(self) -> Check:
@@ -66,6 +71,7 @@ class LivePolicies:
         if root is not None:
             await seed(PolicyStore(self._documents), root)
         await self._watched.load()
+        await self._large.read_all()
         if broken := [held for held in self._held.values() if held.policy is None]:
             for held in broken:
                 await self._recall(held)
@@ -73,10 +79,26 @@ class LivePolicies:
 
     async def run(self) -> None:
         """A child of the tree."""
-        await self._watched.run()
+        await self._large.run_beside(self._watched.run())
 
     def _changed(self, entries: Mapping[str, Entry]) -> None:
-        self._held = {key: self._hold(entry) for key, entry in entries.items()}
+        """What was read already is not read again; what is large is read in a thread, and what stood there before serves meanwhile."""
+        before, self._held = self._held, {}
+        large: dict[str, Entry] = {}
+        for key, entry in entries.items():
+            known = before.get(key)
+            if known is not None and (known.entry == entry or len(entry.value) > SMALL):
+                self._held[key] = known
+            if known is None or known.entry != entry:
+                if len(entry.value) > SMALL:
+                    large[key] = entry
+                else:
+                    self._held[key] = self._hold(entry, known)
+        self._large.ask(large)
+        self._shelve()
+
+    def _was_read(self, entry: Entry, found: Policy | Exception) -> None:
+        self._held[entry.key] = self._made(entry, found, self._held.get(entry.key))
         self._shelve()
 
     def _shelve(self) -> None:
@@ -84,16 +106,17 @@ class LivePolicies:
         self._shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
         log.info(events.POLICY_LOADED, policies=len(policies))
 
-    def _hold(self, entry: Entry) -> _Held:
-        """What was read already is not read again."""
-        before = self._held.get(entry.key)
-        if before is not None and before.entry == entry:
-            return before
+    def _hold(self, entry: Entry, before: _Held | None) -> _Held:
         try:
             return _Held(entry, _read(entry), None)
         except Exception as exc:  # whatever reading one document raises is that document's error, and no other's
-            log.error(events.POLICY_BROKEN, path=entry.key, error=str(exc), in_force="the last good version, if there was one")
-            return _Held(entry, before.policy if before is not None else None, shortened(str(exc), MAX_ERROR))
+            return self._made(entry, exc, before)
+
+    def _made(self, entry: Entry, found: Policy | Exception, before: _Held | None) -> _Held:
+        if not isinstance(found, Exception):
+            return _Held(entry, found, None)
+        log.error(events.POLICY_BROKEN, path=entry.key, error=str(found), in_force="the last good version, if there was one")
+        return _Held(entry, before.policy if before is not None else None, shortened(str(found), MAX_ERROR))
 
     async def _recall(self, held: _Held) -> None:
         """The last good one before a mistake, out of the history: what instances that were there before still serve."""
@@ -101,7 +124,7 @@ class LivePolicies:
             if isinstance(entry, Gone):
                 return
             with contextlib.suppress(Exception):
-                self._held[entry.key] = replace(held, policy=_read(entry))
+                self._held[entry.key] = replace(held, policy=await asyncio.to_thread(_read, entry))
                 return
 
 
@@ -109,5 +132,6 @@ def _read(entry: Entry) -> Policy:
     """Raises Poison or PolicyError: a stranger wrote it."""
     parts = ids.parts_of(entry.key)
     tenant_id, policy_id = parts if parts is not None and len(parts) == 2 else ("", entry.key)
+    check_size(entry.value, LARGEST + RECORD_BYTES)  # before a byte of it is read
     record = read_record(entry.value)
     return parse_policy(record.document, tenant_id, policy_id, record.version).policy

@@ -5,7 +5,10 @@ Stricter than what a router takes: a policy that would refuse every request may 
 
 from __future__ import annotations
 
+import asyncio
+
 from router import ids
+from router.app.large_documents import SMALL
 from router.policy import SHARED, ParsedPolicy, PolicyError, lint, load_policy
 
 LONGEST_AUTHOR = 128
@@ -18,6 +21,13 @@ def checked(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     if mistakes := [(found.path, found.message) for found in lint(parsed.policy) if found.severity == "error"]:
         raise PolicyError(mistakes)
     return parsed
+
+
+async def checked_aside(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
+    """`checked`; a large document in a thread, so that the loop goes on meanwhile."""
+    if len(data) <= SMALL:
+        return checked(data, tenant_id, policy_id)
+    return await asyncio.to_thread(checked, data, tenant_id, policy_id)
 
 
 def check_ids(tenant_id: str, policy_id: str) -> None:

@@ -28,7 +28,7 @@ SEED, SAMPLES = "seed", "samples"  # the authors of what a directory brought
 
 async def seed(store: PolicyStore, root: Path) -> None:
     """A file that is wrong is told with its path; the others count. Raises BrokerUnavailable."""
-    files = read_policies(root, load_policy)
+    files = await asyncio.to_thread(read_policies, root, load_policy)
     for mistake in files.mistakes:
         log.error(events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message)
     author = SAMPLES if root == samples.policies() else SEED

@@ -8,13 +8,14 @@ found under its own id only. What stands in a bucket and is no policy was writte
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import orjson
 from msgspec import Struct
 
 from router import ids
-from router.app.policy_check import check_author, check_ids, checked
+from router.app.policy_check import check_author, check_ids, checked_aside
 from router.buckets.documents import Documents
 from router.buckets.entries import Entry, Gone
 from router.contracts.versioned import Record, make_record, read_record, record_bytes
@@ -53,7 +54,7 @@ class PolicyStore:
 
     async def put(self, tenant_id: str, policy_id: str, document: bytes, *, replaces: int | None, author: str) -> int:
         """The new version. `document`: JSON. `replaces`: the version that the writer has seen; None: there must be none."""
-        canonical = checked(document, tenant_id, policy_id).document
+        canonical = (await checked_aside(document, tenant_id, policy_id)).document
         check_author(author)
         key = ids.key(tenant_id, policy_id)
         newest = await self._documents.newest(key)
@@ -92,14 +93,15 @@ class PolicyStore:
 
     async def list(self, tenant_id: str | None = None) -> Sequence[Stored]:
         """Every policy, or one tenant's own, in the order of their names."""
-        found = [_stored(entry) for entry in (await self._documents.all()).values()]
+        entries = await self._documents.all()
+        found = await asyncio.to_thread(lambda: [_stored(entry) for entry in entries.values()])  # there may be many, and large ones
         chosen = [one for one in found if one is not None and tenant_id in (None, one.tenant_id)]
         return sorted(chosen, key=lambda one: (one.tenant_id, one.policy_id))
 
     async def history(self, tenant_id: str, policy_id: str) -> Sequence[Change]:
         """The last 64 writes, oldest first. Raises PolicyNotFound when there never was one."""
         kept = await self._documents.history(_key(tenant_id, policy_id))
-        changes = [Change(_readable(one), one.stored_ns) for one in kept if isinstance(one, Gone) or _readable(one)]
+        changes = await asyncio.to_thread(_changes, kept)
         if not changes:
             raise PolicyNotFound(f"there is no policy {tenant_id}/{policy_id}, and none is remembered")
         return changes
@@ -139,12 +141,18 @@ class PolicyStore:
     async def _last_version(self, key: str) -> int:
         """Of what was deleted: its count goes on."""
         kept = await self._documents.history(key)
-        return next((record.version for one in reversed(kept) if (record := _readable(one)) is not None), 0)
+        records = await asyncio.to_thread(lambda: [_readable(one) for one in kept])
+        return next((record.version for record in reversed(records) if record is not None), 0)
 
 
 def _key(tenant_id: str, policy_id: str) -> str:
     check_ids(tenant_id, policy_id)
     return ids.key(tenant_id, policy_id)
+
+
+def _changes(kept: Sequence[Entry | Gone]) -> list[Change]:
+    read = [(one, _readable(one)) for one in kept]
+    return [Change(record, one.stored_ns) for one, record in read if isinstance(one, Gone) or record is not None]
 
 
 def _readable(held: Entry | Gone | None) -> Record | None:

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 
 from router.admin.declined import INVALID_REQUEST, Declined
 from router.admin.service import Answer
-from router.app.policy_check import checked
+from router.app.policy_check import checked_aside
 from router.app.policy_store import PolicyNotFound, PolicyStore
 from router.config import Settings
 from router.decide import Recorder
@@ -38,7 +38,7 @@ def version_finder(policies: Policies, store: PolicyStore) -> FindVersion:
             return present
         with suppress(PolicyNotFound, PolicyError):
             record = await store.get(tenant_id, policy_id, version)
-            return parse_policy(record.document, tenant_id, policy_id, version).policy
+            return (await asyncio.to_thread(parse_policy, record.document, tenant_id, policy_id, version)).policy
         return None
 
     return find
@@ -61,7 +61,7 @@ class RecordedDecisions:
         return explained(case, await self._find_version(case.policy_tenant_id, case.policy_id, case.policy_version))
 
     async def compare(self, tenant_id: str, policy_id: str, document: Mapping[str, object], against: int) -> Answer:
-        candidate = _candidate(document, tenant_id, policy_id)
+        candidate = await _candidate(document, tenant_id, policy_id)
         compared: list[Compared] = []
         for case in self._recorder.latest(tenant_id, policy_id, against):
             compared.append(compare(candidate, case))
@@ -71,9 +71,9 @@ class RecordedDecisions:
         return {"is_recorded": self._recorder.records(tenant_id), "compared": to_builtins(newest)}
 
 
-def _candidate(document: Mapping[str, object], tenant_id: str, policy_id: str) -> Policy:
+async def _candidate(document: Mapping[str, object], tenant_id: str, policy_id: str) -> Policy:
     try:
-        return checked(orjson.dumps(document), tenant_id, policy_id).policy
+        return (await checked_aside(orjson.dumps(document), tenant_id, policy_id)).policy
     except PolicyError as exc:
         errors = [{"path": path, "message": message} for path, message in exc.errors]
         raise Declined(INVALID_REQUEST, "The candidate is no policy", {"field": "policy", "errors": errors}) from exc

@@ -17,6 +17,7 @@ import orjson
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
+MAX_WHOLE = 2**53  # what every reader of JSON and of protobuf can hold, to the last digit
 _MAX_FRAGMENTS = 1024
 # A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
 _fragments: dict[int, tuple[Decision, bytes]] = {}
@@ -81,7 +82,7 @@ def _fragment(decision: Decision) -> bytes:
 
 
 def _whole(milliseconds: float) -> int:
-    return math.floor(_number(milliseconds) + 0.5)
+    return math.floor(min(max(_number(milliseconds), -MAX_WHOLE), MAX_WHOLE) + 0.5)
 
 
 def _number(value: float) -> float:

@@ -29,7 +29,7 @@ class Starts:
     async def marks(self, message: Message) -> int:
         """How many starts were written down for this message; raises BrokerUnavailable."""
         stored = await self._jetstream.last_on(self._stream, self._subject(message))
-        return int(stored.data) if stored is not None and stored.data.isdigit() else 0
+        return int(stored.data[:_DIGITS]) if stored is not None and stored.data.isdigit() else 0
 
     async def mark(self, message: Message, count: int) -> None:
         """Write down a start and wait for its receipt; raises BrokerUnavailable."""
@@ -50,4 +50,5 @@ class Starts:
         return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))
 
 
+_DIGITS = 9  # whatever stands there: more starts than anything may have
 _PURGE = head_of({"KV-Operation": "PURGE", "Nats-Rollup": "sub"})

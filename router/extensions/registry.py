@@ -74,8 +74,13 @@ class Registry:
     def replace(self, entries: Iterable[Entry]) -> None:
         """The new table, at once: a lookup sees the old one or the new one, never a mixture."""
         by_id = {entry.id: entry for entry in entries}
-        listed = {entry.id: _listed(entry) for entry in by_id.values() if entry.enabled}
+        listed = {entry.id: self._listed_as(entry) for entry in by_id.values() if entry.enabled}
         self._entries, self._listed = by_id, listed
+
+    def _listed_as(self, entry: Entry) -> _Listed:
+        """What was prepared before, where the entry is the same: a change of one costs the others nothing."""
+        known = self._listed.get(entry.id)
+        return known if known is not None and self._entries.get(entry.id) is entry else _listed(entry)
 
     def all(self) -> Mapping[str, Entry]:
         """Every entry by id, disabled ones too."""

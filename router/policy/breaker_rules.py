@@ -8,7 +8,7 @@ every policy of the tenant, for a provider that is down is down for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from router.breakers import BreakerRules
 from router.policy.model import Breaker
@@ -18,17 +18,46 @@ Pair = tuple[str, str]  # tenant (or `_shared`), provider
 
 
 class ProviderRules:
-    """The rules that follow from one table of policies, by (tenant, policy)."""
+    """The rules that follow from one table of policies, by (tenant, policy).
 
-    def __init__(self, policies: Mapping[tuple[str, str], Policy]) -> None:
-        self._rules: dict[Pair, BreakerRules] = {}
-        for policy in sorted(policies.values(), key=_least_careful_first):
+    A tenant's are worked out when they are first asked for, and taken over from the table `before` where its policies are the same:
+    a change of one tenant's policy costs the others nothing.
+    """
+
+    def __init__(self, policies: Mapping[tuple[str, str], Policy], before: ProviderRules | None = None) -> None:
+        self._policies: dict[str, list[Policy]] = {}
+        for policy in policies.values():
             if policy.circuit_breaker is not None:
-                rules = _rules_of(policy.circuit_breaker)
-                self._rules |= {(policy.tenant_id, provider): rules for provider, _ in policy.plan.answers}
+                self._policies.setdefault(policy.tenant_id, []).append(policy)
+        self._rules: dict[str, Mapping[str, BreakerRules]] = {}
+        if before is not None:
+            self._rules |= {tenant: rules for tenant, rules in before._rules.items() if self._is_as(before, tenant)}
 
     def of(self, tenant_id: str, provider_id: str) -> BreakerRules | None:
-        return self._rules.get((tenant_id, provider_id)) or self._rules.get((SHARED, provider_id))
+        return self._of(tenant_id).get(provider_id) or self._of(SHARED).get(provider_id)
+
+    def _of(self, tenant_id: str) -> Mapping[str, BreakerRules]:
+        if tenant_id not in self._policies:
+            return _NO_RULES  # a tenant that was made up is not remembered
+        rules = self._rules.get(tenant_id)
+        if rules is None:
+            rules = self._rules[tenant_id] = _by_provider(self._policies[tenant_id])
+        return rules
+
+    def _is_as(self, before: ProviderRules, tenant_id: str) -> bool:
+        mine, theirs = self._policies.get(tenant_id, []), before._policies.get(tenant_id, [])
+        return len(mine) == len(theirs) and all(one is other for one, other in zip(mine, theirs, strict=True))
+
+
+_NO_RULES: Mapping[str, BreakerRules] = {}
+
+
+def _by_provider(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
+    found: dict[str, BreakerRules] = {}
+    for policy in sorted(policies, key=_least_careful_first):
+        if policy.circuit_breaker is not None:
+            found |= dict.fromkeys((provider for provider, _ in policy.plan.answers), _rules_of(policy.circuit_breaker))
+    return found
 
 
 def _least_careful_first(policy: Policy) -> tuple[int, int, tuple[int, ...]]:

@@ -151,7 +151,7 @@ class ProviderBreakers:
         if self._policies() is self._seen:
             return
         self._seen = self._policies()
-        self._rules = ProviderRules(self._seen)
+        self._rules = ProviderRules(self._seen, self._rules)
         for pair, gate in list(self._gates.items()):
             rules = self._rules.of(*pair)
             if rules is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TypeVar
 
 from router.errors import RouterError
@@ -55,6 +56,10 @@ class Problems:
             self._found.append((path, message))
         else:
             self._more += 1
+
+    def skip(self, count: int) -> None:
+        """So many more, which nobody need put into words."""
+        self._more += count
 
     def raise_if_any(self, error: type[DocumentError] = PolicyError) -> None:
         if self._found:
@@ -159,8 +164,10 @@ class Fields:
         return []
 
     def close(self, noun: str) -> None:
-        for key in self._left:
-            self.refuse(str(key), f"is not a key of {noun}; legal are {', '.join(self._known)}")
+        legal = ", ".join(self._known)
+        for key in islice(self._left, MAX_PROBLEMS):
+            self.refuse(str(key), f"is not a key of {noun}; legal are {legal}")
+        self.problems.skip(max(0, len(self._left) - MAX_PROBLEMS))
 
 
 def shown(value: object) -> str:

@@ -2,6 +2,8 @@
 
     bytes -> load_policy -> document -> normalise -> parse_policy -> Policy
 
+Sizes and counts are looked at first: the largest legal document is read on the loop within milliseconds, a larger one is not read.
+
 Which keys there are is said in `sections`; any other key is an error. Versions are counted by whoever stores policies.
 """
 
@@ -13,14 +15,25 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deeper
+from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.policy.depth import too_deep
 from router.policy.fields import Fields, PolicyError, Problems, shown
 from router.policy.model import Finding
 from router.policy.normalise import normalise
 from router.policy.plan import make_plan
 from router.policy.policy import SHARED, Policy
-from router.policy.sections import read_breaker, read_fallbacks, read_pipeline, read_providers, read_rate_limit, read_sticky
+from router.policy.sections import (
+    MOST,
+    MOST_CONDITIONS,
+    read_breaker,
+    read_fallbacks,
+    read_pipeline,
+    read_providers,
+    read_rate_limit,
+    read_sticky,
+)
+
+LARGEST = 256 * 1024  # bytes of a document
 
 
 class ParsedPolicy(Struct, frozen=True):
@@ -33,8 +46,7 @@ class ParsedPolicy(Struct, frozen=True):
 
 def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
     """`parse_policy` for the bytes of a JSON document. The limits come first: what nests deeper could be read, and never be stored."""
-    if len(data) > MAX_PAYLOAD_BYTES:
-        raise PolicyError([("policy", f"is larger than {MAX_PAYLOAD_BYTES} bytes")])
+    check_size(data)
     if is_deeper(data, MAX_DEPTH):
         raise PolicyError([("policy", f"is nested deeper than {MAX_DEPTH}")])
     try:
@@ -44,15 +56,34 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -
     return parse_policy(document, tenant_id, policy_id, version)
 
 
+def check_size(data: bytes, most: int = LARGEST) -> None:
+    """Raises PolicyError."""
+    if len(data) > most:
+        raise PolicyError([("policy", f"is larger than {LARGEST} bytes")])
+
+
 def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
     """Read the document stored under (tenant_id, policy_id); `_shared` is a tenant too. Raises PolicyError."""
     if not isinstance(document, Mapping):
         raise PolicyError([("policy", "is not an object")])
+    _check_counts(document)
     canonical, warnings = normalise(document)
     fields = Fields(canonical, "", Problems())
     _identity(fields, tenant_id, policy_id)
     policy = _policy(fields, tenant_id, policy_id, version)
     return ParsedPolicy(policy, canonical, warnings)
+
+
+def _check_counts(document: Mapping[str, object]) -> None:
+    """Before anything is read or rewritten. Raises PolicyError."""
+    nested = document.get("extensions")
+    problems = Problems()
+    for part, prefix in ((document, ""), (nested if isinstance(nested, Mapping) else {}, "extensions.")):
+        for key, most in MOST.items():
+            value = part.get(key)
+            if isinstance(value, list | Mapping) and len(value) > most:
+                problems.add(prefix + key, f"has {len(value)} entries where {most} are allowed")
+    problems.raise_if_any()
 
 
 def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Policy:
@@ -62,6 +93,10 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
     sticky, breaker, rate_limit = read_sticky(fields), read_breaker(fields), read_rate_limit(fields)
     timeout_ms = fields.integer("timeout_ms", 1, 300_000, None)
     pipeline, metadata = read_pipeline(fields), fields.free("metadata")
+    uses = (*pipeline.pre, *pipeline.validators, *pipeline.post)
+    conditions = sum(len(rule.when) for rule in fallbacks) + sum(len(use.when) for use in uses)
+    if conditions > MOST_CONDITIONS:
+        fields.refuse("fallbacks", f"{conditions} conditions with those of the extensions, where {MOST_CONDITIONS} are allowed")
     fields.close("a policy")
     fields.problems.raise_if_any()
     named = {"policy_id": policy_id, "policy_version": str(version)}

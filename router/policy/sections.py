@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import orjson
+
 from router.policy.conditions import Condition, compile_condition
 from router.policy.fields import Fields
 from router.policy.model import Breaker, ExtensionUse, Fallback, Pipeline, Provider, RateLimit, Sticky
@@ -20,6 +22,12 @@ SESSION_KEY = re.compile(r".{1,256}")
 SECONDS = {"s": 1, "m": 60, "h": 3600}
 YEAR_S = 365 * 86_400
 MOST_FIGURE = 1e9
+MOST_PROVIDERS, MOST_FALLBACKS, MOST_USES = 500, 100, 32
+_USES = ("pre", "validators", "post")
+MOST = {"providers": MOST_PROVIDERS, "weights": MOST_PROVIDERS, "fallbacks": MOST_FALLBACKS, **dict.fromkeys(_USES, MOST_USES)}
+MOST_CONDITIONS = 256  # of all rules and extensions: a request may have to look at each
+MOST_PAUSES = 10  # of a rule's backoff: it has at most ten retries
+LARGEST_CONFIG = 64 * 1024  # bytes: each call carries it
 
 
 def read_providers(fields: Fields) -> tuple[Provider, ...]:
@@ -30,7 +38,7 @@ def read_providers(fields: Fields) -> tuple[Provider, ...]:
     providers = [(entry, _provider(entry)) for entry in entries]
     names: set[str] = set()
     for entry, provider in providers:
-        if provider.name in names - {""}:
+        if provider.name and provider.name in names:
             entry.refuse("name", f'"{provider.name}" is taken by another provider')
         names.add(provider.name)
     return tuple(provider for _, provider in providers)
@@ -70,9 +78,9 @@ def _condition(fields: Fields) -> tuple[Mapping[str, object], Condition]:
 def _backoff(fields: Fields) -> tuple[int, ...]:
     value = fields.take("backoff")
     steps = value if isinstance(value, list) else [] if value is None else [value]
-    if all(type(step) is int and 0 <= step <= 300_000 for step in steps):
+    if len(steps) <= MOST_PAUSES and all(type(step) is int and 0 <= step <= 300_000 for step in steps):
         return tuple(steps)
-    fields.refuse("backoff", "is neither milliseconds within 0..300000 nor a list of them")
+    fields.refuse("backoff", f"is neither milliseconds within 0..300000 nor a list of at most {MOST_PAUSES} of them")
     return ()
 
 
@@ -134,7 +142,7 @@ def _extension(fields: Fields, mode_key: str, modes: tuple[str, ...], default: s
     use = ExtensionUse(
         id=fields.text("id", TOKEN, ""),
         mode=fields.choice(mode_key, modes, default),
-        config=fields.free("config"),
+        config=_config(fields),
         when=when,
         applies=applies,
         timeout_ms=fields.integer("timeout_ms", 10, 60_000, None),
@@ -142,3 +150,10 @@ def _extension(fields: Fields, mode_key: str, modes: tuple[str, ...], default: s
     )
     fields.close("an extension")
     return use
+
+
+def _config(fields: Fields) -> Mapping[str, object]:
+    config = fields.free("config")
+    if config and len(orjson.dumps(config)) > LARGEST_CONFIG:
+        fields.refuse("config", f"is larger than {LARGEST_CONFIG} bytes")
+    return config

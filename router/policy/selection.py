@@ -12,13 +12,14 @@ figures are known, and let through by its breaker; else the next rule is asked.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.decision import DECISION_FAILED, Decision, Refusal
 from router.contracts.request import RouteRequest
+from router.masking import shortened
 from router.policy.conditions import Scene
 from router.policy.draw import bounds, point
 from router.policy.model import Fallback, Provider
@@ -29,6 +30,7 @@ from router.policy.states import ATTEMPTS, Previous, ProviderStates, Step
 
 CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
 ALL_PROVIDERS_FAILED = "all_providers_failed"
+_LONGEST_STATUS = 128  # characters in a trace
 
 
 class Selection(Struct, frozen=True):
@@ -84,13 +86,18 @@ class Selection(Struct, frozen=True):
         scenes = [Scene(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
             if not any(rule.applies(scene) for scene in scenes):
-                self._note("fallback", f"fallbacks[{index}]", f"does not match {', '.join(map(str, statuses))}")
+                self._note_rule(index, lambda: f"does not match {', '.join(shortened(str(one), _LONGEST_STATUS) for one in statuses)}")
             elif (decision := self._by_rule(rule, reason)) is not None:
                 self._note("fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}")
                 return decision
             else:
                 self._note("fallback", f"fallbacks[{index}]", f"{rule.to}: {self._why_not(rule.to)}")
         return None
+
+    def _note_rule(self, index: int, verdict: Callable[[], str]) -> None:
+        """A status is whatever a request says: it is put into words only where somebody reads them."""
+        if self.trace is not None:
+            self._note("fallback", f"fallbacks[{index}]", verdict())
 
     def _by_rule(self, rule: Fallback, reason: str) -> Decision | None:
         previous = self.previous

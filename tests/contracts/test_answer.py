@@ -4,6 +4,7 @@ import math
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from router.contracts import answer
 from router.contracts.decision import Decision
@@ -59,3 +60,10 @@ def test_protobuf_says_the_same_as_json() -> None:
     assert {name.name: value for name, value in decoded.ListFields() if name.name != "metadata"} | {
         "metadata": dict(decoded.metadata)
     } == shown
+
+
+@pytest.mark.parametrize("latency_ms", [2.0**63, 1e300, 2**80])
+def test_a_latency_beyond_every_integer_is_told_as_the_largest(latency_ms: float) -> None:
+    decision = replace(DECISION, expected_latency_ms=latency_ms)
+    assert RouteDecision.FromString(answer.success_protobuf(decision)).expected_latency_ms == answer.MAX_WHOLE
+    assert orjson.loads(answer.success(decision, "r-1"))["decision"]["expected_latency_ms"] == answer.MAX_WHOLE

@@ -43,3 +43,12 @@ def test_a_tenant_whose_last_pair_went_is_forgotten() -> None:
     observe(averages, tenant="acme")
     observe(averages, tenant="other")
     assert averages.states_of("acme") is NO_STATES
+
+
+def test_one_tenant_with_many_providers_pushes_out_no_other_tenants_averages() -> None:
+    averages = Averages(limit=640)
+    observe(averages, tenant="quiet", provider="p")
+    for number in range(5_000):
+        observe(averages, tenant="loud", provider=f"p{number}")
+    assert averages.states_of("quiet").get("p") is not None
+    assert len(averages) <= 640 * 9 // 8

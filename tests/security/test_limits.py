@@ -38,6 +38,7 @@ from router.lake.tables.event import _event as read_usage
 from router.mailbox.inbox.event import read_event
 from router.outcome import Fault
 from router.policy import load_policy
+from router.policy.parse import LARGEST as MAX_POLICY_BYTES
 from router.runtime.envelope import read_envelope as read_agent_envelope
 from tests.support.deadletters import stored
 from tests.support.policy import a_document, a_provider
@@ -95,8 +96,8 @@ ENTRANCES = {
     "bus": Entrance(_raises(read_bus_envelope), MAX_PAYLOAD_BYTES),
     "agents": Entrance(_raises(lambda data: read_agent_envelope(a_message(data))), MAX_PAYLOAD_BYTES, b'{"type":"t","payload":%b}'),
     "inbox": Entrance(_faults(read_event), MAX_PAYLOAD_BYTES),
-    "policy files": Entrance(_raises(lambda data: load_policy(data, "acme", "default")), MAX_PAYLOAD_BYTES, POLICY),
-    "policies, as they are put": Entrance(_raises(lambda data: checked(data, "acme", "default")), MAX_PAYLOAD_BYTES, POLICY),
+    "policy files": Entrance(_raises(lambda data: load_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
+    "policies, as they are put": Entrance(_raises(lambda data: checked(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
     "policies in their bucket": Entrance(_raises(read_record), SERVERS, RECORD),
     "extension entries": Entrance(_raises(load_entry), MAX_ENTRY_BYTES, ENTRY),
     "extensions in their bucket": Entrance(_raises(lambda data: read_registered(Held("guard", data, 1, 0))), MAX_ENTRY_BYTES + 4096, ENTRY),
