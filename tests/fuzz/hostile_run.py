@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message as Protobuf
 
+from router.cli.allocator import give_large_blocks_back
 from router.observability import configure
 from tests.fuzz.contracts import CONTRACTS, Contract, Sent
 from tests.fuzz.feeding import Broken
@@ -126,9 +127,15 @@ def _rows(inputs: Mapping[str, int], seed: int, jobs: int) -> Iterator[Row | str
     if not jobs:
         yield from (_fed(name, count, seed) for name, count in inputs.items())
         return
-    with ProcessPoolExecutor(jobs, max_tasks_per_child=1, initializer=configure, initargs=("error",)) as pool:
+    with ProcessPoolExecutor(jobs, max_tasks_per_child=1, initializer=_as_served) as pool:
         tasks = [pool.submit(_fed, name, count, seed) for name, count in inputs.items()]
         yield from (task.result() for task in tasks)
+
+
+def _as_served() -> None:
+    """The allocator as `router serve` has it; and what is warned of each input would be most of the work."""
+    give_large_blocks_back()
+    configure("error")
 
 
 PAGE = f"""# Hostile messages, every contract

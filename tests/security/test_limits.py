@@ -34,7 +34,7 @@ from router.decide.read import read as read_decide
 from router.errors import RouterError
 from router.extensions import load_entry
 from router.extensions.parse import LARGEST as MAX_ENTRY_BYTES
-from router.lake.tables.event import _event as read_usage
+from router.lake.tables.body import read_event as read_usage
 from router.mailbox.inbox.event import read_event
 from router.outcome import Fault
 from router.policy import load_policy
@@ -104,7 +104,7 @@ ENTRANCES = {
     "dead letters, exported": Entrance(lambda data: whole(parse(stored(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'),
     "payloads, shown": Entrance(lambda data: not shown(data).startswith("{\n"), 4096),
     "payloads, edited": Entrance(lambda data: "\n" not in (opened_in_an_editor(data) or ""), SERVERS),
-    "usage events in the lake": Entrance(lambda data: read_usage(data) is None, SERVERS),
+    "usage events in the lake": Entrance(lambda data: read_usage(data, 0) is None, SERVERS),
 }
 
 
