@@ -31,7 +31,7 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
             first = (await nc.jsm().stream_info(settings.streams.decide.name)).state.first_seq
             given = (await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)).delivered
             assert first > 100
-            gone = first - 1 - given.stream_seq
+            gone = first - 1 - given.consumer_seq
             await until(lambda: _is(router.ready.http, "router_unread_dropped_total", gone))
             assert f"unread_dropped:{settings.decide.durable}" in alarms.causes("critical")
 
