@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.app.ground import Ground
-from router.clock import wall
 from router.contracts.alert import WARNING, Alert
 from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import OUTCOMES, LiveRequests, LiveRules
-from router.message import Message
 from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)
@@ -29,10 +27,10 @@ class LiveMetrics:
         for outcome in OUTCOMES:
             self._metrics.live_requests[outcome,] += 0
 
-    def on_live(self, outcome: str, message: Message) -> None:
+    def on_live(self, outcome: str, seconds: float) -> None:
         self._metrics.live_requests[outcome,] += 1
         if outcome == "answered":
-            self._metrics.request_seconds.observe(wall() - message.stored_at)
+            self._metrics.request_seconds.observe(seconds)
         elif outcome == "overloaded" and self._lines.allows(outcome):
             log.warning(events.OVERLOAD_REFUSES)
             text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
@@ -55,7 +53,8 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         answers,
         consumer,
         ground.live_marks,
-        describe=lambda message: read_asker(message, limits),
+        subject=ground.settings.decide.subject,
+        describe=lambda data, headers: read_asker(data, headers, limits),
         refuse=overloaded,
         observer=LiveMetrics(ground),
         rules=LiveRules(

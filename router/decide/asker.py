@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -15,7 +16,6 @@ from router.contracts.malformed import Malformed, invalid
 from router.decide import fields
 from router.decide.read import Limits
 from router.ids import is_opaque
-from router.message import Message
 
 LARGEST = 65_536  # bytes that are read for this alone; a larger request waits for its stored copy
 
@@ -28,23 +28,22 @@ class Asker(Struct, frozen=True, gc=False):
     trace_id: str | None
 
 
-def read_asker(message: Message, limits: Limits) -> Asker | None:
+def read_asker(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | None:
     """None: only its stored copy can be handled.
 
     That is so for what cannot be read, what is large, and an assignment that has no id of its own: its identity is its place in the
     stream, and handled twice it would be pushed twice.
     """
-    if len(message.data) > LARGEST:
+    if len(data) > LARGEST:
         return None
     try:
-        return _read(message, limits)
+        return _read(data, headers, limits)
     except Malformed:
         return None
 
 
-def _read(message: Message, limits: Limits) -> Asker | None:
-    headers = message.headers
-    body = _body(message, limits)
+def _read(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | None:
+    body = _body(data, headers, limits)
     inner = body.get("message")
     if type(inner) is not dict:
         inner = body
@@ -58,12 +57,12 @@ def _read(message: Message, limits: Limits) -> Asker | None:
     return Asker(tenant_id, request_id or _id("message_id", body, inner) or header_id, _id("trace_id", body, inner))
 
 
-def _body(message: Message, limits: Limits) -> dict[str, Any]:
+def _body(data: bytes, headers: Mapping[str, str], limits: Limits) -> dict[str, Any]:
     """As the handler reads it, less its checks: the handler makes them."""
-    if message.data[:1] != b"{":
-        return read_body(message.data, message.headers, limits.max_payload_bytes, limits.max_depth)
+    if data[:1] != b"{":
+        return read_body(data, headers, limits.max_payload_bytes, limits.max_depth)
     try:
-        body: dict[str, Any] = orjson.loads(message.data)
+        body: dict[str, Any] = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise invalid("message", "message", "a JSON object") from exc
     return body

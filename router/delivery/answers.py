@@ -23,7 +23,9 @@ from router.message import Message, Reply
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 REPLY_TO = "Reply-To"
-LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one another
+LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one another while live copies are answered
+LIVE_ASKERS = "beamline.router.v1.internal.asked"
+INSTANCE = "Router-Instance"
 LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
 MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
 
@@ -89,6 +91,8 @@ class Answers:
         self._connection.post(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
+        if self.live.is_used and self.live.has_request(message.data):
+            return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.post(subject, reply.data, "", head_of(reply.headers))
 
@@ -108,36 +112,56 @@ class Answers:
 
     def hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A request passes by; called from the connection's reader for every one."""
-        self.heard += 1
+        inbox = self.asker_of(reply, data, headers)
+        if inbox is None:
+            return
         self._request = data
         if headers is None:
-            if self._may_reach(reply):
-                self._rendezvous.ask(Question(None, None, data), reply, self._now())
-            elif reply:
-                self._refuse()
+            self._rendezvous.ask(Question(None, None, data), inbox, self._now())
             return
         msg_id = headers.get(MSG_ID) or None
+        if msg_id is None and REPLY_TO in headers:
+            return  # never dropped by the stream: its own copy answers it by name
+        self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
+
+    def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
+        """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""
+        self.heard += 1
+        if headers is None:
+            if self._may_reach(reply):
+                return reply
+            if reply:
+                self._refuse()
+            return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
-            if msg_id is not None:
+            if msg_id := headers.get(MSG_ID):
                 self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
-            return
+            return None
         if not self._may_reach(inbox):
             self._refuse()
-        elif (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
+            return None
+        if (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
             self._connection.post(inbox, self._refusal(silenced, data))
-        elif msg_id is not None or REPLY_TO not in headers:  # else it is never dropped by the stream: its own copy answers it by name
-            self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
+            return None
+        return inbox
 
-    def inbox_of(self, reply: str, headers: Headers | None) -> str | None:
-        """Where a request that is stored may be answered; None: nowhere."""
-        if headers is None:
-            return reply if self._may_reach(reply) else None
-        inbox = headers.get(REPLY_TO) or reply
-        return inbox if inbox and self._may_reach(inbox) and _silenced_by(headers) is None else None
+    def expect(self, question: Question, inbox: str) -> None:
+        """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
+        self._request = question.data
+        self._rendezvous.ask(question, inbox, self._now())
+        headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
+        self._connection.post(LIVE_ASKERS, question.data, inbox, head_of(headers))
+
+    def hear_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
+        """What another instance's `expect` told."""
+        if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
+            return
+        self._request = data
+        self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
-        """Straight to an inbox that `inbox_of` gave; the request's stored copy answers it no second time."""
+        """Straight to an inbox that `asker_of` gave; the request's stored copy answers it no second time."""
         self._connection.post(inbox, data)
         self.live.note(inbox, request)
 

@@ -8,7 +8,7 @@ So while the backlog is deep (`look`), the live copy of each request is taken by
         ├── it has not ──> left to its stored copy
         └── it cannot be told from its stored copy (`describe`: None) ──> left to that copy
 
-Nothing is lost by it: every instance's listener hears who asks as ever, the stored copy of whatever is not answered here is
+Nothing is lost by it: every instance is told who asked for what is left, and the stored copy of whatever is not answered here is
 delivered and answered as ever, and what is asked again under its own id gets the same answer. What an answer needs stored is
 stored before the answer goes out, here as there.
 """
@@ -27,6 +27,7 @@ from router.delivery.backlog import Backlog
 from router.delivery.consumer import Consumer
 from router.delivery.evidence import NotStored, Receipts
 from router.delivery.lane import Lane
+from router.delivery.rendezvous import Question
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.fair_queue import NO_WEIGHTS, FairQueue
@@ -54,8 +55,13 @@ A = TypeVar("A", bound=LiveAsker)
 
 
 class LiveRequest(Struct, gc=False):
-    message: Message
+    """One that waits. `heard_at`: steady seconds."""
+
+    subject: str
+    data: bytes
+    headers: Mapping[str, str]
     inbox: str
+    heard_at: float
 
 
 class LiveRules(Struct, frozen=True, kw_only=True):
@@ -72,8 +78,8 @@ class LiveRules(Struct, frozen=True, kw_only=True):
 class LiveObserver(Protocol):
     """Who counts. Called on the loop, the first once a request."""
 
-    def on_live(self, outcome: str, message: Message) -> None:
-        """One of OUTCOMES. The message's `stored_at` is when its live copy was heard."""
+    def on_live(self, outcome: str, seconds: float) -> None:
+        """One of OUTCOMES, and how long it took since its live copy was heard."""
 
     def on_overload(self, wait_s: float | None) -> None:
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
@@ -86,10 +92,9 @@ class LiveMarks:
         self.counts: dict[int, int] = {}  # read by the desk: empty is the common case
         self._most = most
 
-    def add(self, message: Message) -> None:
+    def add(self, data: bytes, headers: Mapping[str, str]) -> None:
         """Beyond the limit the oldest goes: its stored copy is handled again, to the same end."""
-        headers = message.headers
-        key = _key_of(message)
+        key = _key_of(data, headers)
         if len(self.counts) >= self._most and key not in self.counts:
             del self.counts[next(iter(self.counts))]
         # A stream stores one copy for each id, and one for each request without an id.
@@ -97,7 +102,7 @@ class LiveMarks:
 
     def take(self, message: Message) -> bool:
         """Whether this stored copy was answered; it is asked for once."""
-        key = _key_of(message)
+        key = _key_of(message.data, message.headers)
         count = self.counts.pop(key, 0)
         if count > 1:
             self.counts[key] = count - 1
@@ -113,7 +118,8 @@ class LiveRequests(Generic[A]):
         consumer: Callable[[], Consumer | None],
         marks: LiveMarks,
         *,
-        describe: Callable[[Message], A | None],
+        subject: str,
+        describe: Callable[[bytes, Mapping[str, str]], A | None],
         refuse: Callable[[A, int], bytes],
         observer: LiveObserver,
         rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
@@ -121,6 +127,7 @@ class LiveRequests(Generic[A]):
         self._answers = answers
         self._consumer = consumer
         self._marks = marks
+        self._subject = subject
         self._describe = describe
         self._refuse = refuse
         self._observer = observer
@@ -134,6 +141,7 @@ class LiveRequests(Generic[A]):
         self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
         self._is_working = False
         self._is_closing = False
+        self._is_allowed = True
         self._now = asyncio.get_running_loop().time
         self.is_on = False
 
@@ -145,7 +153,8 @@ class LiveRequests(Generic[A]):
         desk = consumer.desk if consumer is not None else None
         if consumer is None or desk is None:
             return self.is_on
-        pending = desk.pending
+        pending, lane = desk.pending, consumer.lane
+        self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
         self._wait_s = self._backlog.wait_s(pending, desk.taken + self._handled, self._now())
         is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open
         if self.is_on:
@@ -174,30 +183,22 @@ class LiveRequests(Generic[A]):
     # -- in --------------------------------------------------------------------------------------------------
 
     def hear(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """A live copy; called from the connection's reader."""
-        inbox = self._answers.inbox_of(reply, headers)
+        """A live copy; called from the connection's reader. A flood comes this way, so what is refused makes no object."""
+        inbox = self._answers.asker_of(reply, data, headers)
         if inbox is None:
             return
-        self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
-        lane = self._lane()
-        if lane is None:
-            return
-        message = Message(lane.subject or subject, data, headers or NO_HEADERS, lane.stream, lane.durable, 0, self._newest_ns, 1, "")
-        asker = self._describe(message) if lane.is_allowed is None or lane.is_allowed(message.subject) else None
+        heads = NO_HEADERS if headers is None else headers
+        asker = self._describe(data, heads) if self._is_allowed else None
         if asker is None:
-            self._leave(message)
-        elif self._queue.put(asker.tenant_id, LiveRequest(message, inbox), len(data)):
+            self._leave(data, heads, inbox)
+        elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, self._now()), len(data)):
             self._work_soon()
         elif self._wait_s < self._rules.refuse_after_s:
-            self._leave(message)
+            self._leave(data, heads, inbox)
         else:
             self._answers.answer_live(inbox, data, self._refuse(asker, self._retry_after_ms()))
-            self._marks.add(message)
-            self._observer.on_live("overloaded", message)
-
-    def _lane(self) -> Lane | None:
-        consumer = self._consumer()
-        return consumer.lane if consumer is not None else None
+            self._marks.add(data, heads)
+            self._observer.on_live("overloaded", 0.0)
 
     def _retry_after_ms(self) -> int:
         return min(30_000, max(100, int(self._wait_s * 1000)))
@@ -220,15 +221,15 @@ class LiveRequests(Generic[A]):
 
     def _handle(self, request: LiveRequest) -> None:
         consumer = self._consumer()
-        if self._answers.live.has(request.inbox, request.message.data):
+        if self._answers.live.has(request.inbox, request.data):
             return  # its stored copy was first
         if consumer is None or not consumer.gate.is_open:
-            self._leave(request.message)
+            self._leave_request(request)
             return
         try:
-            outcome = consumer.lane.handle(request.message)
+            outcome = consumer.lane.handle(self._message(request, consumer.lane))
         except Exception:  # its stored copy fails the same way, and there it is told, counted and given up
-            self._leave(request.message)
+            self._leave_request(request)
             return
         self._handled += 1
         if not isinstance(outcome, Awaitable):
@@ -240,7 +241,13 @@ class LiveRequests(Generic[A]):
         else:
             if asyncio.iscoroutine(outcome):
                 outcome.close()
-            self._leave(request.message)
+            self._leave_request(request)
+
+    def _message(self, request: LiveRequest, lane: Lane) -> Message:
+        """As its stored copy will be, but for its place: the time stands for that, so it is made different for each."""
+        self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
+        subject = lane.subject or request.subject
+        return Message(subject, request.data, request.headers, lane.stream, lane.durable, 0, self._newest_ns, 1, "")
 
     async def _await(self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]) -> None:
         try:
@@ -249,10 +256,10 @@ class LiveRequests(Generic[A]):
                 if isinstance(outcome, Done) and not await self._store(consumer, outcome):
                     raise BrokerUnavailable("an effect is not stored")
         except asyncio.CancelledError:
-            self._leave(request.message)
+            self._leave_request(request)
             raise
         except Exception:  # as above
-            self._leave(request.message)
+            self._leave_request(request)
         else:
             self._conclude(request, outcome)
 
@@ -273,18 +280,22 @@ class LiveRequests(Generic[A]):
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
             if outcome.reply is not None:
-                self._answers.answer_live(request.inbox, request.message.data, outcome.reply.data)
-            self._marks.add(request.message)
-            self._observer.on_live("answered", request.message)
+                self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
+            self._marks.add(request.data, request.headers)
+            self._observer.on_live("answered", self._now() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
-            self._answers.answer_live(request.inbox, request.message.data, outcome.reply.data)
-            self._observer.on_live("answered", request.message)
+            self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
+            self._observer.on_live("answered", self._now() - request.heard_at)
         else:
-            self._leave(request.message)
+            self._leave_request(request)
 
-    def _leave(self, message: Message) -> None:
-        """Every instance's listener heard who asked: whichever decides the stored copy answers."""
-        self._observer.on_live("left", message)
+    def _leave_request(self, request: LiveRequest) -> None:
+        self._leave(request.data, request.headers, request.inbox)
+
+    def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
+        """Whichever instance decides the stored copy answers, so every one is told who asked."""
+        self._answers.expect(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
+        self._observer.on_live("left", 0.0)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -300,6 +311,5 @@ class LiveRequests(Generic[A]):
         self._is_closing = False
 
 
-def _key_of(message: Message) -> int:
-    headers = message.headers
-    return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data))
+def _key_of(data: bytes, headers: Mapping[str, str]) -> int:
+    return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)) if headers else hash(data)

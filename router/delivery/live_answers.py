@@ -15,7 +15,7 @@ from collections.abc import Callable
 from secrets import token_hex
 from zlib import crc32
 
-MOST = 200_000  # in each of two generations, some 13 MB
+MOST = 400_000  # numbers in each of two generations, two for a request: some 26 MB
 KEEP_S = 10.0
 MOST_LINES = 2_000  # of one message
 LONGEST = 512  # characters of a line: an inbox is shorter
@@ -26,8 +26,9 @@ class LiveAnswers:
 
     def __init__(self, publish: Callable[[bytes], None]) -> None:
         self._publish = publish
-        self._instance = token_hex(8)  # what comes back from itself is not read
-        self._young: set[int] = set()  # hashes of inbox and checksum
+        self.instance = token_hex(8)  # what comes back from itself is not read
+        self._own = self.instance.encode()
+        self._young: set[int] = set()  # checksums, and hashes of inbox and checksum
         self._old: set[int] = set()
         self._turned_at = 0.0
         self._lines: list[str] = []
@@ -48,11 +49,16 @@ class LiveAnswers:
         named = hash((inbox, crc32(request)))
         return named in self._young or named in self._old
 
+    def has_request(self, request: bytes) -> bool:
+        """Whether some inbox had the answer to these bytes: then it is not sent where answers go that no inbox waits for."""
+        checksum = crc32(request)
+        return checksum in self._young or checksum in self._old
+
     def hear(self, data: bytes) -> None:
         """What another instance told; lines that are none are passed over."""
-        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
-        if instance == self._instance:
+        if data.startswith(self._own):
             return
+        _, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
         for line in lines:
             checksum, _, inbox = line.partition(" ")
             if len(line) <= LONGEST and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
@@ -72,6 +78,7 @@ class LiveAnswers:
         if len(self._young) >= MOST:
             self._turn(self._turned_at)
         self._young.add(hash((inbox, checksum)))
+        self._young.add(checksum)
         self.is_used = True
 
     def _turn(self, now: float) -> None:
@@ -80,5 +87,5 @@ class LiveAnswers:
 
     def _tell(self) -> None:
         if self._lines:
-            self._publish("\n".join((self._instance, *self._lines)).encode())
+            self._publish("\n".join((self.instance, *self._lines)).encode())
             self._lines = []

@@ -57,4 +57,4 @@ async def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     live = LiveAnswers(lambda _: None)
     for number in range(10):
         live.hear(f"other\n{number} _INBOX.a".encode())
-    assert len(live._young) + len(live._old) <= 6
+    assert len(live._young) + len(live._old) <= 12
