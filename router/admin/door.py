@@ -1,6 +1,7 @@
 """Who may come in, and with what: limits before parsing, one JSON object, the api_key compared in constant time.
 
-The key is taken off the body here, so that nothing behind the door can log, store or answer it.
+The key is taken off the body here, so that nothing behind the door can log, store or answer it. Wrong keys are counted, and too
+many of them are not looked at (`guesses`). Another instance of the router shows a proof in place of the key (`proof`).
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ import hmac
 from collections.abc import Callable, Mapping
 
 from router.admin.asked import Asked
-from router.admin.declined import INVALID_REQUEST, UNAUTHORIZED, Declined
+from router.admin.declined import INVALID_REQUEST, OVERLOADED, UNAUTHORIZED, Declined
+from router.admin.guesses import Guesses
+from router.admin.proof import PROOF, Proofs
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
 from router.contracts.malformed import Malformed
 from router.ids import is_literal_subject
 
 API_KEY = "api_key"
+TOO_MANY_WRONG = "Too many wrong keys were given; ask again later"
 
 
 class Door:
     """`api_key` None: nobody is asked for one. `prefixes`: where answers may go, an address from outside being input;
-    `refused` hears of every other one.
+    `own`: the router's own inboxes, where another instance of it alone is answered.
+    `refused` hears of every other address, `key_refused` of every request without a valid key.
     """
 
     def __init__(
@@ -27,35 +32,66 @@ class Door:
         api_key: str | None = None,
         *,
         prefixes: tuple[str, ...] = ("_INBOX.", "_R_."),
+        own: tuple[str, ...] = (),
         max_bytes: int = MAX_PAYLOAD_BYTES,
         max_depth: int = MAX_DEPTH,
         refused: Callable[[], None] = lambda: None,
+        key_refused: Callable[[], None] = lambda: None,
     ) -> None:
-        self._api_key = _bytes(api_key) if api_key is not None else None
+        self._api_key = as_bytes(api_key) if api_key is not None else None
+        self.proofs = Proofs(self._api_key) if self._api_key is not None else None
+        self._guesses = Guesses()
+        self._key_refused = key_refused
         self._prefixes = prefixes
+        self._own = own
         self._max_bytes = max_bytes
         self._max_depth = max_depth
         self._refused = refused
 
-    def may_reach(self, address: str) -> bool:
-        """Whether an answer may be sent there: answering elsewhere would write a stranger's words with our rights."""
-        is_inbox = address.startswith(self._prefixes) and is_literal_subject(address)
+    def may_reach(self, address: str, *, is_instance: bool = False) -> bool:
+        """Whether an answer may be sent there: answering elsewhere would write a sender's words with our rights.
+
+        `is_instance`: the service is for other instances of the router.
+        """
+        is_own = address.startswith(self._own)
+        is_inbox = (is_instance if is_own else address.startswith(self._prefixes)) and is_literal_subject(address)
         if address and not is_inbox:
             self._refused()
         return is_inbox
 
-    def open(self, data: bytes, headers: Mapping[str, str]) -> Asked:
-        """The request without its key; an empty body is `{}`. Raises Declined: invalid_request, unauthorized."""
+    def open(self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = "") -> Asked:
+        """The request without its key; an empty body is `{}`. Raises Declined: invalid_request, unauthorized, overloaded.
+
+        `subject`: where it was asked; `inbox`: where the answer goes.
+        """
         try:
             body = read_object(data, self._max_bytes, self._max_depth) if data else {}
         except Malformed as refused:
             raise Declined(INVALID_REQUEST, str(refused)) from None
         given = headers.get(API_KEY) or body.pop(API_KEY, None)
         body.pop(API_KEY, None)
-        if self._api_key is not None and not (isinstance(given, str) and hmac.compare_digest(_bytes(given), self._api_key)):
-            raise Declined(UNAUTHORIZED, "A valid api_key is required, in the body or as a header")
+        if self._api_key is not None:
+            self._check(self._api_key, given, inbox, self._is_proved(data, headers, subject, inbox))
         return Asked(body)
 
+    def _check(self, api_key: bytes, given: object, inbox: str, is_proved: bool) -> None:
+        if is_proved:
+            return
+        if given is not None:
+            if not self._guesses.may_try(inbox):
+                self._key_refused()
+                raise Declined(OVERLOADED, TOO_MANY_WRONG)
+            if isinstance(given, str) and hmac.compare_digest(as_bytes(given), api_key):
+                self._guesses.right(inbox)
+                return
+            self._guesses.wrong(inbox)
+        self._key_refused()
+        raise Declined(UNAUTHORIZED, "A valid api_key is required, in the body or as a header")
 
-def _bytes(text: str) -> bytes:
+    def _is_proved(self, data: bytes, headers: Mapping[str, str], subject: str, inbox: str) -> bool:
+        proof = headers.get(PROOF)
+        return proof is not None and self.proofs is not None and self.proofs.is_valid(proof, subject, inbox, data)
+
+
+def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")  # a key from the environment may hold bytes that are no UTF-8

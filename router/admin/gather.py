@@ -8,17 +8,21 @@ from typing import Any
 
 import orjson
 
+from router.admin.proof import PROOF, Proofs
 from router.admin.service import Answer
 from router.delivery.connection import Connection, head_of
 from router.delivery.wire import Headers
 
 
 class Peers:
-    """The instances that serve a subject, this one among them. `within_s`: how long anybody may take."""
+    """The instances that serve a subject, this one among them. `within_s`: how long they may take.
 
-    def __init__(self, connection: Connection, headers: Mapping[str, str], within_s: float = 0.25) -> None:
+    `proofs`: where there is an api_key. The key itself is never sent: all who may listen on the subject would hear it.
+    """
+
+    def __init__(self, connection: Connection, proofs: Proofs | None, within_s: float = 0.25) -> None:
         self._connection = connection
-        self._head = head_of(headers)
+        self._proofs = proofs
         self._within_s = within_s
 
     async def first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
@@ -30,10 +34,11 @@ class Peers:
             if answer.get("ok") is True and not found.done():
                 found.set_result(answer)
 
-        inbox = self._connection.new_inbox()
+        inbox, question = self._connection.new_inbox(), orjson.dumps(asked)
+        head = head_of({PROOF: self._proofs.make(subject, inbox, question)}) if self._proofs is not None else b""
         sid = await self._connection.attend(inbox, hear)
         try:
-            self._connection.post(subject, orjson.dumps(asked), inbox, self._head)
+            self._connection.post(subject, question, inbox, head)
             await asyncio.wait({found}, timeout=self._within_s)
             return found.result() if found.done() else None
         finally:

@@ -11,6 +11,7 @@ from router.admin.asked import Asked
 Answer = Mapping[str, object]  # JSON values; `ok: true` is put beside them
 
 ADMIN = "beamline.router.v1.admin."
+INTERNAL_PREFIX = "beamline.router.v1.internal."  # what instances ask one another
 
 
 class Service(Struct, frozen=True):

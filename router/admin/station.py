@@ -23,7 +23,7 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 from router import __version__
 from router.admin.declined import INTERNAL, OVERLOADED, Declined
 from router.admin.door import Door
-from router.admin.service import Service
+from router.admin.service import INTERNAL_PREFIX, Service
 from router.admin.tally import Stats, Tally
 from router.delivery.connection import Connection, head_of
 from router.errors import BrokerUnavailable
@@ -85,7 +85,7 @@ class AdminStation:
     async def _offer(self, described: MicroService, service: Service, hands: asyncio.TaskGroup) -> None:
         async def begin(request: Request) -> None:
             reply = request._msg.reply  # nats.micro only offers to answer it, wherever it leads
-            if not self._door.may_reach(reply):
+            if not self._door.may_reach(reply, is_instance=service.prefix == INTERNAL_PREFIX):
                 return  # nobody asked, or an address that is not an inbox
             hands.create_task(self._serve(service, reply, request.data, request.headers or NO_HEADERS))
 
@@ -111,7 +111,7 @@ class AdminStation:
         try:
             if self._in_hand > self._rules.at_once:
                 raise Declined(OVERLOADED, "Too many requests in hand; ask again")
-            answer = _encoded({"ok": True, **await service.answer(self._door.open(data, headers))})
+            answer = _encoded({"ok": True, **await service.answer(self._door.open(data, headers, service.subject, reply))})
             if len(answer) > self._connection.max_payload:  # the server would close the connection for it
                 raise Declined(INTERNAL, "The answer is larger than the connection allows", {"cause": "too_large"})
             self._connection.post(reply, answer)

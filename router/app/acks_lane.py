@@ -23,7 +23,7 @@ def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         durable=settings.acks.durable,
         pace=pace_of(settings.acks, settings),
         handle=traced_handler(acks_handler(ground)),
-        letter=traced_letter(letter_writer(settings, ground.connection, ACK)),
+        letter=traced_letter(letter_writer(ground, ACK)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,

@@ -2,50 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 
 from router.admin import AdminRules, AdminStation, Door, Service
 from router.admin.breakers import BreakerServices
 from router.admin.decisions import DecisionServices
-from router.admin.door import API_KEY
 from router.admin.extensions import ExtensionServices
 from router.admin.gather import Peers
 from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
+from router.admin.proof import Proofs
 from router.admin.recorded import RecordedServices
 from router.app.admin_books import Extensions, Policies
 from router.app.admin_views import BreakerStates, ExtensionHealth, Pipelines
 from router.app.decided import Decided
 from router.app.extension_store import ExtensionStore
 from router.app.ground import Ground
+from router.app.reach import own_inboxes
 from router.app.recorded import RecordedDecisions, version_finder
 from router.buckets.documents import Documents
 from router.config import Settings
+from router.observability import Once, events, logs
+
+log = logs.logger(__name__)
 
 
 def admin_station(ground: Ground) -> AdminStation:
     """The child "admin": every service of the policy reference §4."""
     admin = ground.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=ground.settings.node_id)
-    station = AdminStation(ground.connection, admin_door(ground), admin_services(ground), rules)
+    door = admin_door(ground)
+    station = AdminStation(ground.connection, door, admin_services(ground, door.proofs), rules)
     ground.checks["admin"] = lambda: station.check
     return station
 
 
 def admin_door(ground: Ground) -> Door:
-    """Who may come in: the same for every service of an operator. Instances ask one another from inboxes of their own."""
+    """Who may come in: the same for every service of an operator."""
     settings = ground.settings
     return Door(
         _api_key(settings),
-        prefixes=(*settings.reply.prefixes, f"{settings.nats.inbox_prefix}."),
+        prefixes=settings.reply.prefixes,
+        own=own_inboxes(settings, ground.connection),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         refused=ground.metrics.replies_refused.up,
+        key_refused=_key_refused(ground),
     )
 
 
-def admin_services(ground: Ground) -> tuple[Service, ...]:
-    """The whole table, each over what it asks."""
+def _key_refused(ground: Ground) -> Callable[[], None]:
+    once = Once()
+
+    def tell() -> None:
+        ground.metrics.admin_keys_refused.up()
+        if once.allows(None):
+            log.warning(events.ADMIN_KEY_REFUSED, so_far=ground.metrics.admin_keys_refused.value)
+
+    return tell
+
+
+def admin_services(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
+    """The whole table, each over what it asks. `proofs`: what other instances are shown in place of the key."""
     extensions = ExtensionStore(Documents(ground.jetstream, ground.settings.buckets.extensions.name))
     health = ExtensionHealth(ground.registry, ground.health, ground.breakers)
     return (
@@ -53,24 +71,19 @@ def admin_services(ground: Ground) -> tuple[Service, ...]:
         *ExtensionServices(Extensions(extensions), health).all(),
         *BreakerServices(BreakerStates(ground.registry, ground.breakers), ground.settings.node_id).all(),
         *PipelineServices(Pipelines(ground)).all(),
-        *_decisions(ground),
+        *_decisions(ground, proofs),
         *_recorded(ground),
     )
 
 
-def _decisions(ground: Ground) -> tuple[Service, ...]:
-    peers = Peers(ground.connection, _key_header(ground.settings), ground.settings.admin.peers_wait_ms / 1000)
+def _decisions(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
+    peers = Peers(ground.connection, proofs, ground.settings.admin.peers_wait_ms / 1000)
     return DecisionServices(Decided(ground.replays, ground.book), peers).all()
 
 
 def _recorded(ground: Ground) -> tuple[Service, ...]:
     book = RecordedDecisions(ground.recorder, version_finder(ground.policies, ground.policy_store))
     return RecordedServices(book, ground.settings.node_id).all()
-
-
-def _key_header(settings: Settings) -> Mapping[str, str]:
-    key = _api_key(settings)
-    return {API_KEY: key} if key is not None else {}
 
 
 def _api_key(settings: Settings) -> str | None:

@@ -11,9 +11,10 @@ from router.app.letters import letter_writer
 from router.app.meters import DecideMetrics
 from router.app.pace import allow_list, pace_of
 from router.app.partition import taken_stream
+from router.app.reach import own_inboxes
 from router.config import Settings
 from router.contracts.answer import failure
-from router.contracts.decision import INTERNAL, INVALID_REQUEST, OVERLOADED
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.glimpse import glimpse
 from router.contracts.headers import message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
@@ -37,7 +38,7 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         subject=settings.decide.subject,
         pace=pace_of(settings.decide, settings),
         handle=traced_handler(decide_handler(ground)),
-        letter=traced_letter(letter_writer(settings, ground.connection)),
+        letter=traced_letter(letter_writer(ground, given_up=observer.letter_given_up)),
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,
@@ -57,7 +58,7 @@ def decide_handler(ground: Ground) -> DecideHandler:
         replays=ground.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
-        push=Push(ground.book, push_rules(settings)),
+        push=Push(ground.book, push_rules(settings), ground.assignment_shares),
         extensions=ground.extensions,
         known=ground.known,
         states=ground.providers.states_of,
@@ -95,6 +96,7 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
+        own=own_inboxes(settings, connection),
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
     )
@@ -124,8 +126,8 @@ def _failed(message: Message, code: str, text: str, details: Mapping[str, object
 def _conflict(msg_id: str) -> bytes:
     return failure(
         INVALID_REQUEST,
-        "This message id was used for a different request",
-        {"field": "Nats-Msg-Id"},
+        "This message id was used for a different request a moment ago; ids are those of all tenants together",
+        {"field": "Nats-Msg-Id", "cause": MESSAGE_ID_TAKEN},
         msg_id if ids.is_opaque(msg_id) else None,
     )
 

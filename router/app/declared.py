@@ -83,4 +83,4 @@ def _consumer(stream: str, config: ConsumerConfig, subject: str) -> ConsumerSpec
 
 
 def _bucket(config: BucketConfig) -> StreamSpec:
-    return bucket(config.name, ttl=config.ttl_ms / 1000, history=config.history, replicas=config.replicas)
+    return bucket(config.name, ttl=config.ttl_ms / 1000, history=config.history, replicas=config.replicas, max_bytes=config.max_bytes)

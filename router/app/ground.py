@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from router.app.alerts import Alerts
 from router.app.breakers import Breakers, breaker_rules
+from router.app.connections import Connections
 from router.app.extension_calls import extensions_of, invoker_of
 from router.app.extensions import ExtensionsInForce
 from router.app.finished import finished_assignments
@@ -24,6 +25,7 @@ from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.live import LiveMarks
+from router.delivery.shares import ShareRules, TenantShares
 from router.extensions import Health, Registry
 from router.observability import Check, Metrics
 from router.policy import Averages, Providers, Shelf
@@ -31,13 +33,23 @@ from router.policy import Averages, Providers, Shelf
 
 def hears_live_copies(settings: Settings) -> bool:
     """Whether the listener hears requests pass, and may answer from what it hears."""
-    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.overloaded_after_ms is not None
+    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.fair_after_ms is not None
 
 
 class Ground:
     """Made once, when the connection is there."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, policies: Shelf, jetstream: JetStream) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        policies: Shelf,
+        jetstream: JetStream,
+        *,
+        connections: Connections | None = None,
+    ) -> None:
+        self.connections = connections or Connections.of_one(jetstream.connection)
         self.settings = settings
         self.metrics = metrics
         self.alerts = alerts
@@ -56,6 +68,10 @@ class Ground:
         bucket = settings.buckets.assignments_known.name
         self.known = KnownMemory(Lookups(jetstream, bucket).find)
         self.book = KnownBook(Records(jetstream, bucket), self.known)
+        self.assignment_shares = TenantShares(
+            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
+        )
+        self.letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
         self.finished = finished_assignments(settings, jetstream, metrics)
         self.registry, self.health = Registry(), Health()
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)

@@ -25,7 +25,7 @@ from router.delivery.listen import Listener
 from router.delivery.settle import Answer
 from router.message import Message, Reply
 from router.observability import Metrics
-from router.supervision import Child, Intensity, Strategy, Supervisor
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, failing
 
 OFTEN = Intensity(5, 30)
 
@@ -63,7 +63,7 @@ class House:
         self._ground = ground
         self._survey = survey
         self._stations = stations
-        self._workers = Workers(ground.metrics, ground.alerts)
+        self._workers = Workers(ground.metrics, ground.alerts, serves=ground.policies.serves)
         self._ending = Ending(ground.settings.drain)
 
     @cached_property
@@ -76,10 +76,13 @@ class House:
         children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._ground.live_policies.run))
         children.append(Child("extensions", self._ground.extensions_in_force.run))
-        children.append(Child("survey", self._survey.run))
-        children.append(Child("letters", self._depth().run))
+        helpers = [Helper("survey", self._survey.run), Helper("letters", self._depth().run)]
         if self._ground.settings.assignment.removal_every_ms:
-            children.append(Child("finished", self._ground.finished.run))
+            helpers.append(Helper("finished", self._ground.finished.run))
+        helpers.append(Helper("assignment_shares", self._ground.assignment_shares.run))
+        helpers.append(Helper("letter_shares", self._ground.letter_shares.run))
+        self._ground.metrics.helper_failing.watch(lambda: failing(helpers))
+        children += [helper.child for helper in helpers]
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))
         children.append(self._breakers())
@@ -117,7 +120,7 @@ class House:
         await Listener(self._ground.jetstream, stream, subject, self._answers, live=live, queue=group).run()
 
     def _heard(self) -> Supervisor:
-        workers, connection = self._workers, self._ground.connection
+        workers, connection = self._workers, self._ground.connections.workers
         return self._family(
             "workers",
             Child("heartbeats", lambda: workers.hear_beats(connection)),

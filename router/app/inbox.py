@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 from router.app.connect import connect_by
 from router.app.inbox_handler import service_of
@@ -24,8 +23,8 @@ from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
 from router.delivery.topology import Topology, bucket
 from router.errors import Misconfigured
-from router.mailbox.backlog import get_inbox_backlog
-from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+from router.mailbox.backlog import age_s, get_inbox_backlog
+from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.in_process import Handler
 from router.mailbox.inbox.joined import Inbox
@@ -35,7 +34,7 @@ from router.mailbox.inbox.sweep import SweepRules
 from router.mailbox.inbox.watch import InboxFigures
 from router.mailbox.schema import require
 from router.observability import Check, HttpServer, Metrics, events, logs, series
-from router.supervision import Child, Intensity, Supervisor, supervise
+from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
 
 log = logs.logger(__name__)
 
@@ -120,9 +119,11 @@ class InboxService:
     def _tree(self, inbox: Inbox, on_ready: Callable[[str], None]) -> Supervisor:
         host, port = self.settings.http.host, self.settings.http.port
         http = HttpServer(host, port, self.metrics.registry, self.readiness)
+        gauges = Helper("gauges", self._gauges)
+        self.metrics.helper_failing.watch(lambda: failing((gauges, *inbox.helpers)))
         children = (
             Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
-            Child("gauges", self._gauges),
+            gauges.child,
             inbox.tree(),
         )
         return Supervisor("service", children, intensity=Intensity(5, 30))
@@ -133,15 +134,14 @@ class InboxService:
         metrics.inbox_paused.watch(lambda: int(inbox.consumer.health.paused_for is not None), durable)
 
     async def _gauges(self) -> None:
-        """A child: QRY-051 (SD-18)."""
+        """A helper: QRY-051 (SD-18)."""
         context = self.settings.mailbox.context
         while True:
-            with contextlib.suppress(DatabaseUnavailable, DatabaseRefused):
+            with contextlib.suppress(DatabaseUnavailable):  # the lane pauses, and says so
                 async with self._database.transaction() as session:
                     backlog = await get_inbox_backlog(session)
-                age = (datetime.now(UTC) - backlog.oldest_at).total_seconds() if backlog.oldest_at is not None else 0.0
                 self.metrics.inbox_backlog.set(backlog.count, context)
-                self.metrics.inbox_oldest_seconds.set(max(0.0, age), context)
+                self.metrics.inbox_oldest_seconds.set(age_s(backlog), context)
             await asyncio.sleep(GAUGES_EVERY_S)
 
 

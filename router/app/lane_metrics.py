@@ -9,7 +9,7 @@ from router.app.alerts import Alerts
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.deadletters.replay import RUN
-from router.delivery.desk import REFUSED_SUBJECT
+from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
 from router.delivery.judge import NO_ROOM
 from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK, WAITING
 from router.message import Message
@@ -33,6 +33,7 @@ class LaneMetrics:
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
         self._seconds = metrics.request_seconds if answers else None
         self._failures = Once(every_s=1.0)
+        self._without_letter: Message | None = None  # settled in the same breath
         for what in (WAITING, SENT_BACK, DECLINED, LETTER_GIVEN_UP):
             metrics.storage_refused[consumer, what] += 0  # a series that begins with its first event has no increase to show
         self.newest_ns = 0  # stream time of what was settled last
@@ -52,12 +53,14 @@ class LaneMetrics:
             metrics.acks[self._consumer,] += 1
             if RUN in message.headers:
                 metrics.replayed.value += 1
-            if self._seconds is not None:
+            if self._seconds is not None and outcome is not ANSWERED:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)
         if isinstance(outcome, Done):
             return
         if isinstance(outcome, Retry) and not is_final:
             self._sent_back(outcome)
+        elif message is self._without_letter:
+            self._without_letter = None
         elif self._letters:
             self._letter_stored(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
         else:
@@ -89,12 +92,20 @@ class LaneMetrics:
 
     def storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
-        if what != LETTER_GIVEN_UP:
-            return
-        if self._failures.allows(what):
+        if what == LETTER_GIVEN_UP:
+            self._tell_given_up(message)
+
+    def letter_given_up(self, message: Message) -> None:
+        """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""
+        self._without_letter = message
+        self._metrics.storage_refused[self._consumer, LETTER_GIVEN_UP] += 1
+        self._tell_given_up(message)
+
+    def _tell_given_up(self, message: Message) -> None:
+        if self._failures.allows(LETTER_GIVEN_UP):
             log.error(events.LETTER_GIVEN_UP, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
-        facts = {"consumer": self._consumer, "subject": subject}
-        self._raise(CRITICAL, f"letter_given_up:{self._consumer}", "The dead letters are full: failures are answered, not kept", facts)
+        text = "The dead letters are full: failures are answered, and no letter is kept of them"
+        self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
     def alarmed(self, message: Message, exc: BaseException) -> None:
         if self._failures.allows(type(exc).__name__):

@@ -4,35 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from router.app.ground import Ground
 from router.clock import now_ms
-from router.config import Settings
 from router.contracts.glimpse import glimpse
 from router.contracts.letter import build_letter
 from router.contracts.worker import Kind
-from router.delivery.connection import Connection
 from router.message import Effect, Message
 from router.outcome import Fault
 
 Write = Callable[[Message, str, Fault], Effect | None]
 
 
-def letter_writer(settings: Settings, connection: Connection, kind: Kind | None = None) -> Write:
-    """A lane's `letter`; `kind` is what workers send on it, None for decide requests."""
+def letter_writer(ground: Ground, kind: Kind | None = None, given_up: Callable[[Message], None] | None = None) -> Write:
+    """A lane's `letter`; `kind` is what workers send on it, None for decide requests.
+
+    A tenant that holds more than its share of the dead letters gets letters without payloads. Where they are nearly full it
+    gets none, if its requesters hear of each failure: then `given_up` is told of the message.
+    """
+    settings, shares = ground.settings, ground.letter_shares
 
     def write(message: Message, reason: str, fault: Fault) -> Effect | None:
         if not settings.dlq.enabled:
             return None
-        return build_letter(
+        seen = glimpse(message, kind)
+        tenant = seen.get("tenant_id", "")
+        is_over = shares.is_over(tenant)
+        if is_over and shares.is_nearly_full and given_up is not None:
+            given_up(message)
+            return None
+        letter = build_letter(
             message,
             reason,
             fault,
             node_id=settings.node_id,
             now_ms=now_ms(),
-            max_bytes=connection.max_payload,
-            payload_bytes=settings.dlq.max_payload_bytes,
-            include_message=settings.dlq.include_full_message,
+            max_bytes=ground.connection.max_payload,
+            payload_bytes=0 if is_over else settings.dlq.max_payload_bytes,
+            include_message=settings.dlq.include_full_message and not is_over,
             subject_pattern=settings.dlq.subject_pattern,
-            seen=glimpse(message, kind),
+            seen=seen,
         )
+        if is_over:
+            ground.metrics.letters_cut.value += 1
+        shares.add(tenant, len(letter.data))
+        return letter
 
     return write

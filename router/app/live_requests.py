@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from router.app.ground import Ground
+from router.clock import wall
 from router.contracts.alert import WARNING, Alert
 from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import OUTCOMES, LiveRequests, LiveRules
-from router.observability import Metrics, events, logs
+from router.message import Message
+from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)
 
@@ -22,27 +24,32 @@ class LiveMetrics:
     def __init__(self, ground: Ground) -> None:
         self._metrics: Metrics = ground.metrics
         self._alerts = ground.alerts
+        self._lines = Once(every_s=60.0)
         self._metrics.overloaded.set(0)
         for outcome in OUTCOMES:
             self._metrics.live_requests[outcome,] += 0
 
-    def on_live(self, outcome: str) -> None:
+    def on_live(self, outcome: str, message: Message) -> None:
         self._metrics.live_requests[outcome,] += 1
+        if outcome == "answered":
+            self._metrics.request_seconds.observe(wall() - message.stored_at)
+        elif outcome == "overloaded" and self._lines.allows(outcome):
+            log.warning(events.OVERLOAD_REFUSES)
+            text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
+            self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
         if wait_s is None:
             log.info(events.OVERLOAD_ENDED)
-            return
-        log.warning(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
-        message = "More decide requests come than can be answered in time"
-        self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=message))
+        else:
+            log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
 
 
 def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consumer | None], limits: Limits) -> LiveRequests[Asker] | None:
     """None where the settings say never, or nothing is heard of live copies."""
     admission = ground.settings.admission
-    if ground.live_marks is None or admission.overloaded_after_ms is None:
+    if ground.live_marks is None or admission.fair_after_ms is None:
         return None
     return LiveRequests(
         answers,
@@ -52,8 +59,10 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         refuse=overloaded,
         observer=LiveMetrics(ground),
         rules=LiveRules(
-            after_s=admission.overloaded_after_ms / 1000,
+            after_s=admission.fair_after_ms / 1000,
+            refuse_after_s=admission.overloaded_after_ms / 1000,
             places=admission.queue,
+            at_once=ground.settings.decide.slots,
             max_bytes=admission.queue_bytes,
             weights=admission.weights,
         ),

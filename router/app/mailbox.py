@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 
 from router.app.connect import connect_by
 from router.config import Settings
@@ -20,7 +19,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
 from router.errors import BrokerRefused, Misconfigured
-from router.mailbox.backlog import get_outbox_backlog
+from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.outbox.config import RelayConfig
 from router.mailbox.outbox.parked import parked_count
@@ -32,7 +31,7 @@ from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
 from router.observability import Check, HttpServer, Metrics, series
-from router.supervision import Child, Intensity, Supervisor, supervise
+from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
 
 GAUGES_EVERY_S = 5.0
 PAGE = 1000  # events in one batch, at most
@@ -131,11 +130,11 @@ class RelayService:
         settings = self.settings
         http = HttpServer(settings.http.host, settings.http.port, self.metrics.registry, self.readiness)
         retention = Retention(self._database, RetentionConfig(keep=settings.mailbox.relay.keep_ms / 1000))
+        helpers = (Helper("gauges", self._gauges), Helper("retention", retention.run), Helper("scrub", relay.scrub.run))
+        self.metrics.helper_failing.watch(lambda: failing(helpers))
         children = (
             Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
-            Child("gauges", self._gauges),
-            Child("retention", retention.run),
-            Child("scrub", relay.scrub.run),
+            *(helper.child for helper in helpers),
             Child("relay", relay.run, shutdown_s=settings.drain.hard_deadline_ms / 1000),
         )
         return Supervisor("outbox", children, intensity=Intensity(30, 60))
@@ -155,14 +154,13 @@ class RelayService:
             self.metrics.outbox_published[self.metrics.event_type[kind],] += count
 
     async def _gauges(self) -> None:
-        """A child: QRY-050, and how many are parked."""
+        """A helper: QRY-050, and how many are parked."""
         context = self.settings.mailbox.context
         while True:
-            with contextlib.suppress(DatabaseUnavailable):
+            with contextlib.suppress(DatabaseUnavailable):  # the relay says so itself
                 async with self._database.transaction() as session:
                     backlog, parked = await get_outbox_backlog(session), await parked_count(session)
-                age = (datetime.now(UTC) - backlog.oldest_at).total_seconds() if backlog.oldest_at is not None else 0.0
                 self.metrics.outbox_backlog.set(backlog.count, context)
-                self.metrics.outbox_oldest_seconds.set(max(0.0, age), context)
+                self.metrics.outbox_oldest_seconds.set(age_s(backlog), context)
                 self.metrics.outbox_parked.set(parked, context)
             await asyncio.sleep(GAUGES_EVERY_S)

@@ -6,9 +6,8 @@ from router.app.violations import Violations
 from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
 from router.contracts.headers import Violation
 from router.contracts.request import RouteRequest
-from router.contracts.usage import UsageEvent
 from router.message import Message
-from router.observability import Metrics, Once, events, logs
+from router.observability import OTHER, Metrics, Once, events, logs
 
 log = logs.logger(__name__)
 
@@ -59,8 +58,10 @@ class ResultsMetrics:
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
         self._violations.note(message, violations)
 
-    def outcome(self, event: UsageEvent) -> None:
-        self._metrics.results[event.status, self._metrics.provider[event.provider_id]] += 1
+    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        labels = self._metrics.provider
+        # Labels are bounded: a name that a worker made up must not take the place of a policy's own provider.
+        self._metrics.results[status, labels[provider_id] if is_known else labels.get(provider_id, OTHER)] += 1
 
     def uncorrelated(self) -> None:
         self._metrics.results_uncorrelated.value += 1

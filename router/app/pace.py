@@ -17,6 +17,7 @@ def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
         backoff=tuple(wait / 1000 for wait in config.backoff_ms),
         ack_wait=config.ack_wait_ms / 1000,
         prefetch=config.prefetch,
+        prefetch_bytes=config.prefetch_bytes,
         max_delayed=config.max_ack_pending // 2,
         slots=config.slots,
         slots_beside_prefetch=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from router.app.extension_calls import ExtensionMetrics
+from router.app.extension_calls import ExtensionMetrics, invoker_of
 from router.app.ground import Ground
 from router.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
@@ -13,15 +13,17 @@ from router.extensions.providers import Providers
 
 
 def providers_of(ground: Ground) -> Providers:
-    streams = partial(_stream, ground.connection)
+    connection = ground.connections.providers  # what a provider pours into it is not in the lanes' way
+    streams = partial(_stream, connection)
     return Providers(
         ground.registry,
-        ground.invoker,
+        invoker_of(connection, ground.breakers, ground.health, ground.metrics),
         streams,
         breakers=ground.breakers.extensions,
         health=ground.health,
         meter=ExtensionMetrics(ground.metrics),
         environment=ground.settings.extensions.environment,
+        longest_s=ground.settings.providers.longest_ms / 1000,
     )
 
 

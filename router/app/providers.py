@@ -4,7 +4,8 @@
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox that asked
 
 One instance of the queue group takes each request, in a task of its own. Whatever is wrong is said in an answer: never
-silence. A stream is cancelled as soon as nobody listens to it (`calls.outlets`), and leaves its provider the same way.
+silence. Tenants share the places for what is in hand (`router.shares`): one that opens as many streams as it can leaves as
+many places free. A stream is cancelled as soon as nobody listens to it (`calls.outlets`), and leaves its provider the same way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from router.app.ground import Ground
 from router.app.provider_calls import providers_of
+from router.app.reach import own_inboxes
 from router.calls.outlets import Outlets
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.headers import message_id_in
@@ -36,6 +38,7 @@ from router.delivery.wire import Headers
 from router.ids import is_literal_subject
 from router.message import NO_HEADERS
 from router.observability import events, logs
+from router.shares import Shares
 
 log = logs.logger(__name__)
 
@@ -44,7 +47,7 @@ HEADERS = {"version": "1"}
 HEAD = head_of(HEADERS)
 LINGER_S = 5.0  # what is in hand may take this long when the router stops
 
-Serve = Callable[[str, bytes, Mapping[str, str]], Coroutine[Any, Any, None]]
+Serve = Callable[[str, ProviderRequest, Mapping[str, str]], Coroutine[Any, Any, None]]
 
 
 class ProviderStation:
@@ -52,15 +55,16 @@ class ProviderStation:
 
     def __init__(self, ground: Ground) -> None:
         settings = ground.settings
-        self._connection = ground.connection
+        self._connection = ground.connections.providers
         self._config = settings.providers
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
-        self._prefixes = settings.reply.prefixes
+        self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, ground.connection)
         self._refused = ground.metrics.replies_refused.up
-        self._outlets = Outlets(ground.connection)
+        self._outlets = Outlets(self._connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
+        self._shares = Shares(self._config.at_once)
         self._is_stopping = False
 
     async def run(self) -> None:
@@ -80,45 +84,56 @@ class ProviderStation:
                 await self._finish()
 
     def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        if not (reply.startswith(self._prefixes) and is_literal_subject(reply)):
+        if not (reply.startswith(self._prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
             if reply:
                 self._refused()
             return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
         given = headers or NO_HEADERS
-        if len(self._hands) >= self._config.at_once:
-            no = refused(message_id_in(given) or "", OVERLOADED, "Too many invocations in hand; ask again")
-            self._say_no(no, subject, reply, given)
+        request = self._admitted(data, given)
+        if isinstance(request, ProviderResponse):
+            self._say_no(request, subject, reply, given)
             return
-        task = asyncio.get_running_loop().create_task(self._kept(serve, subject, reply, data, given))
+        task = asyncio.get_running_loop().create_task(self._kept(serve, request, subject, reply, given))
         self._hands.add(task)
-        task.add_done_callback(self._hands.discard)
+        task.add_done_callback(partial(self._done, request.tenant_id))
 
-    async def _kept(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
-        """An answer in any case, but for a stream that nobody listens to."""
+    def _admitted(self, data: bytes, headers: Mapping[str, str]) -> ProviderRequest | ProviderResponse:
+        """The request, for which its tenant has taken a place; or why it is not taken."""
         try:
-            await serve(reply, data, headers)
-        except asyncio.CancelledError:
-            if self._is_stopping:
-                self._say_no(refused(message_id_in(headers) or "", INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
-            raise
+            request = read_request(data, headers, *self._limits)
         except Malformed as exc:
-            no = refused(message_id_in(headers) or "", INVALID_REQUEST, str(exc), metadata={"field": exc.field} if exc.field else {})
-            self._say_no(no, subject, reply, headers)
+            metadata = {"field": exc.field} if exc.field else {}
+            return refused(message_id_in(headers) or "", INVALID_REQUEST, str(exc), metadata=metadata)
         except Exception as exc:  # an answer in any case
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
-            no = refused(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
-            self._say_no(no, subject, reply, headers)
+            return refused(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
+        if self._tenants and request.tenant_id not in self._tenants:
+            return refused(request.request_id, UNAUTHORIZED, "This tenant is not served here")
+        if not self._shares.take(request.tenant_id):
+            return refused(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
+        return request
 
-    async def _invoke(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
-        request = read_request(data, headers, *self._limits)
-        response = self._refusal(request) or await self._providers.invoke(request, time_left(headers))
+    def _done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
+        self._hands.discard(task)
+        self._shares.give(tenant_id)
+
+    async def _kept(self, serve: Serve, request: ProviderRequest, subject: str, reply: str, headers: Mapping[str, str]) -> None:
+        """An answer in any case, but for a stream that nobody listens to."""
+        try:
+            await serve(reply, request, headers)
+        except asyncio.CancelledError:
+            if self._is_stopping:
+                self._say_no(refused(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
+            raise
+        except Exception as exc:  # an answer in any case
+            log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
+            self._say_no(refused(request.request_id, INTERNAL, "The invocation could not be handled"), subject, reply, headers)
+
+    async def _invoke(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
+        response = await self._providers.invoke(request, time_left(headers))
         self._connection.post(reply, response_bytes(response, protobuf=request.wants_protobuf), "", _head(request))
 
-    async def _stream(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
-        request = read_request(data, headers, *self._limits)
-        if (no := self._refusal(request)) is not None:
-            self._say_no(no, INVOKE_STREAM, reply, headers)
-            return
+    async def _stream(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine runs in a task
         with self._outlets.open(reply, task.cancel, _told(request)) as outlet:
@@ -127,11 +142,6 @@ class ProviderStation:
                 outlet.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
 
             await self._providers.stream(request, send, time_left(headers))
-
-    def _refusal(self, request: ProviderRequest) -> ProviderResponse | None:
-        if self._tenants and request.tenant_id not in self._tenants:
-            return refused(request.request_id, UNAUTHORIZED, "This tenant is not served here")
-        return None
 
     def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         write = response_bytes if subject == INVOKE else _as_chunk

@@ -23,7 +23,7 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         durable=settings.results.durable,
         pace=pace_of(settings.results, settings),
         handle=traced_handler(results_handler(ground)),
-        letter=traced_letter(letter_writer(settings, ground.connection, RESULT)),
+        letter=traced_letter(letter_writer(ground, RESULT)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
@@ -42,6 +42,7 @@ def results_handler(ground: Ground) -> ResultsHandler:
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
             usage_subject=SUBJECT if settings.usage.enabled else None,
+            uncorrelated=settings.usage.uncorrelated,
         ),
         recent=Recent(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
         on_finished=ground.finished.finish,

@@ -17,6 +17,7 @@ from msgspec import Struct
 from router.app.alerts import Alerts
 from router.app.collector import calm_collector, collections
 from router.app.connect import connect_by
+from router.app.connections import Beside, Connections
 from router.app.declared import declared
 from router.app.ground import Ground
 from router.app.house import House, Stations
@@ -61,24 +62,30 @@ class RouterService:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
         connection = await self._connect()
+        beside = Beside(self.settings.nats, self.metrics, lambda: self._is_stopping)
         try:
-            survey = self._survey = self._surveying(JetStream(connection, self.settings.nats.js_domain))
-            await survey.ensure()
-            ground = self._grounded(survey)
-            await ground.extensions_in_force.load()
-            await ground.breakers.shared.load()
-            await self._begin_with_policies(ground)
-            announcing = asyncio.create_task(self._announce(on_ready))
-            try:
-                with calm_collector():
-                    await supervise(self._tree(ground, survey))
-            finally:
-                announcing.cancel()
+            async with beside.open(connection, providers=self.settings.providers.enabled) as connections:
+                await self._serve(connections, on_ready)
         finally:
             self._is_stopping = True
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.close()
             log.info(events.ROUTER_STOPPED)
+
+    async def _serve(self, connections: Connections, on_ready: Callable[[Ready], None]) -> None:
+        survey = self._survey = self._surveying(JetStream(connections.main, self.settings.nats.js_domain))
+        await survey.ensure()
+        ground = self._grounded(survey, connections)
+        await ground.extensions_in_force.load()
+        await ground.breakers.shared.load()
+        await self._begin_with_policies(ground)
+        announcing = asyncio.create_task(self._announce(on_ready))
+        try:
+            with calm_collector():
+                await supervise(self._tree(ground, survey))
+        finally:
+            self._is_stopping = True
+            announcing.cancel()
 
     async def _begin_with_policies(self, ground: Ground) -> None:
         await ground.live_policies.begin(self._seed)
@@ -91,10 +98,10 @@ class RouterService:
         return self._tree(self._grounded(survey), survey)
 
     def _surveying(self, jetstream: JetStream) -> Survey:
-        return Survey(jetstream, declared(self.settings), self.metrics, self._stations.newest, mode=self.settings.topology)
+        return Survey(jetstream, declared(self.settings), self.metrics, self._alerts, self._stations.newest, mode=self.settings.topology)
 
-    def _grounded(self, survey: Survey) -> Ground:
-        self._ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream)
+    def _grounded(self, survey: Survey, connections: Connections | None = None) -> Ground:
+        self._ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream, connections=connections)
         return self._ground
 
     def _tree(self, ground: Ground, survey: Survey) -> Supervisor:
@@ -108,7 +115,7 @@ class RouterService:
         """The checks behind /readyz."""
         drift = self._survey.drift if self._survey is not None else ()
         return {
-            "broker": Check(self._is_connected, "connected" if self._is_connected else "not connected"),
+            "broker": self._connected,
             "topology": Check(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._ground.checks if self._ground is not None else {}).items()},
             **{station.durable: station.check for station in self._stations.all()},
@@ -129,6 +136,14 @@ class RouterService:
     @property
     def _is_connected(self) -> bool:
         return self._connection is not None and self._connection.is_connected
+
+    @property
+    def _connected(self) -> Check:
+        """All connections; a start is not ready before there is one."""
+        lost = self._ground.connections.lost if self._ground is not None else []
+        if not self._is_connected or lost:
+            return Check(False, f"not connected: {', '.join(lost) or 'main'}")
+        return Check(True, "connected")
 
     async def _connect(self) -> Connection:
         connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)

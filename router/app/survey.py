@@ -11,6 +11,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from router.app.alerts import Alerts
+from router.app.unread import UnreadDrops
+from router.contracts.alert import CRITICAL, Alert
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import Difference, Topology
@@ -26,14 +29,20 @@ COMPARE_EVERY = 6  # surveys between two comparisons of the topology
 class Survey:
     """Figures of the durables, and what has drifted. `newest`: stream time (ns) of the message a durable settled last."""
 
-    def __init__(self, jetstream: JetStream, declared: Topology, metrics: Metrics, newest: Callable[[str], int], *, mode: str) -> None:
+    def __init__(
+        self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, newest: Callable[[str], int], *, mode: str
+    ) -> None:
         self.jetstream = jetstream
         self.drift: Sequence[Difference] = ()
         self._declared = declared
         self._metrics = metrics
+        self._alerts = alerts
+        self._unread = UnreadDrops()
         self._newest = newest
         self._mode = mode  # create | check | off
         self._gone = Once(every_s=10.0)
+        for consumer in declared.consumers:
+            metrics.unread_dropped[consumer.durable,] += 0  # a series that begins with its first event has no increase to show
 
     async def ensure(self) -> None:
         """Make or compare what is declared; Misconfigured when the server refuses it."""
@@ -88,11 +97,23 @@ class Survey:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
     async def _measure(self, stream: str, durable: str) -> None:
+        stream_info = await self.jetstream.stream(stream)
         info = await self.jetstream.consumer(stream, durable)
-        if info is None:
+        if info is None or stream_info is None:
             return
+        if dropped := self._unread.look(durable, stream_info, info):
+            self._tell_dropped(stream, durable, dropped)
         pending = info["num_pending"]
         newest = self._newest(durable)
         self._metrics.pending.set(pending, durable)
         self._metrics.redelivered.set(info["num_redelivered"], durable)
         self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, durable)
+
+    def _tell_dropped(self, stream: str, durable: str, count: int) -> None:
+        self._metrics.unread_dropped[durable,] += count
+        log.error(events.UNREAD_DROPPED, stream=stream, consumer=durable, count=count)
+        facts = {"stream": stream, "consumer": durable, "count": count}
+        text = "A stream was full or its messages too old: some were dropped before they were read"
+        self._alerts.raised(
+            Alert(severity=CRITICAL, component="router.survey", cause=f"unread_dropped:{durable}", message=text, metadata=facts)
+        )

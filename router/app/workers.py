@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from router.app.alerts import Alerts
 from router.app.declared import WORKERS_LETTERS
@@ -26,17 +27,22 @@ log = logs.logger(__name__)
 TICK_S = 0.5
 DEAF_S = 15.0  # after a reconnect nobody is silent yet: it was we who did not hear
 QUEUE = "router-workers-group"
+MOST_TOLD = 20  # workers that one look tells of by name, and lines a second: names that are made up must not flood operators
 
 
 class Workers:
-    """The children of the tree that listen to workers."""
+    """The children of the tree that listen to workers. `serves`: whether a tenant has a policy of its own.
 
-    def __init__(self, metrics: Metrics, alerts: Alerts, clock: Clock = steady) -> None:
-        self.liveness = Liveness()
+    Tenants that have none share their places: a name from outside must not be a share of its own.
+    """
+
+    def __init__(self, metrics: Metrics, alerts: Alerts, clock: Clock = steady, *, serves: Callable[[str], bool] = lambda _: True) -> None:
+        self.liveness = Liveness(group_of=lambda tenant_id: tenant_id if tenant_id is not None and serves(tenant_id) else None)
         self._metrics = metrics
         self._alerts = alerts
         self._clock = clock
-        self._lines = Once(every_s=1.0)
+        self._lines = Once(every_s=1.0, limit=MOST_TOLD, clock=clock)
+        self._letter_lines = Once(every_s=1.0, clock=clock)
         self._deaf_until = 0.0
         metrics.workers_alive.watch(lambda: self.liveness.alive(clock()))
         metrics.workers_silent.watch(lambda: self.liveness.silent(clock()) if clock() >= self._deaf_until else 0)
@@ -79,13 +85,16 @@ class Workers:
         now = self._clock()
         if now < self._deaf_until:
             return
-        for change in self.liveness.fallen_silent(now):
+        fallen = sorted(self.liveness.fallen_silent(now), key=lambda change: not self.liveness.is_proven(change.worker))
+        for change in fallen[:MOST_TOLD]:
             self._tell(change)
             self._alerts.raised(_silence(change, now))
+        if len(fallen) > MOST_TOLD:
+            self._alerts.raised(_many_silent(len(fallen)))
 
     def letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         seen = glimpse(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
-        if self._lines.allows(events.WORKERS_LETTER):
+        if self._letter_lines.allows(events.WORKERS_LETTER):
             log.warning(events.WORKERS_LETTER, subject=subject, **seen)
         self._alerts.raised(
             Alert(
@@ -102,6 +111,11 @@ class Workers:
         if self._lines.allows(change.worker.key):
             was = change.was.value if change.was is not None else None
             log.info(events.WORKER_CHANGED, worker=beat.worker_id, tenant=beat.tenant_id, was=was, condition=change.condition.value)
+
+
+def _many_silent(count: int) -> Alert:
+    message = "Many workers fell silent at once; not all are named"
+    return Alert(severity=WARNING, component="router.workers", cause="workers_silent", message=message, metadata={"count": count})
 
 
 def _silence(change: Change, now: float) -> Alert:

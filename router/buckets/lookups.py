@@ -20,7 +20,8 @@ from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.later import Later
 
-AT_ONCE = 64  # keys in one request: their records stay far below what the server sends in one go
+AT_ONCE = 64  # keys in one request
+MOST_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
 _GONE = frozenset({"DEL", "PURGE"})
 
@@ -74,7 +75,7 @@ class Lookups:
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
             self._asked[inbox] = {subject: wanted[subject] for subject in batch}
-            self._connection.post(self._api, orjson.dumps({"multi_last": batch}), inbox)
+            self._connection.post(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
             asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
 
     def _heard(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:

@@ -24,6 +24,8 @@ from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 
 AT_ONCE = 64  # questions in hand; one more is answered `overloaded`
+WITHIN_S = 30.0  # for one answer: a responder that hangs would keep its place for ever, and 64 of them all places
+MOST_OF_A_TEXT = 1_000  # characters of an error's code and message together
 INBOXES = ("_INBOX.", "_R_.")  # an address is input: answering elsewhere would write with our rights
 
 Responder = Callable[[MessageEnvelope], Awaitable[Mapping[str, object]]]
@@ -67,12 +69,16 @@ def _payload(answer: Mapping[str, object]) -> Mapping[str, object]:
 class Responding:
     """Answers one query on one connection: `run` until cancelled."""
 
-    def __init__(self, connection: Connection, settings: BusSettings, query: str, respond: Responder) -> None:
+    def __init__(
+        self, connection: Connection, settings: BusSettings, query: str, respond: Responder, *, within_s: float | None = None
+    ) -> None:
+        """`within_s`: seconds for one answer, None = WITHIN_S; later the asker hears `timeout`."""
         self._connection = connection
         self._settings = settings
         self._subject = query_subject(settings.stream_prefix, query)
         self._queue = settings.durable(query)
         self._respond = respond
+        self._within_s = within_s if within_s is not None else WITHIN_S
         self._in_hand: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -98,15 +104,19 @@ class Responding:
         """Once, in any case."""
         try:
             question = read_envelope(data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
-            answer = orjson.dumps({"ok": True, "payload": dict(await self._respond(question))})
+            async with asyncio.timeout(self._within_s):
+                answer = orjson.dumps({"ok": True, "payload": dict(await self._respond(question))})
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")
         except RouterError as exc:
             answer = _error(exc.code, str(exc))
+        except TimeoutError:
+            answer = _error("timeout", "the responder took too long")
         except Exception:  # whatever a responder raises, the asker hears of it, and not of its text
             answer = _error("internal", "the responder failed")
         self._connection.post(inbox, answer)
 
 
 def _error(code: str, message: str) -> bytes:
-    return orjson.dumps({"ok": False, "error": {"code": code, "message": message}})
+    told = {"code": code[:MOST_OF_A_TEXT], "message": message[:MOST_OF_A_TEXT].encode("utf-8", "replace").decode()}
+    return orjson.dumps({"ok": False, "error": told})

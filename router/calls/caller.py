@@ -9,7 +9,6 @@ it. An answer that comes after its deadline finds nobody and is dropped.
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Mapping
 from time import monotonic
 
@@ -19,6 +18,7 @@ from router.contracts.extension import DEADLINE
 from router.delivery.connection import Connection, open_head_of
 from router.delivery.wire import parse_head
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
+from router.ids import random_tokens
 from router.message import NO_HEADERS
 
 TICK_S = 0.005
@@ -52,7 +52,7 @@ class Calls:
         self._inbox = ""
         self._opening: asyncio.Task[int] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # once there is an inbox
-        self._tokens = itertools.count()
+        self._tokens = random_tokens()  # a service sees the token of its own call: it must not lead to those of others
         self._waiting: dict[bytes, _Waiting] = {}
         self._due: dict[int, dict[bytes, int]] = {}  # by tick: who waits, and the connection's life when it was called
 
@@ -71,8 +71,8 @@ class Calls:
         connection, head = self._connection, _HEAD % (head, timeout_s * 1000)
         if not connection.is_connected or len(head) + len(data) > connection.max_payload:
             raise self._refusal(len(head) + len(data))
-        number = next(self._tokens)
-        token = b"%d" % number
+        name = next(self._tokens)
+        token = name.encode()
         tick = int((monotonic() + timeout_s) / TICK_S) + 1
         due = self._due.get(tick)
         if due is None:
@@ -80,7 +80,7 @@ class Calls:
         due[token] = connection.lives
         future: asyncio.Future[Answered] = loop.create_future()
         self._waiting[token] = (future, due)
-        connection.post(subject, data, f"{self._inbox}{number}", head)
+        connection.post(subject, data, f"{self._inbox}{name}", head)
         return future
 
     async def _open_and_call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:

@@ -10,12 +10,12 @@ ends the stream. A reader may also say so itself: whatever arrives there means "
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Self
 
 from router.delivery.connection import Connection, head_of
 from router.delivery.wire import Headers
+from router.ids import random_tokens
 
 
 class Outlets:
@@ -25,7 +25,7 @@ class Outlets:
         self._connection = connection
         self._inbox = connection.new_inbox()
         self._sid: int | None = None
-        self._tokens = itertools.count()
+        self._tokens = random_tokens()  # a reader sees the token of its own stream: it must not lead to those of others
         self._gone: dict[str, Callable[[], object]] = {}
 
     async def __aenter__(self) -> Self:
@@ -38,7 +38,7 @@ class Outlets:
 
     def open(self, to: str, gone: Callable[[], object], headers: Headers) -> Outlet:
         """A stream to the inbox `to`, an address that was checked; `gone` is called once when nobody listens there."""
-        token = str(next(self._tokens))
+        token = next(self._tokens)
         self._gone[token] = gone
         head = head_of(headers)
 

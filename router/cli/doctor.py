@@ -43,6 +43,7 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
             declared(settings),
             letters=settings.streams.dlq.name,
             max_request=settings.max_payload_bytes,
+            swept=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
             monitor=monitor,
         )
     findings = examine(facts)

@@ -5,12 +5,15 @@ Whoever prints no table does not wait for rich: it is imported by what draws.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import orjson
+
+from router.masking import printable as printable  # noqa: PLC0414 - where commands look for it
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,14 +33,21 @@ def console() -> Console:
 
 def print_json(value: object) -> None:
     """One JSON line; indented when a person looks at it."""
-    option = orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0
-    print(orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode(), flush=True)
+    print(json_text(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
 
 
 def print_lines(values: Iterable[object]) -> None:
     """One JSON object a line, however wide the terminal."""
     for value in values:
-        print(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS, default=str).decode(), flush=True)
+        print(json_text(value), flush=True)
+
+
+def json_text(value: object, option: int = 0) -> str:
+    """The value as JSON; what could steer a terminal is written as JSON's own escapes, so a program reads the same value."""
+    text = orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -96,8 +106,3 @@ def cell(value: object) -> Text:
         return value
     text = "" if value is None else printable(str(value))
     return Text(text, style=STYLES.get(text, ""))
-
-
-def printable(text: str) -> str:
-    """Control characters and other invisible ones as escapes; line breaks stay."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -94,6 +94,7 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     serve, reload = (_one(read, announce), None) if settings.workers == 1 else _several(read, announce)
     if server is None:
         return await until_told(serve(), reload=reload)
+    server.take_bodies_of(settings.max_payload_bytes)
     stop_s = settings.drain.hard_deadline_ms / 1000 + STOP_S
 
     async def serve_what_stands() -> None:

@@ -54,6 +54,20 @@ def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile =
 
 
 @topology.command()
+def mirror(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
+    """Mirror the stream of usage into the account of this key, for the lake to read there.
+
+    An account of its own keeps the lake's key away from every other stream: deploy/nats/accounts.conf imports what it needs.
+    Exit status: 0 done, 1 the server refused, or does not answer.
+
+    Example:  router topology mirror
+    """
+    with ends.errors_told():
+        settings = settings_of(nats_url, config)
+    ends.run(_mirror(settings, as_json))
+
+
+@topology.command()
 def export(
     directory: Annotated[
         Path | None, typer.Option("--dir", metavar="DIR", help="Write one file for each instead.", file_okay=False)
@@ -93,6 +107,18 @@ async def _apply(settings: Settings, workers: Sequence[str], as_json: bool) -> i
     async with jetstream_of(settings) as jetstream:
         done = await bring_about(jetstream, _wanted(settings, workers))
     _print(done, as_json, nothing="nothing to do: all was as declared")
+    return ends.OK
+
+
+async def _mirror(settings: Settings, as_json: bool) -> int:
+    from router.delivery.topology import MirrorSpec, Topology
+    from router.delivery.topology import apply as bring_about
+
+    usage = settings.streams.usage
+    spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
+    async with jetstream_of(settings) as jetstream:
+        done = await bring_about(jetstream, Topology((spec,)))
+    _print(done, as_json, nothing="nothing to do: the mirror was as declared")
     return ends.OK
 
 

@@ -27,11 +27,14 @@ Weights = Annotated[tuple[Annotated[str, AfterValidator(_weight)], ...], BeforeV
 class AdmissionConfig(Group):
     """Admission: who is answered first, who hears `overloaded`, and whose request is no longer worth an answer."""
 
-    overloaded_after_ms: OptionalMillis = Field(
+    fair_after_ms: OptionalMillis = Field(
         default=100,
         description="with a backlog deeper than this, requests are answered from their live copy, by tenant, milliseconds; empty = never",
     )
-    queue: Count = Field(default=1024, description="live requests that wait; a tenant may have as many as are free, one more is overloaded")
+    overloaded_after_ms: Millis = Field(
+        default=2_000, description="with a backlog deeper than this, what is above its tenant's share is answered overloaded, milliseconds"
+    )
+    queue: Count = Field(default=1024, description="live requests that wait; one tenant may have as many as are free")
     queue_bytes: Count = Field(default=32 * 1024 * 1024, description="the same in bytes")
     tenant_weights: Weights = Field(default=(), description="tenant=weight, comma-separated: turns that a tenant gets; 1 unless named")
     patience_ms: Millis = Field(

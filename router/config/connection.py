@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from router.config.group import File, Group, Millis, Text, Texts
+from router.config.group import File, Group, Millis, OptionalToken, Text, split_list
 
-Secret = Annotated[SecretStr | None, BeforeValidator(lambda value: None if value == "" else value)]
+
+def _not_empty(value: object) -> object:
+    # A variable whose secret is missing must not mean that none is asked for.
+    if isinstance(value, str) and not value.strip():
+        raise ValueError("is set and empty: give the secret, or do not set it")
+    return value
+
+
+def _check_address(value: str) -> str:
+    scheme, separator, _ = value.partition("://")
+    if separator and scheme not in SCHEMES:
+        raise ValueError(f"should begin with {', '.join(f'{one}://' for one in SCHEMES)} or with the host")
+    if not value.isprintable() or " " in value:
+        raise ValueError("should hold no space and no control character")
+    return value
+
+
+SCHEMES = ("nats", "tls", "ws", "wss")
+Addresses = Annotated[tuple[Annotated[str, AfterValidator(_check_address)], ...], BeforeValidator(split_list), Field(min_length=1)]
+Secret = Annotated[SecretStr | None, BeforeValidator(_not_empty)]
 
 InboxPrefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")]
 
@@ -16,7 +35,7 @@ InboxPrefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-
 class NatsConfig(Group):
     """One connection. At most one way to log in: creds file, nkey file, token, or user and password."""
 
-    url: Texts = Field(default=("nats://localhost:4222",), min_length=1, description="servers of one cluster, comma-separated URLs")
+    url: Addresses = Field(default=("nats://localhost:4222",), description="servers of one cluster, comma-separated URLs")
     name: str = Field(default="router", description="the connection's name, as the server's monitoring shows it")
     creds_file: File = Field(default=None, description="credentials file (JWT and seed)")
     nkey_file: File = Field(default=None, description="file with an nkey seed")
@@ -30,5 +49,5 @@ class NatsConfig(Group):
     inbox_prefix: InboxPrefix = Field(
         default="_INBOX", description="our own inboxes begin with this; a server that knows roles gives each role its own"
     )
-    js_domain: Text = Field(default=None, description="JetStream domain")
+    js_domain: OptionalToken = Field(default=None, description="JetStream domain")
     connect_timeout_ms: Millis = Field(default=2_000, description="one attempt to connect gives up after this, milliseconds")

@@ -19,6 +19,9 @@ class ConsumerConfig(Group):
     backoff_ms: Schedule = Field(default=(1_000, 2_000, 4_000), description="waits after each attempt, the last repeats, milliseconds")
     ack_wait_ms: Millis = Field(default=30_000, description="the server delivers again after this silence, milliseconds")
     prefetch: Count = Field(default=512, description="messages pulled ahead and not in a slot")
+    prefetch_bytes: int = Field(
+        default=8 * 1024 * 1024, ge=1024 * 1024, description="bytes asked for and not yet come, about; a larger message comes alone"
+    )
     slots: Count = Field(default=64, description="handlers that wait for something at once")
     handler_timeout_ms: Millis = Field(default=300_000, description="a handler that hangs is cancelled, its attempt spent, milliseconds")
     max_ack_pending: Count = Field(default=10_000, description="unacknowledged messages the server allows; well above what can be delayed")

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from router.config.group import leaves
 from router.config.names import DEFAULTS
 from router.config.settings import Settings
-from router.masking import MASK, without_login
+from router.masking import MASK, holds_key, without_keys, without_login, without_query
 
 
 class Row(NamedTuple):
@@ -35,15 +35,17 @@ def describe(settings: Settings, sources: Mapping[str, str]) -> list[Row]:
 
 
 def shown(field: FieldInfo, value: object) -> str:
-    """A value as text; a secret's value never, and neither is a login inside a URL."""
+    """A value as text; a secret's value never, and neither is a login or a query inside a URL, or a key pasted in a file's place."""
     if value is None:
         return ""
     if is_secret(field):
         return MASK
     if isinstance(value, bool):
         return str(value).lower()
+    if holds_key(str(value)):
+        return without_keys(str(value))
     parts = value if isinstance(value, tuple | list) else (value,) if isinstance(value, Path) else str(value).split(",")
-    return ",".join(without_login(str(part)) for part in parts)
+    return ",".join(without_query(without_login(str(part))) for part in parts)
 
 
 def is_secret(field: FieldInfo) -> bool:

@@ -13,6 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 
 from router import ids
+from router.masking import holds_key
+
+FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: what is sent there by us would be a command, or an answer
 
 
 class Group(BaseModel):
@@ -50,9 +53,15 @@ def _empty_is_unset(value: object) -> object:
     return None if value == "" else value
 
 
+def _file_name(value: object) -> object:
+    if isinstance(value, str) and holds_key(value):
+        raise ValueError("should be the name of a file, not what is in it")
+    return _empty_is_unset(value)
+
+
 def _literal_subject(value: str) -> str:
-    if not ids.is_literal_subject(value):
-        raise ValueError("should be one literal subject: no wildcard, no space, no empty token")
+    if not ids.is_literal_subject(value) or value.startswith(FOREIGN):
+        raise ValueError("should be one literal subject: no wildcard, no space, no empty token, not starting with $ or _INBOX")
     return value
 
 
@@ -69,7 +78,7 @@ Port = Annotated[int, Field(ge=0, le=65535)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,255}$")]
 Subject = Annotated[str, AfterValidator(_literal_subject)]
 Text = Annotated[str | None, BeforeValidator(_empty_is_unset)]
-File = Annotated[Path | None, BeforeValidator(_empty_is_unset)]
+File = Annotated[Path | None, BeforeValidator(_file_name)]
 OptionalSubject = Annotated[Subject | None, BeforeValidator(_empty_is_unset)]
 OptionalToken = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None, BeforeValidator(_empty_is_unset)]
 OptionalMillis = Annotated[Millis | None, BeforeValidator(_empty_is_unset)]

@@ -8,20 +8,23 @@ from typing import TypeVar
 from router import ids
 from router.config.bus import BusConfig
 from router.config.consumers import ConsumerConfig
-from router.config.group import Group
+from router.config.group import FOREIGN, Group
 from router.config.settings import Settings
-from router.config.storage import StreamConfig
+from router.config.storage import BucketConfig, StreamConfig
 from router.errors import Misconfigured
 
 T = TypeVar("T")
-FIXED_SUBJECTS = ("beamline.usage.v1.metered", "caf.exec.dlq.v1", "beamline.router.v1.admin")
+FIXED_SUBJECTS = (
+    *("beamline.usage.v1.metered", "caf.exec.dlq.v1", "beamline.router.v1.admin", "beamline.router.v1.get_decision"),
+    *("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1", "beamline.ingress.v1.message"),
+)
+FIXED_PREFIXES = ("beamline.router.v1.admin.", "beamline.router.v1.internal.", "beamline.ext.", "beamline.provider.", "beamline.alert.")
 
 
 def check(settings: Settings) -> None:
     """Misconfigured for the first rule that is broken."""
     for name, consumer in _members(settings, ConsumerConfig):
         _check_consumer(name, consumer)
-        _check_letters(settings.dlq.subject_pattern, consumer.subject)
     for name, stream in _members(settings.streams, StreamConfig):
         _require(
             stream.duplicate_window_ms <= stream.max_age_ms,
@@ -31,6 +34,10 @@ def check(settings: Settings) -> None:
     _check_login(settings)
     _check_subjects(settings)
     _check_replies(settings)
+    _check_shared(settings)
+    _check_letters(settings)
+    _check_names("streams", settings.streams, StreamConfig)
+    _check_names("buckets", settings.buckets, BucketConfig)
     _check_spans(settings)
     _check_bus(settings.bus)
 
@@ -48,11 +55,16 @@ def _check_consumer(name: str, consumer: ConsumerConfig) -> None:
     )
 
 
-def _check_letters(pattern: str, subject: str) -> None:
-    letters = pattern.replace("{original_subject}", subject)
-    legal = "must give one literal subject; {original_subject} is the only thing replaced"
-    _require(ids.is_literal_subject(letters) and "{" not in letters, "dlq.subject_pattern", legal)
-    _require(letters != subject, "dlq.subject_pattern", f"must not send letters back to {subject}")
+def _check_letters(settings: Settings) -> None:
+    pattern, taken = settings.dlq.subject_pattern, {subject: name for name, subject in _chosen(settings)}
+    legal = "must give one literal subject, not starting with $ or _INBOX; {original_subject} is the only thing replaced"
+    for _, consumer in _members(settings, ConsumerConfig):
+        letters = pattern.replace("{original_subject}", consumer.subject)
+        is_ours = ids.is_literal_subject(letters) and "{" not in letters and not letters.startswith(FOREIGN)
+        _require(is_ours, "dlq.subject_pattern", legal)
+        _require(letters != consumer.subject, "dlq.subject_pattern", f"must not send letters back to {consumer.subject}")
+        _require(letters not in taken, "dlq.subject_pattern", f"must not send letters to {letters}: that is {taken.get(letters)}")
+        _require(not _is_fixed(letters), "dlq.subject_pattern", f"must not send letters to {letters}: the router uses it")
 
 
 def _check_login(settings: Settings) -> None:
@@ -77,6 +89,37 @@ def _check_replies(settings: Settings) -> None:
         leads_home = any(subject.startswith(prefix) for subject in ours)
         _require(not leads_home, "reply.prefixes", f"{prefix} leads to subjects of the router itself")
     _require(settings.reply.subject not in ours, "reply.subject", "must not be a subject that a stream of the router takes")
+
+
+def _check_shared(settings: Settings) -> None:
+    """One subject, one meaning: else an answer is a request, or a result an assignment."""
+    seen: dict[str, str] = {}
+    parts = f"{settings.decide.subject}.p."
+    for name, subject in _chosen(settings):
+        _require(subject not in seen, name, f"must not be {subject}: that is {seen.get(subject)}")
+        _require(not _is_fixed(subject), name, f"must not be {subject}: the router uses it")
+        _require(not subject.startswith(parts), name, f"must not lie under {parts}: that is where partitions of decide.subject are")
+        seen[subject] = name
+
+
+def _chosen(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Every subject that can be set, with the setting's name."""
+    for name, consumer in _members(settings, ConsumerConfig):
+        yield f"{name}.subject", consumer.subject
+    yield from (("assignment.subjects", subject) for subject in settings.assignment.subjects)
+    if settings.reply.subject is not None:
+        yield "reply.subject", settings.reply.subject
+
+
+def _is_fixed(subject: str) -> bool:
+    return subject in FIXED_SUBJECTS or subject.startswith(FIXED_PREFIXES)
+
+
+def _check_names(group_name: str, group: Group, kind: type[StreamConfig | BucketConfig]) -> None:
+    seen: dict[str, str] = {}
+    for name, one in _members(group, kind):
+        _require(one.name not in seen, f"{group_name}.{name}.name", f"must not be {one.name}: {seen.get(one.name)} has it")
+        seen[one.name] = name
 
 
 def _check_spans(settings: Settings) -> None:

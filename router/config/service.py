@@ -48,6 +48,9 @@ class AssignmentConfig(Group):
         default=("caf.exec.assign.v1",), description="subjects a request may name; the first is the default, comma-separated"
     )
     tenants_allowed: Texts = Field(default=(), description="tenants that may push assignments, comma-separated; empty = all")
+    tenant_share: float = Field(
+        default=0.25, gt=0, le=1, description="the part of a half-full stream above which a tenant may push nothing more; 1 = no such bound"
+    )
     removal_every_ms: int = Field(
         default=15_000,
         ge=0,
@@ -57,6 +60,10 @@ class AssignmentConfig(Group):
 
 class UsageConfig(Group):
     enabled: bool = Field(default=True, description="publish a usage event for every outcome")
+    uncorrelated: Literal["accept", "mark", "refuse"] = Field(
+        default="accept",
+        description="a result of an unknown assignment: metered; metered with `correlated: false` in its event; or a dead letter",
+    )
 
 
 class DeadLetterConfig(Group):
@@ -65,6 +72,12 @@ class DeadLetterConfig(Group):
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
     subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")
     include_full_message: bool = Field(default=True, description="off: a letter carries the hash and the source, not the payload")
+    tenant_share: float = Field(
+        default=0.25,
+        gt=0,
+        le=1,
+        description="the part of a half-full stream above which a tenant's dead letters keep no payload; 1 = no such bound",
+    )
     max_payload_bytes: int = Field(
         default=64 * 1024,
         ge=0,

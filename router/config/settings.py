@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ from router.config.breakers import ExtensionBreakerConfig
 from router.config.bus import BusConfig
 from router.config.connection import NatsConfig
 from router.config.consumers import AcksConfig, DecideConfig, ResultsConfig
-from router.config.group import Count, Group, Texts
+from router.config.group import Group, Texts
 from router.config.inbox import InboxConfig
 from router.config.mailbox import MailboxConfig
 from router.config.operators import AdminConfig, IngressConfig
@@ -41,6 +41,8 @@ from router.config.service import (
 )
 from router.config.storage import BucketsConfig, StreamsConfig
 
+NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]  # it stands in letters, alerts and logs
+
 
 def _host_and_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
@@ -49,16 +51,19 @@ def _host_and_process() -> str:
 class Settings(Group):
     """Everything that can be set (CONTRACTS §7). Durations are milliseconds where the name says so."""
 
-    node_id: str = Field(
-        default_factory=_host_and_process, min_length=1, description="this instance in letters; host and process id unless set"
-    )
+    node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in letters; host and process id unless set")
     workers: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, without a parent")
     topology: Literal["create", "check", "off"] = Field(
         default="create", description="streams and consumers at start: make them, compare, or trust"
     )
     subject_allowlist: Texts = Field(default=(), description="subjects a message may arrive on (wildcards), comma-separated; empty = all")
     tenants_allowed: Texts = Field(default=(), description="tenants that are served, comma-separated; empty = all")
-    max_payload_bytes: Count = Field(default=1024 * 1024, description="a larger payload is refused, bytes")
+    max_payload_bytes: int = Field(
+        default=1024 * 1024,
+        ge=1,
+        le=8 * 1024 * 1024,
+        description="a larger payload is refused, bytes; below the server's max_payload",
+    )
     max_depth: int = Field(default=64, ge=1, le=512, description="deeper nesting of a payload is refused")
     nats: NatsConfig = NatsConfig()
     decide: DecideConfig = DecideConfig()

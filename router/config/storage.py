@@ -25,6 +25,7 @@ class BucketConfig(Group):
     """One key-value bucket."""
 
     name: Name = Field(description="the bucket's name")
+    max_bytes: int = Field(default=-1, description="the bucket holds at most this many bytes, and takes nothing more; -1 = no limit", ge=-1)
     ttl_ms: int = Field(default=0, description="a key is dropped this long after its last write, milliseconds; 0 = never", ge=0)
     history: int = Field(default=1, description="versions kept of each key", ge=1, le=64)
     replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
@@ -46,7 +47,8 @@ class StreamsConfig(Group):
     results: StreamConfig = _stream("ROUTER_RESULTS", days=7, mib=512, window_ms=_millis(minutes=2))
     acks: StreamConfig = _stream("ROUTER_ACKS", days=7, mib=256, window_ms=_millis(minutes=2))
     assignments: StreamConfig = _stream("ROUTER_ASSIGNMENTS", days=7, mib=512, window_ms=_millis(minutes=10))
-    usage: StreamConfig = _stream("ROUTER_USAGE", days=90, mib=2048, window_ms=_millis(minutes=10))
+    # A day of 100 outcomes a second is 3 GB.
+    usage: StreamConfig = _stream("ROUTER_USAGE", days=90, mib=4096, window_ms=_millis(minutes=10))
     dlq: StreamConfig = _stream("ROUTER_DLQ", days=30, mib=1024, window_ms=_millis(hours=1))
     advisories: StreamConfig = _stream("ROUTER_ADVISORIES", days=7, mib=64, window_ms=_millis(minutes=2))
 

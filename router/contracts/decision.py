@@ -19,6 +19,7 @@ DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 EXPIRED = "expired"
 INTERNAL = "internal"
+MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 
 
 class Decision(Struct, frozen=True):

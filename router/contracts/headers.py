@@ -32,21 +32,43 @@ SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
 
-# JetStream control headers. With one of them a `no_ack` stream may refuse a request and say nothing, or do
-# something to itself; none of them is a requester's business (CONTRACTS §4).
-CONTROL_HEADERS = frozenset(
+# Headers that command the server (2.15); none of them is a requester's business (CONTRACTS §4).
+# With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
+SILENCING_HEADERS = frozenset(
     {"Nats-TTL", "Nats-Rollup", "Nats-Incr", "Nats-Schedule", "Nats-Schedule-TTL", "Nats-Schedule-Target", "Nats-Schedule-Source"}
-    | {"Nats-Schedule-Time-Zone", "Nats-Schedule-Rollup", "Nats-Batch-Id", "Nats-Batch-Sequence", "Nats-Batch-Commit"}
+    | {
+        "Nats-Schedule-Time-Zone",
+        "Nats-Schedule-Rollup",
+        "Nats-Schedule-Next",
+        "Nats-Scheduler",
+        "Nats-Batch-Id",
+        "Nats-Batch-Sequence",
+        "Nats-Batch-Commit",
+    }
     | {"Nats-Expected-Stream", "Nats-Expected-Last-Msg-Id", "Nats-Expected-Last-Sequence"}
     | {"Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"}
+)
+# With one of these it stores the request; or the server writes a trace of it to a subject of the sender's choice.
+CONTROL_HEADERS = SILENCING_HEADERS | frozenset(
+    {"Nats-Trace-Dest", "Nats-Trace-Only", "Nats-Trace-Hop", "Nats-Trace-Origin-Account"}
+    | {"Nats-Counter-Sources", "Nats-Marker-Reason", "Nats-Required-Api-Level"}
 )
 
 
 def control_header_in(headers: Mapping[str, str]) -> str | None:
     """The first control header among these, None when there is none."""
-    if CONTROL_HEADERS.isdisjoint(headers):
+    return _first_of(CONTROL_HEADERS, headers)
+
+
+def silencing_header_in(headers: Mapping[str, str]) -> str | None:
+    """The first of those that a stream may refuse without a word."""
+    return _first_of(SILENCING_HEADERS, headers)
+
+
+def _first_of(names: frozenset[str], headers: Mapping[str, str]) -> str | None:
+    if names.isdisjoint(headers):
         return None
-    return next(name for name in headers if name in CONTROL_HEADERS)
+    return next(name for name in headers if name in names)
 
 
 Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total

@@ -1,7 +1,8 @@
 """The usage event: what one outcome cost, once (S3 "beamline.usage.v1.metered", CONTRACTS §6 "Usage").
 
 Its bytes are a contract: fields in one order, `latency_ms` and `timestamp` integers, `cost` always with a decimal
-point, what is absent left out. The lake reads them back and computes the same identity from the body.
+point, what is absent left out; `correlated: false` is added where the settings ask for that mark. The lake reads them
+back and computes the same identity from the body.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
     trace_id: str | None = None
     assignment_id: str | None = None
     request_id: str | None = None
+    is_correlated: bool = True  # False: written as the last field, `correlated`; its assignment is not known
 
 
 def usage_bytes(event: UsageEvent) -> bytes:
@@ -47,6 +49,8 @@ def usage_bytes(event: UsageEvent) -> bytes:
         body["assignment_id"] = event.assignment_id
     if event.request_id is not None:
         body["request_id"] = event.request_id
+    if not event.is_correlated:
+        body["correlated"] = False
     return orjson.dumps(body)
 
 

@@ -5,9 +5,9 @@
     no decision now        an earlier -> the same: the policy may have changed, the worker has its work
                            none       -> the refusal
 
-Switched off, or not for this tenant, is refused before anything is decided. A decision without its assignment would
-look like work under way, and would be remembered as the answer; a refusal leaves the requester with the work
-and the same request free to be sent again. It is a routing answer, so no dead letter.
+Switched off, not for this tenant, or more than this tenant's share of the stream: refused before anything is decided. A decision
+without its assignment would look like work under way, and would be remembered as the answer; a refusal leaves the requester
+with the work and the same request free to be sent again. It is a routing answer, so no dead letter.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from msgspec import Struct
 from router import ids
 from router.contracts.assignment import SUBJECT
 from router.contracts.assignment_record import read_record
-from router.contracts.decision import INVALID_REQUEST, UNAUTHORIZED, Decision, Refusal
+from router.contracts.decision import INVALID_REQUEST, OVERLOADED, UNAUTHORIZED, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
 from router.decide.turns import Turns
+from router.errors import NoRoom
 from router.extensions import Piped
 from router.message import Effect, Message
 
@@ -33,6 +34,13 @@ SWITCHED_OFF = Refusal(
 )
 FOREIGN_TENANT = Refusal(
     UNAUTHORIZED, "This tenant may not push assignments", {"field": "push_assignment", "reason": "assignment_tenant_forbidden"}
+)
+
+FULL = Refusal(OVERLOADED, "There is no room for more assignments now; send it again", {"cause": NoRoom.code, "retry_after_ms": 10_000})
+OVER_SHARE = Refusal(
+    OVERLOADED,
+    "This tenant's assignments take more than its share of their stream; send it again",
+    {"cause": "tenant_share", "retry_after_ms": 10_000},
 )
 
 Decide = Callable[[], Decision | Refusal | Awaitable[Piped]]  # awaited where extensions are asked first
@@ -47,7 +55,24 @@ class AssignmentBook(Protocol):
     async def find(self, key: str) -> bytes | None: ...
 
     async def create(self, key: str, record: bytes) -> bytes:
-        """What stands under the key once this returns: the record, or the one that was there before."""
+        """What stands under the key once this returns: the record, or the one that was there before. NoRoom: it is full."""
+
+
+class Shares(Protocol):
+    """What each tenant holds of the stream of assignments."""
+
+    def is_over(self, tenant: str) -> bool: ...
+
+    def add(self, tenant: str, size: int) -> None: ...
+
+
+class Unbounded:
+    """Every tenant may hold all of it."""
+
+    def is_over(self, tenant: str) -> bool:
+        return False
+
+    def add(self, tenant: str, size: int) -> None: ...
 
 
 class PushRules(Struct, frozen=True, kw_only=True):
@@ -69,9 +94,10 @@ class Pushed(Struct, frozen=True):
 class Push:
     """Decides and assigns. Concurrent duplicates of one request wait for the first of them."""
 
-    def __init__(self, book: AssignmentBook, rules: PushRules = PushRules()) -> None:  # noqa: B008 - frozen
+    def __init__(self, book: AssignmentBook, rules: PushRules = PushRules(), shares: Shares = Unbounded()) -> None:  # noqa: B008 - hold nothing
         self._book = book
         self._rules = rules
+        self._shares = shares
         self._turns: Turns[bytes] = Turns()
 
     def refusal(self, request: RouteRequest) -> Refusal | None:
@@ -80,7 +106,7 @@ class Push:
             return SWITCHED_OFF
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
             return FOREIGN_TENANT
-        return None
+        return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
     async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> Pushed | Refusal:
         key = ids.key(assignment_id(request))
@@ -93,7 +119,10 @@ class Push:
                 return decided if stored is None else _pushed(stored, request, message)
             ours = record_of(as_assigned, message, decided, self._rules.subject)
             stored = await self._book.create(key, ours)
+            self._shares.add(request.tenant_id, len(stored))
             return _pushed(stored, request, message, decided if stored == ours else None)
+        except NoRoom:
+            return FULL
         finally:
             self._turns.give(key, stored)
 

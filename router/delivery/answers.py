@@ -1,7 +1,8 @@
 """Where an answer goes: the inbox that the request names, the inboxes heard asking, else the reply subject (CONTRACTS §4).
 
 Reply addresses are input, and replying to one is a weapon: an answer sent to `$JS.API.STREAM.PURGE.…` would empty
-a stream. Only literal subjects under `reply_prefixes` are ever written to.
+a stream. Only literal subjects under `prefixes` are ever written to, and none under `own`: there the router hears the
+answers to its own questions.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from router.contracts.headers import control_header_in
+from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
+from router.delivery.live_answers import LiveAnswers
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
 from router.ids import is_literal_subject
@@ -21,6 +23,7 @@ from router.message import Message, Reply
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 REPLY_TO = "Reply-To"
+LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one another
 LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
 MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
 
@@ -30,6 +33,7 @@ class ReplyRules(Struct, frozen=True):
 
     reply_subject: str = "{subject}.reply"
     prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
+    own: tuple[str, ...] = ()
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
 
@@ -50,7 +54,9 @@ class Answers:
         self._rules = rules
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
-        self._rendezvous = Rendezvous(connection.post, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
+        self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
+        self._request = b""  # whose answer is being sent
+        self._rendezvous = Rendezvous(self._send, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
         self.refused = 0  # reply addresses outside the prefixes
@@ -61,6 +67,7 @@ class Answers:
     def answer(self, message: Message, reply: Reply) -> None:
         """Send an answer to whoever asked for this message."""
         headers = message.headers
+        self._request = message.data
         question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
@@ -73,12 +80,21 @@ class Answers:
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         self._rendezvous.answer(question, reply.data, lambda: self._to_reply_subject(message, reply), may_wait=may_wait, now=self._now())
 
+    def _send(self, inbox: str, data: bytes) -> None:
+        """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
+        if self.live.is_used:
+            if self.live.has(inbox, self._request):
+                return
+            self.live.note(inbox, self._request)
+        self._connection.post(inbox, data)
+
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.post(subject, reply.data, "", head_of(reply.headers))
 
     def _may_reach(self, address: str) -> bool:
-        return address.startswith(self._rules.prefixes) and is_literal_subject(address)
+        rules = self._rules
+        return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
 
     def _refuse(self) -> None:
         self.refused += 1
@@ -92,48 +108,48 @@ class Answers:
 
     def hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A request passes by; called from the connection's reader for every one."""
-        inbox = self.asker_of(reply, data, headers)
-        if inbox is None:
-            return
-        if headers is None:
-            self._rendezvous.ask(Question(None, None, data), inbox, self._now())
-            return
-        msg_id = headers.get(MSG_ID) or None
-        if msg_id is None and REPLY_TO in headers:
-            return  # never dropped by the stream: its own copy answers it by name
-        self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
-
-    def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
-        """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""
         self.heard += 1
+        self._request = data
         if headers is None:
             if self._may_reach(reply):
-                return reply
-            if reply:
+                self._rendezvous.ask(Question(None, None, data), reply, self._now())
+            elif reply:
                 self._refuse()
-            return None
+            return
+        msg_id = headers.get(MSG_ID) or None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
-            return None
+            if msg_id is not None:
+                self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
+            return
         if not self._may_reach(inbox):
             self._refuse()
-            return None
-        if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
-            self._connection.post(inbox, self._refusal("headers", data))
-            return None
-        if (control := control_header_in(headers)) is not None:  # the stream refuses it without a word: said here instead
-            self._connection.post(inbox, self._refusal(control, data))
-            return None
-        return inbox
+        elif (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
+            self._connection.post(inbox, self._refusal(silenced, data))
+        elif msg_id is not None or REPLY_TO not in headers:  # else it is never dropped by the stream: its own copy answers it by name
+            self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
 
-    def expect(self, question: Question, inbox: str) -> None:
-        """The stored copy of a request that was heard answers this inbox."""
-        self._rendezvous.ask(question, inbox, self._now())
+    def inbox_of(self, reply: str, headers: Headers | None) -> str | None:
+        """Where a request that is stored may be answered; None: nowhere."""
+        if headers is None:
+            return reply if self._may_reach(reply) else None
+        inbox = headers.get(REPLY_TO) or reply
+        return inbox if inbox and self._may_reach(inbox) and _silenced_by(headers) is None else None
 
-    def send(self, inbox: str, data: bytes) -> None:
-        """Straight to an inbox that `asker_of` gave."""
+    def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
+        """Straight to an inbox that `inbox_of` gave; the request's stored copy answers it no second time."""
         self._connection.post(inbox, data)
+        self.live.note(inbox, request)
 
     def tick(self) -> None:
         """Called some twenty times a second."""
-        self._rendezvous.tick(self._now())
+        now = self._now()
+        self._rendezvous.tick(now)
+        self.live.tick(now)
+
+
+def _silenced_by(headers: Headers) -> str | None:
+    """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
+    if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
+        return "headers"
+    return silencing_header_in(headers)

@@ -1,6 +1,7 @@
-"""How long a message that is stored now waits until its consumer gets to it: what is pending, at the rate of the last half second.
+"""How long a message that is stored now waits until its consumer gets to it: what is pending, at the rate of late.
 
-No clock of another machine is asked: the pending count comes with each delivery, the rate is this process's own.
+The rate is taken while something is pending: an idle consumer shows nothing of what it can do. No clock of another machine is asked:
+the pending count comes with each delivery, the rate is this process's own.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ class Backlog:
     """Looked at some twenty times a second. All times are steady seconds."""
 
     def __init__(self) -> None:
-        self.rate = 0.0  # deliveries a second
+        self._count = 0.0  # deliveries of late, and
+        self._seconds = 0.0  # in how many seconds with something pending
         self._taken = 0
         self._at: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Deliveries a second."""
+        return self._count / self._seconds if self._seconds else 0.0
 
     def wait_s(self, pending: int, taken: int, now: float) -> float:
         """Seconds until the consumer gets to the newest message. `taken`: deliveries since it started."""
@@ -24,8 +31,9 @@ class Backlog:
             self._at, self._taken = now, taken
             return 0.0
         passed = now - self._at
-        if passed > 0:
+        if pending and passed > 0:
             keep = exp(-passed / MEMORY_S)
-            self.rate = keep * self.rate + (1 - keep) * (taken - self._taken) / passed
-            self._at, self._taken = now, taken
+            self._count = keep * self._count + (taken - self._taken)
+            self._seconds = keep * self._seconds + passed
+        self._at, self._taken = now, taken
         return pending / max(self.rate, 1.0)

@@ -22,12 +22,15 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancelling import cancellable
+from router.delivery import tls
 from router.delivery.socket import StraightTransport
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
+from router.ids import random_tokens
 from router.masking import without_login
 
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
@@ -37,16 +40,33 @@ LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
+class _InboxNames(NUID):
+    """nats-py's own counts on from a random start: who sees one inbox could guess the next ones."""
+
+    def __init__(self) -> None:
+        self._tokens = random_tokens()
+        self.stem = next(self._tokens)  # this connection's
+
+    def next(self) -> bytearray:
+        return bytearray(f"{self.stem}{next(self._tokens)}".encode())
+
+
 class Connection(Client):
     """A nats-py client whose headers never raise; `attend` and `post` are the fast way in and out."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._nuid: _InboxNames = _InboxNames()
         self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
         self._ps = self._wire = Wire(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
         self.on_fault: Callable[[BaseException], None] = lambda _: None
+
+    @property
+    def own_inboxes(self) -> str:
+        """What every inbox of this connection begins with, and no other one: no request is ever answered there."""
+        return f"{self._inbox_prefix.decode()}.{self._nuid.stem}"
 
     @property
     def lives(self) -> int:
@@ -170,6 +190,17 @@ class Connection(Client):
             self._reading_task.cancel()  # of an attempt that failed late: it would read what is meant for this one
         await cancellable(super()._process_connect_init())
 
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        server = self._current_server
+        if initial_connection and server is not None and tls.is_wanted((s.uri.scheme for s in self._server_pool), self.options):
+            try:
+                tls.require(info, server.uri.scheme)
+            except tls.TlsNotOffered:
+                if self._transport is not None:
+                    self._transport.close()  # type: ignore[no-untyped-call]  # the next attempt opens a socket of its own
+                raise
+        await super()._process_info(info, initial_connection)
+
     async def _close(self, status: int, do_cbs: bool = True) -> None:
         try:
             await super()._close(status, do_cbs)
@@ -241,6 +272,7 @@ async def connect(
 
     The first connection has `timeout_s`: a wrong address is told, not waited for (BrokerUnavailable).
     """
+    _warn_of_login(options)
     connection = Connection()
     last: list[Exception] = []
 
@@ -254,12 +286,26 @@ async def connect(
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
         said = f"{_shown(options)}: {cause or type(cause).__name__}"
-        is_tls = isinstance(cause, ssl.SSLError)  # somebody answered, and one of the two does not trust the other
+        is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # somebody answered, and one of the two does not trust the other
         raise BrokerUnavailable(f"TLS failed with the server at {said}" if is_tls else f"no NATS server answers at {said}") from exc
     return connection
 
 
+def _warn_of_login(options: Mapping[str, Any]) -> None:
+    """A line in the log where a login would travel in the clear."""
+    if addresses := tls.unprotected(_servers(options), options):
+        from router.observability import events, logs  # rare, and an import of every room for a client that is asked for nothing else
+
+        servers = ", ".join(map(without_login, addresses))
+        remedy = "an address with tls://, or the setting nats.tls_ca"
+        logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy=remedy)
+
+
+def _servers(options: Mapping[str, Any]) -> list[str]:
+    servers = options.get("servers", ())
+    return [servers] if isinstance(servers, str) else list(servers)
+
+
 def _shown(options: Mapping[str, Any]) -> str:
     """The servers' addresses without a login that may stand in them."""
-    servers = options.get("servers", ())
-    return ", ".join(map(without_login, [servers] if isinstance(servers, str) else servers))
+    return ", ".join(map(without_login, _servers(options)))

@@ -161,6 +161,7 @@ class Consumer:
             self._connection,
             f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{lane.stream}.{lane.durable}",
             prefetch=lane.pace.prefetch,
+            prefetch_bytes=lane.pace.prefetch_bytes,
             expires_s=lane.pace.pull_expires,
             heartbeat_s=lane.pace.heartbeat,
             deliver=desk.take,

@@ -13,7 +13,7 @@ is found by the next look of any instance: a purge up to a sequence and a remova
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -68,14 +68,14 @@ class FinishedRemoval:
         self._on_failure = on_failure
         self._clock = clock
         self._notes: deque[tuple[float, int]] = deque()  # (when, the last sequence then), oldest first
-        self._named: dict[str, None] = {}  # oldest first
+        self._named: OrderedDict[str, None] = OrderedDict()  # oldest first
         self._read_to = 0
 
     def finish(self, message_id: str) -> None:
         """The message of this id is done, whether its durable has settled it or not."""
         self._named[message_id] = None
         if len(self._named) > MOST_NAMED:
-            del self._named[next(iter(self._named))]
+            self._named.popitem(last=False)
 
     async def run(self) -> None:
         """A child: look, for ever; while the broker is away, nothing is removed."""
@@ -93,11 +93,10 @@ class FinishedRemoval:
             return 0
         state = self._state(info)
         consumers = await self._consumers()
-        removed = 0
-        for subject in self._rules.subjects:
-            floor = _floor(subject, consumers, state)
-            removed += await self._purge(subject, min(floor, state.up_to), state)
-        if self._named and state.up_to >= state.first:
+        floors = {subject: _floor(subject, consumers, state) for subject in self._rules.subjects}
+        removed = sum([await self._purge(subject, min(floor, state.up_to), state) for subject, floor in floors.items()])
+        is_held = min(floors.values()) < state.up_to and state.first <= state.up_to
+        if is_held and self._named:
             removed += await self._remove_named(state)
         self._on_removed(removed)
         return removed

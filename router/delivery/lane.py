@@ -27,6 +27,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     backoff: tuple[float, ...] = (1.0, 2.0, 4.0)
     ack_wait: float = 30.0  # the server's; in-progress signals go out at a quarter of it
     prefetch: int = 512  # messages asked for and not yet started, at most
+    prefetch_bytes: int = 8 * 1024 * 1024  # asked for and not yet come, about: a single message may be larger
     max_delayed: int = 5000  # messages sent away for a while, at most: they count against the server's max_ack_pending
     slots: int = 64  # handlers that wait (awaitables) at once
     slots_beside_prefetch: bool = False  # True: what is in a slot leaves its place in the prefetch to the next message

@@ -7,7 +7,7 @@ from typing import Any
 
 import nats.errors
 
-from router.delivery.answers import Answers
+from router.delivery.answers import LIVE_ANSWERS, Answers
 from router.delivery.api import JetStream
 from router.delivery.live import LiveRequests
 from router.errors import RouterError
@@ -27,16 +27,16 @@ class Listener:
         self._stream = stream
         self._subject = subject
         self._answers = answers
-        self._live = live  # takes over while the backlog is deep, with one instance of the group for each request
+        self._live = live  # answers while the backlog is deep, one instance of the group for each request
         self._queue = queue
-        self._is_live = False
         self._created = ""  # which stream it is; empty: not known
 
     async def run(self) -> None:
         connection = self._jetstream.connection
         self._answers.listens_from(NOTHING_YET)
         sid = await connection.attend(self._subject, self._answers.hear)
-        self._is_live = False
+        told_sid = await connection.attend(LIVE_ANSWERS, lambda _subject, _reply, data, _headers: self._answers.live.hear(data))
+        live_sid: int | None = None
         ticks = 0
         try:
             while True:
@@ -46,25 +46,24 @@ class Listener:
                 elif not self._created or ticks % LEARN_TICKS == 0:
                     await self._learn()
                 self._answers.tick()
-                if self._live is not None and self._live.look() != self._is_live:
-                    sid = await self._switch(self._live, sid)
+                if self._live is not None and self._live.look() != (live_sid is not None):
+                    live_sid = await self._switch(self._live, live_sid)
                 ticks += 1
                 await asyncio.sleep(TICK_S)
         finally:
-            await connection.leave(sid)
+            for one in (sid, told_sid, live_sid):
+                if one is not None:
+                    await connection.leave(one)
             if self._live is not None:
                 await self._live.close()
 
-    async def _switch(self, live: LiveRequests[Any], old: int) -> int:
-        """The other subscription first: a request that is heard by both is answered alike, one that is heard by none is not."""
+    async def _switch(self, live: LiveRequests[Any], sid: int | None) -> int | None:
+        """Take live copies, one instance of the group each, or no longer."""
         connection = self._jetstream.connection
-        self._is_live = live.is_on
-        if live.is_on:
-            sid = await connection.attend(self._subject, live.hear, self._queue)
-        else:
-            sid = await connection.attend(self._subject, self._answers.hear)
-        await connection.leave(old)
-        return sid
+        if sid is None:
+            return await connection.attend(self._subject, live.hear, self._queue)
+        await connection.leave(sid)
+        return None
 
     async def _learn(self) -> None:
         try:

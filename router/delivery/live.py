@@ -1,15 +1,16 @@
 """Requests answered from the copy that passes by, while the stream's backlog is deeper than can be answered in time.
 
 A stream is one queue for all tenants: behind one tenant's flood every other tenant's request waits until nobody wants its answer.
-So while the backlog is deep (`look`), the live copy of each request is taken in place of the listener's look at it, by one instance
-of a queue group, and served fairly:
+So while the backlog is deep (`look`), the live copy of each request is taken by one instance of a queue group, and served fairly:
 
     hear ── its tenant's share of the queue has room ──> handled in turn, answered at once; its stored copy is then acknowledged
-        ├── it has not ──> answered `overloaded` with retry_after_ms, at once
+        ├── it has not, and the backlog is too deep to be answered in time ──> answered `overloaded` with retry_after_ms, at once
+        ├── it has not ──> left to its stored copy
         └── it cannot be told from its stored copy (`describe`: None) ──> left to that copy
 
-Nothing is lost by it: the stored copy of whatever is not answered here is delivered as ever, and what is asked again under its
-own id gets the same answer. What an answer needs stored is stored before the answer goes out, here as there.
+Nothing is lost by it: every instance's listener hears who asks as ever, the stored copy of whatever is not answered here is
+delivered and answered as ever, and what is asked again under its own id gets the same answer. What an answer needs stored is
+stored before the answer goes out, here as there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from router.delivery.answers import MSG_ID, TENANT, Answers
 from router.delivery.backlog import Backlog
 from router.delivery.consumer import Consumer
 from router.delivery.evidence import NotStored, Receipts
-from router.delivery.rendezvous import Question
+from router.delivery.lane import Lane
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.fair_queue import NO_WEIGHTS, FairQueue
@@ -58,20 +59,21 @@ class LiveRequest(Struct, gc=False):
 
 
 class LiveRules(Struct, frozen=True, kw_only=True):
-    """Settings. `after_s`: seconds of backlog from which on live copies are taken."""
+    """Settings. Seconds of backlog: from `after_s` on live copies are taken, from `refuse_after_s` on some are refused."""
 
     after_s: float = 0.1
+    refuse_after_s: float = 2.0
     places: int = 1024
     max_bytes: int = 32 * 1024 * 1024
     weights: Mapping[str, int] = NO_WEIGHTS
-    at_once: int = 256  # whose handler waits for something
+    at_once: int = 2048  # whose handler waits for something; what one tenant may have of them is the handler's to bound
 
 
 class LiveObserver(Protocol):
     """Who counts. Called on the loop, the first once a request."""
 
-    def on_live(self, outcome: str) -> None:
-        """One of OUTCOMES."""
+    def on_live(self, outcome: str, message: Message) -> None:
+        """One of OUTCOMES. The message's `stored_at` is when its live copy was heard."""
 
     def on_overload(self, wait_s: float | None) -> None:
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
@@ -129,6 +131,7 @@ class LiveRequests(Generic[A]):
         self._wait_s = 0.0
         self._calm_since: float | None = None
         self._newest_ns = 0
+        self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
         self._is_working = False
         self._is_closing = False
         self._now = asyncio.get_running_loop().time
@@ -143,7 +146,7 @@ class LiveRequests(Generic[A]):
         if consumer is None or desk is None:
             return self.is_on
         pending = desk.pending
-        self._wait_s = self._backlog.wait_s(pending, desk.taken, self._now())
+        self._wait_s = self._backlog.wait_s(pending, desk.taken + self._handled, self._now())
         is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open
         if self.is_on:
             if self._was_calm(pending < FEWEST_PENDING or self._wait_s < self._rules.after_s / ENOUGH):
@@ -165,26 +168,36 @@ class LiveRequests(Generic[A]):
         self.is_on, self._calm_since = is_on, None
         if not is_on:
             self._marks.counts.clear()  # a mark that is left over would swallow a later copy of the same bytes
+        self._answers.live.switch(is_on)
         self._observer.on_overload(self._wait_s if is_on else None)
 
     # -- in --------------------------------------------------------------------------------------------------
 
     def hear(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A live copy; called from the connection's reader."""
-        inbox = self._answers.asker_of(reply, data, headers)
+        inbox = self._answers.inbox_of(reply, headers)
         if inbox is None:
             return
         self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
-        message = Message(subject, data, headers or NO_HEADERS, "", "", 0, self._newest_ns, 1, "")
-        asker = self._describe(message)
+        lane = self._lane()
+        if lane is None:
+            return
+        message = Message(lane.subject or subject, data, headers or NO_HEADERS, lane.stream, lane.durable, 0, self._newest_ns, 1, "")
+        asker = self._describe(message) if lane.is_allowed is None or lane.is_allowed(message.subject) else None
         if asker is None:
-            self._leave(message, inbox)
+            self._leave(message)
         elif self._queue.put(asker.tenant_id, LiveRequest(message, inbox), len(data)):
             self._work_soon()
+        elif self._wait_s < self._rules.refuse_after_s:
+            self._leave(message)
         else:
-            self._answers.send(inbox, self._refuse(asker, self._retry_after_ms()))
+            self._answers.answer_live(inbox, data, self._refuse(asker, self._retry_after_ms()))
             self._marks.add(message)
-            self._observer.on_live("overloaded")
+            self._observer.on_live("overloaded", message)
+
+    def _lane(self) -> Lane | None:
+        consumer = self._consumer()
+        return consumer.lane if consumer is not None else None
 
     def _retry_after_ms(self) -> int:
         return min(30_000, max(100, int(self._wait_s * 1000)))
@@ -207,14 +220,17 @@ class LiveRequests(Generic[A]):
 
     def _handle(self, request: LiveRequest) -> None:
         consumer = self._consumer()
+        if self._answers.live.has(request.inbox, request.message.data):
+            return  # its stored copy was first
         if consumer is None or not consumer.gate.is_open:
-            self._leave(request.message, request.inbox)
+            self._leave(request.message)
             return
         try:
             outcome = consumer.lane.handle(request.message)
         except Exception:  # its stored copy fails the same way, and there it is told, counted and given up
-            self._leave(request.message, request.inbox)
+            self._leave(request.message)
             return
+        self._handled += 1
         if not isinstance(outcome, Awaitable):
             self._conclude(request, outcome)
         elif len(self._running) < self._rules.at_once and not self._is_closing:
@@ -224,7 +240,7 @@ class LiveRequests(Generic[A]):
         else:
             if asyncio.iscoroutine(outcome):
                 outcome.close()
-            self._leave(request.message, request.inbox)
+            self._leave(request.message)
 
     async def _await(self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]) -> None:
         try:
@@ -233,10 +249,10 @@ class LiveRequests(Generic[A]):
                 if isinstance(outcome, Done) and not await self._store(consumer, outcome):
                     raise BrokerUnavailable("an effect is not stored")
         except asyncio.CancelledError:
-            self._leave(request.message, request.inbox)
+            self._leave(request.message)
             raise
         except Exception:  # as above
-            self._leave(request.message, request.inbox)
+            self._leave(request.message)
         else:
             self._conclude(request, outcome)
 
@@ -257,19 +273,18 @@ class LiveRequests(Generic[A]):
     def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
             if outcome.reply is not None:
-                self._answers.send(request.inbox, outcome.reply.data)
+                self._answers.answer_live(request.inbox, request.message.data, outcome.reply.data)
             self._marks.add(request.message)
-            self._observer.on_live("answered")
+            self._observer.on_live("answered", request.message)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
-            self._answers.send(request.inbox, outcome.reply.data)
-            self._observer.on_live("answered")
+            self._answers.answer_live(request.inbox, request.message.data, outcome.reply.data)
+            self._observer.on_live("answered", request.message)
         else:
-            self._leave(request.message, request.inbox)
+            self._leave(request.message)
 
-    def _leave(self, message: Message, inbox: str) -> None:
-        headers = message.headers
-        self._answers.expect(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data), inbox)
-        self._observer.on_live("left")
+    def _leave(self, message: Message) -> None:
+        """Every instance's listener heard who asked: whichever decides the stored copy answers."""
+        self._observer.on_live("left", message)
 
     # -- the end ---------------------------------------------------------------------------------------------
 

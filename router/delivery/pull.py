@@ -5,13 +5,20 @@ alone tells them apart, for a client may send a header `Status: 404`. The window
 first deliveries come, and falls to 1 when a redelivery does, so a message that kills its handler takes no
 neighbours along.
 
-    room (free places) --refill--> MSG.NEXT {batch, expires, idle_heartbeat} --> deliver(...) / status
+    room (free places) --refill--> MSG.NEXT {batch, max_bytes, expires, idle_heartbeat} --> deliver(...) / status
+
+A request for several messages is bounded in bytes too: what the server may send at once must stay far below its
+`max_pending`, or it takes the client for a slow consumer and cuts the connection. At the limit the server ends the
+request with a 409 that says how many messages it still owed. A message above the whole limit would end each request so: it
+is asked for alone, without a limit in bytes. A request whose bytes are used up to the very last one ends without a
+word; so the limit has a random part, or a sender could aim at it and leave the lane waiting for its watchdog.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from secrets import randbelow
 
 import orjson
 from msgspec import Struct
@@ -20,6 +27,10 @@ from router.delivery.connection import Connection
 from router.delivery.wire import Headers
 
 Deliver = Callable[[str, str, bytes, Headers | None], bool]  # False: a redelivery that nobody here knows the reason of
+
+
+SPREAD_BYTES = 64 * 1024  # the random part of a request's limit
+OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})  # a 409 that ends a request as it should
 
 
 class PullState(Struct):
@@ -39,6 +50,7 @@ class Puller:
         next_subject: str,
         *,
         prefetch: int,
+        prefetch_bytes: int,
         expires_s: float,
         heartbeat_s: float,
         deliver: Deliver,
@@ -51,6 +63,7 @@ class Puller:
         self._expires_ns = int(expires_s * 1e9)
         self._heartbeat_ns = int(heartbeat_s * 1e9)
         self._prefetch = prefetch
+        self._most_bytes = prefetch_bytes // 2  # of one request: a second one is made when half of the window has come
         self._deliver = deliver
         self._room = room
         self._trouble = trouble
@@ -63,6 +76,7 @@ class Puller:
         self._low = 0  # ask again when outstanding is at or below this
         self._is_growing = False  # a first delivery came since the last request
         self._is_asking = False  # `refill` is on its way
+        self._is_too_large = False  # the next message is larger than a request may have bytes
         self.is_pulling = False
 
     async def open(self) -> None:
@@ -88,7 +102,7 @@ class Puller:
         self.state.resets += 1
         self.state.heard_at = self._now()
         self.outstanding = 0
-        self.window, self._low, self._is_growing = 1, 0, False
+        self.window, self._low, self._is_growing, self._is_too_large = 1, 0, False, False
         self.refill()
 
     def refill_soon(self) -> None:
@@ -111,11 +125,16 @@ class Puller:
         batch = min(self.window, self._room()) - self.outstanding
         if batch <= 0:
             return
+        if self._is_too_large:
+            batch, self._is_too_large = 1, False
         self.outstanding += batch
         self._low = self.window // 2
         self.state.requests += 1
-        request = orjson.dumps({"batch": batch, "expires": self._expires_ns, "idle_heartbeat": self._heartbeat_ns})
-        self._connection.post(self._next_subject, request, f"{self._inbox}.{self._generation}")
+        self._connection.post(self._next_subject, self._request(batch), f"{self._inbox}.{self._generation}")
+
+    def _request(self, batch: int) -> bytes:
+        limit = {"max_bytes": self._most_bytes + randbelow(SPREAD_BYTES)} if batch > 1 else {}
+        return orjson.dumps({"batch": batch, **limit, "expires": self._expires_ns, "idle_heartbeat": self._heartbeat_ns})
 
     # -- hot path: once a message -----------------------------------------------------------------------
 
@@ -142,6 +161,11 @@ class Puller:
         self.outstanding -= min(self.outstanding, int(undelivered) if undelivered.isdigit() else self.outstanding)
         if status in ("408", "404"):
             self.refill()
+        elif headers.get("Description") in OF_BYTES:
+            left = headers.get("Nats-Pending-Bytes", "")
+            # As much is left as was asked for: this request brought nothing, and the next one of its kind would bring nothing.
+            self._is_too_large = undelivered != "0" and left.isdigit() and int(left) >= self._most_bytes
+            self.refill_soon()
         else:
             # 409 has many causes (deleted, a new leader, a shutdown), told apart by text only, and a deleted consumer
             # is said once, then never again, even after it is re-created: whoever watches asks the server what is true.

@@ -13,17 +13,18 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from secrets import token_hex
+from secrets import randbelow, token_hex
 
 import orjson
 
 from router.delivery.api import JetStream, Json, Stored
+from router.delivery.pull import SPREAD_BYTES
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 
 PATIENCE_S = 5.0
 FORGOTTEN_AFTER_NS = 300 * 1_000_000_000
-MOST_BYTES = 64 * 1024 * 1024  # of one batch, whatever it counts: a letter may have megabytes
+MOST_BYTES = 8 * 1024 * 1024  # of one batch, whatever it counts: far below what a server holds for a client before it cuts it off
 ENDED = ("", "404", "408")  # all came, there are no more, no more came in time
 
 
@@ -68,7 +69,8 @@ class Reader:
         self._found, self._missing, self._status = [], most, ""
         self._ended.clear()
         self._asked += 1
-        wanted: Json = {"batch": most, "max_bytes": max(MOST_BYTES, 2 * self._connection.max_payload)}
+        # The random part: a batch whose bytes are used up to the very last one would end without a word.
+        wanted: Json = {"batch": most, "max_bytes": max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)}
         wanted |= {"expires": int(wait_s * 1e9)} if wait_s else {"no_wait": True}
         subject = f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
         self._connection.post(subject, orjson.dumps(wanted), f"{self._inbox}{self._asked}")

@@ -14,13 +14,12 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 
+from router.delivery.api import NO_ROOM
 from router.delivery.evidence import NotStored, Receipts, Storing
 from router.delivery.judge import Case
 from router.delivery.lane import Lane
 from router.message import Message
 
-# JetStream's numbers: no room left in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
-NO_ROOM = frozenset({10002, 10028, 10047, 10054, 10077})
 TENANTS = 4  # one tenant may take this part of the places
 
 Waiting = tuple[str, Case]  # whose it is

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 Send = Callable[[str, bytes], None]  # inbox, data
 Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
+NO_INBOX = ""  # of a request that nobody waits for
 Spot = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
 # Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
@@ -109,6 +110,14 @@ class Rendezvous:
         else:
             self._young[spot] = [(inbox, key, now)]
 
+    def note(self, question: Question, now: float) -> None:
+        """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
+        spot = hash(question.msg_id)
+        if spot in self._waiting or self._inboxes >= self._capacity:
+            return
+        self._inboxes += 1
+        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now))
+
     def answer(self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float) -> None:
         """Send an answer to the inboxes that asked for it; `unclaimed` is called when there is none.
 
@@ -130,8 +139,8 @@ class Rendezvous:
             if may_wait and now - asked[-1][2] > FRESH_S:
                 self._spare(spot, Waiting(key, data, now + self._wait_s, _nothing))
         elif len(asked) == 1 and asked[0][1] == key:  # nearly always
-            self._send(asked[0][0], data)
-            is_claimed = True
+            if is_claimed := asked[0][0] != NO_INBOX:
+                self._send(asked[0][0], data)
         else:
             is_claimed = self._share(asked, key, question, data)
         if is_claimed:
@@ -190,11 +199,13 @@ class Rendezvous:
         if newest is None:
             self._keep(question.msg_id, asked)
             return False
+        is_claimed = False
         for inbox, hashed, at in asked:
-            if abs(newest - at) <= self._span and inbox != served:
+            is_claimed = is_claimed or (hashed == key and inbox != NO_INBOX)
+            if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
                 self._send(inbox, data if hashed == key else self._conflict(question.msg_id or ""))
         self._keep(question.msg_id, (one for one in asked if one[2] - newest > self._span))
-        return True
+        return is_claimed
 
     def _keep(self, msg_id: str | None, asked: Iterable[Asked]) -> None:
         if msg_id is not None and (left := list(asked)):

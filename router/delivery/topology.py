@@ -56,6 +56,23 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
         }
 
 
+class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
+    """A copy, in this account, of a stream of another account. It takes no message of its own, and when it is full the oldest go.
+
+    `api` and `deliver`: where this account imports the other's API and what it delivers (deploy/nats/accounts.conf).
+    """
+
+    subjects: tuple[str, ...] = ()
+    api: str = "router.api"
+    deliver: str = "lake.usage"
+
+    def to_json(self) -> Json:
+        kept = ("name", "max_age", "max_bytes", "num_replicas", "discard", "retention", "allow_direct", "storage")
+        stream = super().to_json()
+        mirror = {"name": self.name, "external": {"api": self.api, "deliver": self.deliver}}
+        return {**{name: stream[name] for name in kept}, "mirror": mirror}
+
+
 class ConsumerSpec(Struct, frozen=True, kw_only=True):
     """One durable pull consumer. `max_deliver` -1: we count starts, the server does not count (CONTRACTS §1)."""
 
@@ -89,12 +106,13 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
         return body
 
 
-def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1) -> StreamSpec:
+def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, max_bytes: int = -1) -> StreamSpec:
     """A key-value bucket is a stream of a known shape."""
     return StreamSpec(
         name=f"KV_{name}",
         subjects=(f"$KV.{name}.>",),
         max_age=ttl,
+        max_bytes=max_bytes,
         discard="new",
         replicas=replicas,
         max_per_subject=history,

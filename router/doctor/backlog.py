@@ -50,6 +50,9 @@ def _lag(consumer: ConsumerFacts, now: float) -> Finding:
 
 def _distance(consumer: ConsumerFacts, stream: StreamFacts, now: float) -> Finding:
     check, age = f"distance {consumer.spec.durable}", _age(consumer, now)
+    if dropped := _dropped(consumer, stream):
+        remedy = f"raise max_bytes or max_age of {stream.spec.name}, and add routers; who sent them has to send them again"
+        return fail(check, f"{dropped} messages were dropped before they were read", remedy)
     if age is None:
         return ok(check, "nothing waits, so nothing can be dropped unread")
     remedy = f"decide what waits first: more routers; or raise max_age and max_bytes of {stream.spec.name}"
@@ -60,6 +63,12 @@ def _distance(consumer: ConsumerFacts, stream: StreamFacts, now: float) -> Findi
     if travelled >= HALF_WAY:
         return warn(check, found, remedy)
     return ok(check, found)
+
+
+def _dropped(consumer: ConsumerFacts, stream: StreamFacts) -> int:
+    """The stream begins behind the place that the consumer has reached: what stood between is gone. It shows until it goes on."""
+    reached = consumer.delivered_sequence
+    return max(0, stream.first_sequence - 1 - reached) if reached is not None else 0
 
 
 def _is_next_to_go(consumer: ConsumerFacts, stream: StreamFacts) -> bool:

@@ -44,7 +44,7 @@ def payload_limit(facts: Facts) -> Iterator[Finding]:
         yield warn(
             "max_payload",
             f"{limit}, and requests may have {facts.max_request}",
-            "set the server's max_payload above max_payload_bytes, 8MB for example: an oversized request is then answered",
+            "set the server's max_payload to twice max_payload_bytes: an oversized request is then answered, not cut off",
         )
     else:
         yield ok("max_payload", limit)

@@ -11,7 +11,7 @@ import nats.errors
 import orjson
 
 from router.clock import wall
-from router.delivery.api import JetStream, Json
+from router.delivery.api import JetStream, Json, Stored
 from router.delivery.topology import NANOS, ConsumerSpec, StreamSpec, Topology, compare
 from router.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
 from router.errors import BrokerRefused, BrokerUnavailable, Misconfigured
@@ -19,7 +19,9 @@ from router.errors import BrokerRefused, BrokerUnavailable, Misconfigured
 _MONITOR_TIMEOUT_S = 2.0
 
 
-async def collect(jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, monitor: str | None = None) -> Facts:
+async def collect(
+    jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, swept: str = "", monitor: str | None = None
+) -> Facts:
     """Everything that `checks` ask about. `monitor`: the URL of the server's monitoring port, if it has one.
 
     Raises BrokerUnavailable when the server stops answering; a server without JetStream is a finding, not an error.
@@ -37,6 +39,7 @@ async def collect(jetstream: JetStream, topology: Topology, *, letters: str, max
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
         differences=tuple(await compare(jetstream, topology)),
         letters=letters,
+        swept=swept,
     )
 
 
@@ -92,6 +95,7 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
     if info is None:
         return None
     config, state = info["config"], info["state"]
+    recent = await _newest_tenth(jetstream, spec.name, state)
     return StreamFacts(
         spec=spec,
         messages=state["messages"],
@@ -105,8 +109,18 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
+        recent_sequence=recent.sequence if recent is not None else None,
+        recent_at=_seconds(recent.time) if recent is not None else None,
         last_at=_seconds(state.get("last_ts")) if state["messages"] else None,
     )
+
+
+async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> Stored | None:
+    """Where it begins: from there on is the present."""
+    begin = state["last_seq"] - (state["last_seq"] - state["first_seq"]) // 10
+    if not state["messages"] or begin >= state["last_seq"]:
+        return None
+    return await jetstream.next_on(stream, ">", begin)
 
 
 def _lagging(cluster: dict[str, Any]) -> list[str]:
@@ -127,6 +141,7 @@ async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts |
         unacknowledged=unacknowledged,
         redelivered=info["num_redelivered"],
         waiting_pulls=info["num_waiting"],
+        delivered_sequence=info["delivered"]["stream_seq"],
         oldest_sequence=oldest.sequence if oldest else None,
         oldest_at=_seconds(oldest.time) if oldest else None,
     )

@@ -37,6 +37,8 @@ class StreamFacts(Struct, frozen=True, kw_only=True):
     first_sequence: int = 0
     last_sequence: int = 0
     first_at: float | None = None
+    recent_sequence: int | None = None  # where its newest tenth begins
+    recent_at: float | None = None
     last_at: float | None = None
 
 
@@ -48,6 +50,7 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
     unacknowledged: int = 0  # delivered, not acknowledged
     redelivered: int = 0
     waiting_pulls: int = 0
+    delivered_sequence: int | None = None  # the last one that it was given
     oldest_sequence: int | None = None
     oldest_at: float | None = None
 
@@ -62,3 +65,4 @@ class Facts(Struct, frozen=True, kw_only=True):
     consumers: tuple[ConsumerFacts, ...] = ()
     differences: tuple[Difference, ...] = ()
     letters: str = ""  # the name of the dead letters' stream
+    swept: str = ""  # the name of the stream whose messages leave it when they are done

@@ -16,3 +16,12 @@ def span(seconds: float) -> str:
 def share(part: float) -> str:
     """A part of one as a percentage."""
     return f"{part:.0%}" if part >= 0.01 or part == 0 else "below 1%"
+
+
+def size(count: float) -> str:
+    """Bytes in their largest fitting unit: `2.1 GiB`."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} TiB"

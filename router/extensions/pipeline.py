@@ -65,9 +65,10 @@ class Extensions:
             return _told(run, await run.answer(decide))
         tenant = request.tenant_id
         if not slots.take(tenant):
-            if not slots.can_wait(tenant, size):
+            turn = slots.enqueue(tenant, size)
+            if turn is None:
                 return Piped(FULL, (), request)
-            await slots.wait(tenant, size)
+            await slots.wait(tenant, turn)
         try:
             return _told(run, await run.answer(decide))
         finally:

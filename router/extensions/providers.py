@@ -48,7 +48,9 @@ class Streams(Protocol):
 
 
 class Providers:
-    """Those of the registry. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name."""
+    """Those of the registry. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name.
+
+    `longest_s`: nothing takes longer, whatever patience the asker claims to have."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Providers:
         health: Health,
         meter: Meter = SILENT,
         environment: str | None = None,
+        longest_s: float = USUAL_STREAM_S,
         now: Clock = steady,
     ) -> None:
         self._registry = registry
@@ -69,11 +72,12 @@ class Providers:
         self._health = health
         self._meter = meter
         self._environment = environment
+        self._longest_s = longest_s
         self._now = now
 
     async def invoke(self, request: ProviderRequest, left_s: float | None = None) -> ProviderResponse:
         """What the provider answered, or why it did not. `left_s`: seconds that whoever asks still waits."""
-        begun, left_s = self._now(), USUAL_S if left_s is None else left_s
+        begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
             return failed_response(request, not_found(request), 0.0)
@@ -98,7 +102,7 @@ class Providers:
     async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> None:
         """Pass the provider's chunks to `send`, up to a last one that says how it ended. Cancelled: nobody listens any more."""
         relay = Relay(request, send, self._now)
-        left_s = USUAL_STREAM_S if left_s is None else left_s
+        left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
             relay.fail(not_found(request))

@@ -56,14 +56,24 @@ class PolicyViolated(Poison):
         self.code = policy.error_code or policy.id
 
 
+MOST_OF_A_NAME = 512
+
+
 def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
     """The subject that an event is published on. Raises PolicyViolated INVALID_OUTBOX."""
     if not (event.id and event.event_type and event.aggregate_type and event.aggregate_id):
         raise PolicyViolated(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
+    if not (_is_name(event.aggregate_type) and _is_name(event.aggregate_id)):
+        raise PolicyViolated(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MOST_OF_A_NAME} characters, none U+0000")
     try:
         return EventSubject.of(context, event.event_type, event.event_version)
     except ValueError as exc:
         raise PolicyViolated(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
+
+
+def _is_name(text: str) -> bool:
+    """Whether a column of PostgreSQL takes it: half a surrogate pair is no UTF-8."""
+    return len(text) <= MOST_OF_A_NAME and "\x00" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
 
 
 def check_inbox(message: InboxMessage) -> None:

@@ -23,6 +23,9 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from router.cancelling import cancellable
 from router.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+from router.observability import events, logs
+
+log = logs.logger(__name__)
 
 T = TypeVar("T")
 Parameters = Sequence[object]
@@ -30,6 +33,9 @@ Driver = psycopg.AsyncConnection[tuple[object, ...]]  # what a service's own cod
 
 # What the next try may find mended: connections, resources, an operator's word, serialization, a transaction that idled.
 _LATER = ("08", "40", "53", "55", "57", "58", "25P03", "25P04")
+_INSISTING = ("require", "verify-ca", "verify-full")  # values of sslmode
+_THIS_HOST = ("", "localhost", "127.0.0.1", "::1")
+_KNOWS_REQUIRE_AUTH = 160_000  # libpq's version
 # Everything here is looked up by an index, and no plan may hang on when the table was last analysed: one that was filled a
 # moment ago has no statistics, and without them the planner may read all of it for five hundred rows.
 _BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
@@ -93,7 +99,7 @@ class Database:
     def __init__(self, config: DatabaseConfig) -> None:
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[object, ...]]] = AsyncConnectionPool(
             config.dsn,
-            kwargs=_options(config),
+            kwargs={**_options(config), **_withheld(config.dsn)},
             min_size=0,
             max_size=config.connections,
             timeout=config.timeout,
@@ -105,6 +111,8 @@ class Database:
     async def open(self) -> None:
         """Raises Misconfigured for a connection string that cannot be read; a database that is away is no error here."""
         _check(self._config)
+        if _withheld(self._config.dsn):
+            log.warning(events.DATABASE_UNPROTECTED, remedy="sslmode=verify-full in the setting mailbox.dsn")
         await self._pool.open()
 
     async def close(self) -> None:
@@ -149,6 +157,23 @@ def _options(config: DatabaseConfig) -> dict[str, object]:
     options = {"search_path": config.schema, "idle_in_transaction_session_timeout": idle_ms, "timezone": "UTC", **_BY_INDEX}
     spelled = " ".join(f"-c {name}={value}" for name, value in options.items())
     return {"options": spelled, "application_name": config.application, "connect_timeout": max(2, round(config.timeout))}
+
+
+def _withheld(dsn: str) -> dict[str, object]:
+    """libpq takes a server without TLS for granted, and sends it the password in the clear if it asks for it in the clear.
+
+    A server on another host is not told it that way, unless the connection string (or libpq's own variables) insists on TLS or
+    says what is allowed. A challenge (SCRAM) may still be answered: it does not hold the password.
+    """
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return {}  # `open` says so
+    known = {one.keyword.decode(): one.val.decode() for one in psycopg.pq.Conninfo.get_defaults() if one.val}
+    known |= {name: str(value) for name, value in given.items() if value is not None}
+    is_decided = known.get("sslmode") in _INSISTING or "require_auth" in known or psycopg.pq.version() < _KNOWS_REQUIRE_AUTH
+    is_here = all(host.startswith(("/", "@")) or host in _THIS_HOST for host in known.get("host", "").split(","))
+    return {} if is_decided or is_here else {"require_auth": "!password"}
 
 
 def _check(config: DatabaseConfig) -> None:

@@ -4,6 +4,7 @@
     migrations/0002_relay.sql    what the relay keeps beside them
     migrations/0003_inbox.sql    which durable an inbox belongs to
     migrations/0004_backlog.sql  how unpublished events are counted
+    migrations/0005_long_names.sql  what waits may have names of any length
 
 One transaction and one lock for all, so two that migrate at once take turns. `check` only looks.
 """

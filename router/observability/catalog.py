@@ -45,6 +45,7 @@ class Metrics:
         self._declare_outbox()
         self._declare_inbox()
         self._declare_agents()
+        self._declare_operators()
         self._declare_process()
         for instrument in vars(self).values():
             if isinstance(instrument, Count | Tally | Spread | Spreads | Gauge | Census):
@@ -65,6 +66,7 @@ class Metrics:
         self.letters = Tally("router_dlq_total", "Dead letters stored", "subject", "reason")
         self.letter_failures = Count("router_dlq_publish_failures_total", "Dead letters that could not be stored at once")
         self.letters_waiting = Gauge("router_dlq_depth", "Dead letters that stand there", "subject", "reason")
+        self.letters_cut = Count("router_dlq_over_share_total", "Dead letters without payload, for their tenant holds more than its share")
         self.letters_disabled = Count("router_dlq_disabled_total", "Messages given up without a letter, because dlq_enabled is off")
         self.subjects_refused = Count("router_subject_refused_total", "Messages on a subject outside the allow list")
         self.replies_refused = Count("router_reply_refused_total", "Reply addresses outside the reply prefixes")
@@ -75,13 +77,14 @@ class Metrics:
         self.lag_seconds = Gauge("router_consumer_lag_seconds", "Age of the message handled last when it was delivered", "consumer")
         live = "Requests taken from their live copy while the backlog is deep"
         self.live_requests = Tally("router_live_requests_total", live, "outcome")
-        self.overloaded = Gauge("router_overloaded", "1 while more requests come than can be answered in time")
+        self.overloaded = Gauge("router_overloaded", "1 while the backlog is deep: requests are answered from live copies, tenants in turn")
         self.lane_paused = Gauge("router_lane_paused", "1 while nothing is taken, for the broker stores nothing", "consumer")
         waiting = "Messages that wait because a stream has no room for what they must store"
         self.storage_waiting = Gauge("router_storage_waiting", waiting, "consumer", together=Together.SUM)
         refused = "Times a stream had no room for an effect, by what became of its message"
         self.storage_refused = Tally("router_storage_refused_total", refused, "consumer", "what")
         self.replayed = Count("router_dlq_replayed_total", "Messages sent again from the dead letters that were settled here")
+        self.unread_dropped = Tally("router_unread_dropped_total", "Messages that their stream dropped before they were read", "consumer")
         self.stream_bytes = Gauge("router_stream_bytes", "What a stream holds", "stream")
         self.stream_limit = Gauge(
             "router_stream_limit_bytes", "What a stream may hold; full, it discards the old or the new", "stream", "discard"
@@ -115,8 +118,8 @@ class Metrics:
     def _declare_outbox(self) -> None:
         self.outbox_backlog = Gauge("router_outbox_backlog", "Events that are not published (QRY-050)", "context")
         self.outbox_oldest_seconds = Gauge("router_outbox_oldest_seconds", "Age of the oldest event that is not published", "context")
-        self.outbox_parked = Gauge("router_outbox_parked", "Events that the stream refused too often, and wait for an operator", "context")
-        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away", "context")
+        self.outbox_parked = Gauge("router_outbox_parked", "Events that cannot be published, and wait for an operator", "context")
+        self.outbox_paused = Gauge("router_outbox_paused", "1 while the broker or the database is away, or refuses", "context")
         self.outbox_published = Tally("router_outbox_published_total", "Events published by this relay (EVT-047-001)", "event_type")
         again = "Events published again, for the broker had lost them"
         self.outbox_taken_back = Gauge("router_outbox_taken_back", again, "context", together=Together.SUM)
@@ -138,7 +141,11 @@ class Metrics:
         self.agent_duplicates = counted("duplicates", "Messages that were applied before")
         self.agent_dead = counted("dead", "Messages in the dead letters, for whatever reason")
         self.agent_given_up = counted("given_up", "Of these, those begun as often as allowed")
+        self.agent_store_bytes = Gauge("router_agent_store_bytes", "What an agent's store takes on its disk", "agent")
         self.agent_rescued = counted("rescued", "Messages that the server had given up, fetched and handled")
+
+    def _declare_operators(self) -> None:
+        self.admin_keys_refused = Count("router_admin_keys_refused_total", "Requests of operators' services without a valid api_key")
 
     def _declare_process(self) -> None:
         self.ready = Census("router_ready", "1 while a check behind /readyz is well", "check", together=Together.LEAST)
@@ -147,5 +154,7 @@ class Metrics:
         tasks = "Tasks of the event loop; they may not grow with what was handled"
         self.tasks = Gauge("router_asyncio_tasks", tasks, together=Together.SUM)
         self.collections = Census("router_gc_collections_total", "Runs of the cycle collector", "generation", kind="counter")
+        failing = "1 while a helper of this process fails, and for a minute after: figures, retention, a sweep"
+        self.helper_failing = Census("router_helper_failing", failing, "helper")
         self.build_info = Gauge("router_build_info", "Always 1; the labels are the build", "version", "python")
         self.build_info.set(1, __version__, platform.python_version())

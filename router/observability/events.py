@@ -17,6 +17,7 @@ CHILD_CRASHED: Final = "child.crashed"
 CHILD_ENDED: Final = "child.ended"
 CHILD_RESTARTING: Final = "child.restarting"
 CHILD_STUCK: Final = "child.stuck"
+HELPER_FAILED: Final = "helper.failed"  # figures, retention, a sweep: begun again after a rest; the process goes on
 SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 
 # The processes of `router serve --workers`
@@ -31,6 +32,7 @@ BROKER_CONNECTED: Final = "broker.connected"
 BROKER_LOST: Final = "broker.lost"
 BROKER_BACK: Final = "broker.back"
 BROKER_ERROR: Final = "broker.error"
+LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key to another host, and no TLS
 
 # Streams and consumers
 TOPOLOGY_CREATED: Final = "topology.created"
@@ -49,11 +51,13 @@ CONSUMER_BACK: Final = "consumer.back"
 LANE_STARTED: Final = "lane.started"
 LANE_PAUSED: Final = "lane.paused"
 LANE_RESUMED: Final = "lane.resumed"
-OVERLOAD_BEGAN: Final = "overload.began"
+OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
+OVERLOAD_REFUSES: Final = "overload.refuses"  # what is above its tenant's share is answered overloaded
 OVERLOAD_ENDED: Final = "overload.ended"
 STORAGE_REFUSED: Final = "storage.refused"  # a stream has no room: some messages wait, the others go on
 STORAGE_TAKES: Final = "storage.takes"
 LETTER_GIVEN_UP: Final = "letter.given_up"  # the dead letters are full: the requester was told, no letter was stored
+UNREAD_DROPPED: Final = "messages.dropped_unread"
 ASSIGNMENTS_KEPT: Final = "assignments.kept"  # those that are done could not be removed from their stream
 LANE_DRAINED: Final = "lane.drained"
 HANDLER_FAILED: Final = "handler.failed"
@@ -90,6 +94,7 @@ WORKER_CHANGED: Final = "worker.changed"
 WORKERS_LETTER: Final = "worker.letter"
 
 # The mailbox
+DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not insist on TLS
 SWEEP_FAILED: Final = "inbox.sweep_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
 INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
@@ -112,3 +117,4 @@ ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
+ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none: at most one line a second

@@ -3,12 +3,15 @@
 /healthz   200 as long as the process answers
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
 /metrics   Prometheus' text, of whoever exposes; rendered off the loop
+
+How many connections there may be, and how long each may take, is `http_protocol`'s to say.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -20,7 +23,10 @@ from starlette.routing import Route
 
 from router.errors import Misconfigured
 from router.observability.exposition import CONTENT_TYPE
+from router.observability.http_protocol import GuardedProtocol, OpenConnections
 from router.observability.readiness import Readiness, is_ready
+
+AT_ONCE = 64  # connections accepted in one turn of the loop, before the bound on all of them is looked at
 
 
 class Exposing(Protocol):
@@ -39,7 +45,16 @@ class HttpServer:
 
     async def run(self, started: Callable[[int], None] | None = None) -> None:
         """Serve; `started` hears the port that was bound. Misconfigured: the address cannot be bound."""
-        config = uvicorn.Config(self._app, lifespan="off", ws="none", log_config=None, access_log=False, timeout_graceful_shutdown=2)
+        config = uvicorn.Config(
+            self._app,
+            http=partial(GuardedProtocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # it is called like a class
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=2,
+            backlog=AT_ONCE,
+        )
         config.load()
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
@@ -75,7 +90,7 @@ def application(source: Exposing, readiness: Readiness) -> Starlette:
 def _bound(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=128)
+        return socket.create_server(address[:2], family=family, backlog=AT_ONCE)
     except OSError as exc:
         advice = "name a free port, 0 for any, or an address of this host in http_host"
         raise Misconfigured("http_port", f"{host}:{port} cannot be bound ({exc.strerror}): {advice}") from exc

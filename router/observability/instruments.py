@@ -205,7 +205,7 @@ class Gauge:
 class Census:
     """A gauge (or a counter) whose series come and go: somebody else knows them all, and is asked on the loop at each scrape."""
 
-    __slots__ = ("_read", "help", "kind", "labels", "name", "together")
+    __slots__ = ("_once", "_read", "help", "kind", "labels", "name", "together")
 
     def __init__(self, name: str, text: str, *labels: str, kind: str = "gauge", together: Together = Together.MOST) -> None:
         self.name = name
@@ -214,9 +214,19 @@ class Census:
         self.kind = kind
         self.together = together
         self._read: Callable[[], Mapping[Labels, Value]] = dict
+        self._once = Once(every_s=60.0)
 
     def watch(self, read: Callable[[], Mapping[Labels, Value]]) -> None:
         self._read = read
 
     def family(self) -> Family:
-        return Family(self.name, self.help, self.kind, self.labels, dict(self._read()), together=self.together)
+        return Family(self.name, self.help, self.kind, self.labels, self._series(), together=self.together)
+
+    def _series(self) -> Mapping[Labels, Value]:
+        try:
+            return dict(self._read())
+        except Exception:
+            # As with a gauge: the other metrics stay.
+            if self._once.allows(self.name):
+                log.exception(events.GAUGE_FAILED, metric=self.name)
+            return {}

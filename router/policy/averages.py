@@ -1,8 +1,10 @@
 """What providers cost and how long they take, learned from results: moving averages for each (tenant, provider).
 
 Only a success says what the next one will take; a refusal that came back in a millisecond must not make its provider look
-fast. Each new figure weighs `WEIGHT`, so an average follows a change within a few dozen results. Kept by this instance
-alone, and bounded: the pair longest without a result is forgotten first, of a tenant above its share before those of others.
+fast. Each new figure weighs `WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before
+it counts, so that one wrong clock cannot move an average for a long time: to an hour and a cost of 1e9, and to `STEP` times
+the average that it moves. Kept by this instance alone, and bounded: the pair longest without a result is forgotten first,
+of a tenant above its share before those of others.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from router.memory import Memory
 from router.policy.states import NO_STATES, ProviderState, ProviderStates
 
 WEIGHT = 0.1
+STEP = 10.0  # one figure moves an average to at most 1.9 times of what it was
+LONGEST_MS, DEAREST = 3_600_000.0, 1e9
 SUCCESS = "success"
 
 
@@ -35,13 +39,17 @@ class Averages:
         states = self._tenants.setdefault(tenant_id, {})
         before = states.get(provider_id)
         states[provider_id] = ProviderState(
-            latency_ms=self._moved(before.latency_ms if before is not None else None, latency_ms),
-            cost=self._moved(before.cost if before is not None else None, cost),
+            latency_ms=self._moved(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
+            cost=self._moved(before.cost if before is not None else None, cost, DEAREST),
         )
         self._pairs.keep((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
-    def _moved(self, average: float | None, figure: float) -> float:
-        return float(figure) if average is None else average + self._weight * (figure - average)
+    def _moved(self, average: float | None, figure: float, most: float) -> float:
+        figure = min(float(figure), most)
+        if average is None:
+            return figure
+        clipped = min(figure, STEP * average) if average > 0 else figure
+        return average + self._weight * (clipped - average)
 
     def _forget(self, pair: tuple[str, str]) -> None:
         tenant_id, provider_id = pair

@@ -3,6 +3,7 @@
     not readable, incomplete, forged      -> Dead: a dead letter
     a tenant that is not served here      -> Retry: it may be allowed soon; the last attempt leaves a letter
     any outcome of any status             -> Done with its usage event, stored before the acknowledgement
+    its assignment is unknown             -> the same, and nothing is learned from it; or marked, or refused, by setting
 
 A result whose assignment is at hand stays on the synchronous path; a miss is a future (`assignments.correlate`).
 """
@@ -10,24 +11,28 @@ A result whose assignment is at hand stays on the synchronous path; a miss is a 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from router.assignments import KnownAssignments, contradiction, correlated
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.headers import Violation
-from router.contracts.malformed import STAGE_TENANT
+from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import SUBJECT, UsageEvent, identity
 from router.contracts.worker import DEFAULT_LIMITS, Limits
 from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 from router.results.duplicates import Recent, Seen
+from router.results.lessons import Lessons, ProviderFigures
 from router.usage import metered, usage_effect
 
 FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+UNKNOWN = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
 NOTHING_TO_STORE = Done()
+
+Uncorrelated = Literal["accept", "mark", "refuse"]
 
 
 class ResultsMeter(Protocol):
@@ -35,8 +40,10 @@ class ResultsMeter(Protocol):
 
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
-    def outcome(self, event: UsageEvent) -> None:
-        """An outcome that this instance had not heard of: `router_results_total{status, provider}`."""
+    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        """An outcome that this instance had not heard of: `router_results_total{status, provider}`.
+
+        `is_known`: an assignment names the provider; else the worker alone does, and its word is no label of its own."""
 
     def uncorrelated(self) -> None:
         """Its assignment is unknown; it was taken all the same."""
@@ -48,18 +55,13 @@ class ResultsMeter(Protocol):
         """Another message told this outcome before, with the same content or not."""
 
 
-class ProviderFigures(Protocol):
-    """The providers' moving averages, and later their breakers: fed once for each outcome."""
-
-    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None: ...
-
-
 class ResultRules(Struct, frozen=True, kw_only=True):
     """Settings of the handler."""
 
     limits: Limits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     usage_subject: str | None = SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
+    uncorrelated: Uncorrelated = "accept"  # what becomes of the usage of an unknown assignment
 
 
 class ResultsHandler:
@@ -77,7 +79,7 @@ class ResultsHandler:
     ) -> None:
         self._assignments = assignments
         self._meter = meter
-        self._figures = figures
+        self._lessons = Lessons(figures)
         self._rules = rules
         self._recent = recent if recent is not None else Recent()
         self._on_finished = on_finished  # hears the id of an assignment that has its result
@@ -104,37 +106,40 @@ class ResultsHandler:
                 self._meter.forged()
                 return Dead(fault)
             known = known if fault is None else None  # we guessed the assignment from the request id, and wrongly
-        event = metered(result, known)
+        if known is None and self._rules.uncorrelated == "refuse":
+            return self._refuse(message)
+        event = metered(result, known, marks_unknown=self._rules.uncorrelated == "mark")
         if isinstance(event, Fault):
             return Dead(event)
         if result.tenant_id is None and not self._serves(event.tenant_id):
             return FOREIGN_TENANT
         if known is not None:
             self._on_finished(known.assignment_id)
-        return self._take(message, result, event, is_known=known is not None)
+        return self._take(message, result, event, known)
 
-    def _take(self, message: Message, result: ExecResult, event: UsageEvent, *, is_known: bool) -> Outcome:
+    def _refuse(self, message: Message) -> Outcome:
+        """The bucket's replica that was asked may lag by moments, so a result is refused when it comes again."""
+        if message.deliveries <= 1:
+            return Retry(UNKNOWN)
+        self._meter.uncorrelated()
+        return Dead(UNKNOWN)
+
+    def _take(self, message: Message, result: ExecResult, event: UsageEvent, known: Assignment | None) -> Outcome:
         event_id = identity(event)
         seen = self._recent.note(event_id, event, message)
         if seen is Seen.FIRST:
-            self._count(event, result.error_code, is_known)
+            self._count(event, known)
         elif seen is not Seen.REDELIVERED:
             self._meter.duplicate(seen is Seen.CONFLICT)
+        if known is not None:
+            self._lessons.learn(known, result)
         subject = self._rules.usage_subject
         return Done((usage_effect(event, event_id, subject),)) if subject is not None else NOTHING_TO_STORE
 
-    def _count(self, event: UsageEvent, error_code: str | None, is_known: bool) -> None:
-        if not is_known:
+    def _count(self, event: UsageEvent, known: Assignment | None) -> None:
+        if known is None:
             self._meter.uncorrelated()
-        self._meter.outcome(event)
-        self._figures.observe(
-            event.tenant_id,
-            event.provider_id,
-            latency_ms=event.latency_ms,
-            cost=event.cost,
-            status=event.status,
-            error_code=error_code,
-        )
+        self._meter.outcome(event.status, event.provider_id if known is None else known.provider_id, is_known=known is not None)
 
 
 def _assignment_id(result: ExecResult) -> str | None:

@@ -46,7 +46,7 @@ class State(Protocol):
         """A copy: what is to be remembered must be `put`."""
 
     def put(self, name: str, value: Any) -> None:
-        """Raises TypeError for what JSON cannot hold."""
+        """Raises TypeError for what JSON cannot hold; Poison for a name above 512 characters or a value above 64 MiB."""
 
     def delete(self, name: str) -> None: ...
 

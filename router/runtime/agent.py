@@ -17,7 +17,7 @@ from router.runtime.noted import Raise, Tally, Told
 from router.runtime.places import Places, posts_of
 from router.runtime.thread import StoreThread
 from router.runtime.work import Work
-from router.supervision import Child, supervise
+from router.supervision import Child, Helper, supervise
 
 HERE = Places()
 
@@ -37,11 +37,22 @@ class AgentRuntime:
         self._told = Told(self.tally, alert)
         self._posts = posts_of(adapter, places)
         self._work: Work | None = None
+        self._lanes: Lanes | None = None
 
     @property
     def duplicates(self) -> int:
         """Messages of this life that were applied before."""
         return self._work.duplicates if self._work is not None else 0
+
+    @property
+    def store_bytes(self) -> int:
+        """What the store takes on the disk, its journal included; it keeps each key that it was ever told."""
+        return sum(file.stat().st_size for name in ("", "-wal") if (file := Path(f"{self._path}{name}")).exists())
+
+    @property
+    def helpers(self) -> Sequence[Helper]:
+        """Children that the agent can do without for a while."""
+        return self._lanes.helpers if self._lanes is not None else ()
 
     @property
     def durables(self) -> tuple[str, ...]:
@@ -70,5 +81,5 @@ class AgentRuntime:
         there = await prepare(jetstream, self._posts, self._places, database.id)
         await work.resume(jetstream)
         on_ready()
-        lanes = Lanes(self._adapter.name, jetstream, there, self._places, work=work, told=self._told, drain_s=self._drain_s)
+        lanes = self._lanes = Lanes(self._adapter.name, jetstream, there, self._places, work=work, told=self._told, drain_s=self._drain_s)
         await supervise(lanes.tree(self._posts, *beside))

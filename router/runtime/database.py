@@ -5,7 +5,7 @@ a commit whose message was acknowledged (DURABILITY, choices). A second process 
 of them would each find the other's redelivery new (MF-12). Readers (`router agent events`) need no lock.
 
     StoreFailed     the disk is full, the file locked or damaged: the agent ends, nothing is acknowledged that is not stored
-    Misconfigured   in use by another process, another program's file, made by a newer version
+    Misconfigured   in use by another process, another program's file, made by a newer version, or with a schema that is not ours
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from router.errors import Misconfigured, RouterError
 from router.runtime import schema
 from router.runtime.lock import Lock
+from router.runtime.schema_check import differences
 
 BUSY_MS = 5_000  # another program (a backup) may hold the file this long
 WAL_PAGES = 4_000  # 16 MiB between two checkpoints: each writes and syncs the file itself
@@ -115,6 +116,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
 def _connected(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute("PRAGMA trusted_schema = OFF")  # what a schema calls may have no effects
     return connection
 
 
@@ -128,12 +130,19 @@ def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
     version = _version(connection)
     if version:
         _check(connection, path, version)
+        _check_schema(connection, path, version)
     for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
         # One transaction for each version: a crash between leaves a store of one of them.
         connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
     if not version:
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     connection.execute("INSERT OR IGNORE INTO facts VALUES ('id', ?)", (uuid.uuid4().hex,))
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    if found := differences(connection, version):
+        told = ", ".join(found)
+        raise Misconfigured("store", f"{path} differs from an agent's event store ({told}): restore a copy, or drop what is not its own")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -28,7 +28,7 @@ from router.runtime.noted import Noted, Told
 from router.runtime.places import Places, Post, net_of
 from router.runtime.rescue import Rescue
 from router.runtime.work import Work
-from router.supervision import Child, Intensity, Supervisor
+from router.supervision import Child, Helper, Intensity, Supervisor
 
 TERM = b"+TERM"
 BACKOFF_S = (1.0, 2.0, 4.0)
@@ -50,10 +50,12 @@ class Lanes:
         self._drain_s = drain_s
         self._batches = Batches(work.handle)
         self._letter = letter_writer(agent, jetstream.connection)
+        self.helpers: list[Helper] = []  # of the tree that was drawn last
         self._stream_of = lru_cache(maxsize=1024)(places.stream_of)  # the few subjects that an agent uses
 
     def tree(self, posts: Sequence[Post], *beside: Child) -> Supervisor:
         """`beside`: whatever else lives as long as the agent does."""
+        self.helpers.clear()
         lanes = Supervisor("lanes", tuple(child for post in posts for child in self._of(post)), intensity=Intensity(5, 30))
         receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
         return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
@@ -67,7 +69,9 @@ class Lanes:
         yield Child(post.stream, self._consumer(lane).run, shutdown_s=stop_s)
         yield Child(f"{post.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
         if is_queue:
-            yield Child(f"{post.stream}.sweep", partial(rescue.sweep, self._places.sweep))
+            sweep = Helper(f"{post.stream}.sweep", partial(rescue.sweep, self._places.sweep))
+            self.helpers.append(sweep)
+            yield sweep.child
 
     def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Lane:
         places = self._places

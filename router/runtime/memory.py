@@ -12,7 +12,17 @@ from typing import Any
 
 import orjson
 
+from router.errors import Poison
 from router.runtime.rows import Memory
+
+MOST_OF_A_NAME = 512  # characters
+MOST_OF_A_VALUE = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
+
+
+class StateTooLarge(Poison):
+    """What is to be remembered is more than one state may hold: its message is refused, the agent goes on."""
+
+    code = "state_too_large"
 
 
 class Draft:
@@ -33,7 +43,10 @@ class Draft:
         return default if value is None else orjson.loads(value)
 
     def put(self, name: str, value: Any) -> None:
-        self._draft[name] = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        if not 0 < len(name) <= MOST_OF_A_NAME or len(data) > MOST_OF_A_VALUE:
+            raise StateTooLarge(f"a state's name has 1 to {MOST_OF_A_NAME} characters, its value at most {MOST_OF_A_VALUE} bytes")
+        self._draft[name] = data
 
     def delete(self, name: str) -> None:
         self._draft[name] = None

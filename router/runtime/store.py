@@ -12,17 +12,18 @@ from itertools import islice
 
 import orjson
 
+from router.errors import Misconfigured
 from router.runtime.bulk import runs, write_rows
 from router.runtime.database import Database, StoreFailed
 from router.runtime.rows import Emitted, Known, Mark, Memory, New, Resumable
-from router.runtime.schema import DEAD
+from router.runtime.schema import DEAD, LAST
 
 PAGE = 500
-HOT, HOT_BYTES = 4096, 4096  # values of the state that are kept at hand, and how large one may be
+HOT, HOT_BYTES = 4096, 4096  # values of the state that are kept at hand, and how large one may be with its name
 
 
 class Store:
-    """One agent's rows in one open database."""
+    """One agent's rows in one open database. Raises Misconfigured for positions that no agent gives."""
 
     def __init__(self, database: Database, agent: str) -> None:
         self.database = database
@@ -30,8 +31,8 @@ class Store:
         self._db = database.connection
         self._hot: dict[str, bytes] = {}  # as committed: this process alone writes the file
         with database.errors_told():
-            self._last_place = self._greatest("SELECT max(place) FROM events")
-            self._last_turn = self._greatest("SELECT max(turn) FROM events WHERE turn IS NOT NULL")
+            self._last_place = self._greatest("place", "SELECT max(place) FROM events")
+            self._last_turn = self._greatest("turn", "SELECT max(turn) FROM events WHERE turn IS NOT NULL")
 
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return self.database.transaction()
@@ -51,7 +52,7 @@ class Store:
                 " CROSS JOIN events ON agent = ? AND idempotency_key = one.value",
                 (orjson.dumps(keys).decode(), self._agent),
             ).fetchall()
-        return {key: Known(place, status, attempts) for key, place, status, attempts in rows}
+        return {key: Known(place, status, attempts if type(attempts) is int else LAST) for key, place, status, attempts in rows}
 
     def receive(self, rows: Sequence[New]) -> None:
         write_rows(
@@ -112,7 +113,7 @@ class Store:
         return value
 
     def _keep_hot(self, memory: Sequence[Memory]) -> None:
-        self._hot.update([(name, value) for name, value in memory if value is not None and len(value) <= HOT_BYTES])
+        self._hot.update([(name, value) for name, value in memory if value is not None and len(name) + len(value) <= HOT_BYTES])
         for name in list(islice(self._hot, max(0, len(self._hot) - HOT))):  # those read or written longest ago
             del self._hot[name]
 
@@ -172,5 +173,9 @@ class Store:
             ).fetchall()
         return [Emitted(*row) for row in rows]
 
-    def _greatest(self, query: str) -> int:
-        return self._db.execute(query).fetchone()[0] or 0
+    def _greatest(self, name: str, query: str) -> int:
+        """Raises Misconfigured where no event could follow: SQLite counts to 2^63 - 1."""
+        greatest = self._db.execute(query).fetchone()[0] or 0
+        if not isinstance(greatest, int) or not 0 <= greatest <= LAST:
+            raise Misconfigured("store", f"the greatest {name} of {self.database.path} is none that an agent gives: restore a copy")
+        return greatest

@@ -1,12 +1,14 @@
 """A store looked over: is the file whole, does anything wait, does anything contradict itself.
 
 integrity     SQLite's own check of every page and index
+schema        tables, indexes, triggers and views are the store's own, and no other is there
 durability    a commit reaches the disk: the journal is a WAL
 received      events that are not applied: a crash, or a failing adapter
 unsent        outgoing messages without a receipt
 exhausted     events that were begun as often as allowed
 gaps          turns that are missing: an event was applied, and its row is gone
 orphans       outgoing messages whose event is gone
+positions     places, turns and attempts that no agent gives: an agent refuses such a store, or stumbles over it
 """
 
 from __future__ import annotations
@@ -17,8 +19,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.runtime.database import reading
+from router.runtime.schema import LAST
+from router.runtime.schema_check import differences
 
 OK, WARN, FAIL = "ok", "warn", "fail"
+POSITIONS = f"""
+    SELECT count(*) FROM events
+    WHERE place NOT BETWEEN 1 AND {LAST} OR typeof(attempts) <> 'integer' OR attempts NOT BETWEEN 0 AND {LAST}
+       OR turn IS NOT NULL AND (typeof(turn) <> 'integer' OR turn NOT BETWEEN 1 AND {LAST})"""  # noqa: S608 - a constant
 
 
 class Finding(Struct, frozen=True):
@@ -34,12 +42,14 @@ def verify(path: Path, limit: int = 5) -> list[Finding]:
     with reading(path) as db:
         return [
             _integrity(db),
+            _schema(db),
             _journal(db),
             _waiting(db, "received", "SELECT count(*) FROM events WHERE status = 'received'"),
             _waiting(db, "unsent", "SELECT count(*) FROM outgoing WHERE stored_seq IS NULL"),
             _waiting(db, "exhausted", f"SELECT count(*) FROM events WHERE status = 'received' AND attempts >= {int(limit)}"),  # noqa: S608 - a number
             _broken(db, "gaps", "SELECT max(turn) - count(turn) FROM events"),
             _broken(db, "orphans", "SELECT count(*) FROM outgoing WHERE place NOT IN (SELECT place FROM events)"),
+            _broken(db, "positions", POSITIONS),
         ]
 
 
@@ -49,6 +59,15 @@ def _integrity(db: sqlite3.Connection) -> Finding:
     except sqlite3.DatabaseError as exc:
         said = [str(exc)]
     return Finding("integrity", OK if said == ["ok"] else FAIL, "; ".join(said))
+
+
+def _schema(db: sqlite3.Connection) -> Finding:
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        found = differences(db, int(version))
+    except sqlite3.DatabaseError as exc:
+        found = [str(exc)]
+    return Finding("schema", FAIL if found else OK, ", ".join(found))
 
 
 def _journal(db: sqlite3.Connection) -> Finding:

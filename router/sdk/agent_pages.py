@@ -13,7 +13,7 @@ from router.delivery.connection import Connection
 from router.observability import Check, HttpServer, Metrics, series
 from router.observability.instruments import Labels, Value
 from router.runtime.agent import AgentRuntime
-from router.supervision import Child
+from router.supervision import Child, Helper, failing
 
 
 class AgentPages:
@@ -24,23 +24,27 @@ class AgentPages:
         self._runtime = runtime
         self._where = where
         self._connection: Connection | None = None
+        self._helper: Helper | None = None
 
     def child(self, connection: Connection, on_bound: Callable[[int], None] = lambda _: None) -> Child:
         """Beside the agent's lanes; `on_bound` hears the port."""
         self._connection = connection
         metrics = self._watched(Metrics())
         server = HttpServer(*self._where, metrics.registry, self._checks)
-        return Child("http", lambda: server.run(on_bound))
+        self._helper = Helper("http", lambda: server.run(on_bound))  # an agent works on without its pages
+        return self._helper.child
 
     def _watched(self, metrics: Metrics) -> Metrics:
         runtime, tally = self._runtime, self._runtime.tally
         metrics.ready.watch(lambda: series(self._checks()))
         metrics.connected.watch(self._is_connected)
+        metrics.helper_failing.watch(lambda: failing([*runtime.helpers, *([self._helper] if self._helper is not None else ())]))
         metrics.agent_applied.watch(self._of(lambda: tally.applied))
         metrics.agent_duplicates.watch(self._of(lambda: runtime.duplicates))
         metrics.agent_dead.watch(self._of(lambda: tally.dead))
         metrics.agent_given_up.watch(self._of(lambda: tally.given_up))
         metrics.agent_rescued.watch(self._of(lambda: tally.rescued))
+        metrics.agent_store_bytes.watch(lambda: runtime.store_bytes, self._agent)
         for durable in runtime.durables:
             metrics.lane_paused.watch(partial(self._is_paused, durable), durable)
         return metrics

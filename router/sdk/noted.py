@@ -22,6 +22,12 @@ class Noted(Silent):
         else:
             log.info(events.LANE_RESUMED, consumer=self._durable)
 
+    def storage_changed(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.STORAGE_REFUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.STORAGE_TAKES, consumer=self._durable)
+
     def alarmed(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 

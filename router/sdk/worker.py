@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 DURABLE = "caf-worker"
 LOOK_AGAIN_S = 0.25
+_FULL_RETRY_S = 60.0  # what comes again is done again
 _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
 
@@ -90,7 +91,15 @@ class Worker:
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(places.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: what waits here could be at work elsewhere.
-        self._pace = Pace(max_attempts=max_attempts, ack_wait=ack_wait_s, prefetch=slots, slots=slots, handler_timeout=_A_DAY_S)
+        self._pace = Pace(
+            max_attempts=max_attempts,
+            ack_wait=ack_wait_s,
+            prefetch=slots,
+            slots=slots,
+            handler_timeout=_A_DAY_S,
+            max_waiting=slots // 4,  # full dead letters hold back what was given up, not the other assignments
+            full_retry=_FULL_RETRY_S,
+        )
         self._noted = Noted(durable)
         self._assignments = partial(
             Assignments, attempts=self._attempts, worker_id=worker_id, encoding=encoding, accepts=accepts, on_done=on_done, places=places

@@ -14,8 +14,10 @@ from router.message import Effect
 from router.outcome import Fault
 
 
-def metered(result: ExecResult, known: Assignment | None) -> UsageEvent | Fault:
-    """The event of one outcome, whatever its status; a Fault names what neither side says."""
+def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool = False) -> UsageEvent | Fault:
+    """The event of one outcome, whatever its status; a Fault names what neither side says.
+
+    `marks_unknown`: the event of an unknown assignment says so (`usage.uncorrelated = mark`)."""
     provider_id, job_type, tenant_id, trace_id = result.provider_id, result.job_type, result.tenant_id, result.trace_id
     if known is not None:
         provider_id, job_type = provider_id or known.provider_id, job_type or known.job_type
@@ -33,6 +35,7 @@ def metered(result: ExecResult, known: Assignment | None) -> UsageEvent | Fault:
         trace_id=trace_id,
         assignment_id=result.assignment_id,
         request_id=result.request_id,
+        is_correlated=known is not None or not marks_unknown,
     )
 
 

@@ -7,18 +7,18 @@ silent, it left. Time is when a heartbeat was heard, steady seconds, never the w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.heartbeat import Heartbeat
+from router.workers.places import Key, Places
 
 MISSED_INTERVALS = 3
 USUAL_INTERVAL_S = 5.0
-
-Key = tuple[str | None, str]  # (tenant, worker): two tenants may call their workers alike
+EARLY_S = 60.0  # where places are wanted, a worker gives its own up after this silence, however long an interval it promised
 
 
 class Condition(Enum):
@@ -64,10 +64,15 @@ def condition_of(worker: Worker, now: float) -> Condition:
 
 
 class Liveness:
-    """At most `limit` workers. Who has been gone for `forget_s` is forgotten, and before that, when it is full, whoever is not alive."""
+    """At most `limit` workers (`places`). Who has been gone for `forget_s` is forgotten; when it is full, at once.
 
-    def __init__(self, limit: int = 10_000, forget_s: float = 3600.0) -> None:
-        self._limit = limit
+    `group_of`: the tenants whose workers share places; each tenant for itself unless it is given.
+    """
+
+    def __init__(
+        self, limit: int = 10_000, forget_s: float = 3600.0, group_of: Callable[[str | None], Hashable] = lambda tenant_id: tenant_id
+    ) -> None:
+        self._places = Places(limit, group_of)
         self._forget_s = forget_s
         self._workers: dict[Key, Worker] = {}
         self._full_until = float("-inf")
@@ -77,7 +82,9 @@ class Liveness:
         """One heartbeat; what changed by it, if anything did that people want to know."""
         worker, condition = Worker(beat, now), Condition(beat.status)
         before = self._workers.get(worker.key)
-        if before is None and not self._admits(condition, now):
+        if before is not None:
+            self._places.heard_again(worker.key, now)
+        elif not self._admits(worker.key, condition, now):
             return None
         was = None if before is None else condition_of(before, now)
         self._workers[worker.key] = worker
@@ -88,7 +95,7 @@ class Liveness:
         changes = []
         for worker in list(self._workers.values()):
             if now - worker.heard_at >= self._forget_s + _patience(worker.beat):
-                del self._workers[worker.key]
+                self._forget(worker.key)
             if not worker.is_reported_silent and condition_of(worker, now) is Condition.SILENT:
                 changes.append(Change(worker, Condition(worker.beat.status), Condition.SILENT))
                 if worker.key in self._workers:
@@ -108,21 +115,35 @@ class Liveness:
     def __len__(self) -> int:
         return len(self._workers)
 
-    def _admits(self, condition: Condition, now: float) -> bool:
+    def is_proven(self, worker: Worker) -> bool:
+        """Whether it was heard more than once: a single heartbeat may be anybody's."""
+        return self._places.is_proven(worker.key)
+
+    def _admits(self, key: Key, condition: Condition, now: float) -> bool:
         """Whether a new worker may be remembered; one that says good-bye before it said hello need not be."""
         if condition is Condition.STOPPED:
             return False
-        if len(self._workers) >= self._limit and now >= self._full_until:
+        if not self._places.has_room(key) and now >= self._full_until:
             self._forget_the_gone(now)
-        if len(self._workers) < self._limit:
-            return True
-        self.refused += 1
-        return False
+        if not self._places.has_room(key):
+            displaced = self._places.displaced_by(key, now)
+            if displaced is None:
+                self.refused += 1
+                return False
+            self._forget(displaced)
+        self._places.take(key, now)
+        return True
 
     def _forget_the_gone(self, now: float) -> None:
-        """Room for who is there; the living are never pushed out. A stranger decides how often this is asked, so once a second."""
-        self._workers = {key: worker for key, worker in self._workers.items() if condition_of(worker, now).is_alive}
+        """Room for who is there. A stranger decides how often this is asked, so once a second."""
+        for key, worker in list(self._workers.items()):
+            if now - worker.heard_at >= EARLY_S or not condition_of(worker, now).is_alive:
+                self._forget(key)
         self._full_until = now + 1.0
+
+    def _forget(self, key: Key) -> None:
+        del self._workers[key]
+        self._places.leave(key)
 
 
 def _patience(beat: Heartbeat) -> float:

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from router.admin.gather import Peers
+from router.admin.proof import PROOF, Proofs
 from router.delivery.connection import Connection, connect
 
 
@@ -25,29 +26,32 @@ async def answering(connection: Connection, subject: str, *answers: bytes) -> No
 
 async def test_the_one_that_knows_wins_over_those_that_do_not(connection: Connection, prefix: str) -> None:
     await answering(connection, prefix, b'{"ok":false}', b"no json", b"[]", b'{"ok":true,"a":1}')
-    assert await Peers(connection, {}, 5.0).first(prefix, {}) == {"ok": True, "a": 1}
+    assert await Peers(connection, None, 5.0).first(prefix, {}) == {"ok": True, "a": 1}
 
 
 async def test_when_nobody_knows_it_takes_no_longer_than_it_may(connection: Connection, prefix: str) -> None:
     await answering(connection, prefix, b'{"ok":false}')
     began = asyncio.get_running_loop().time()
-    assert await Peers(connection, {}, 0.05).first(prefix, {}) is None
+    assert await Peers(connection, None, 0.05).first(prefix, {}) is None
     assert asyncio.get_running_loop().time() - began < 1
 
 
-async def test_the_question_and_the_key_go_along(connection: Connection, prefix: str) -> None:
-    heard: list[tuple[bytes, object]] = []
+async def test_the_question_goes_along_with_a_proof_of_the_key_for_this_inbox(connection: Connection, prefix: str) -> None:
+    heard: list[tuple[str, bytes, dict[str, str]]] = []
+    proofs = Proofs(b"sesame")
 
     def hear(_subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
-        heard.append((data, headers))
+        heard.append((reply, data, headers or {}))
         connection.post(reply, b'{"ok":true}')
 
     await connection.attend(prefix, hear)
-    await Peers(connection, {"api_key": "sesame"}, 5.0).first(prefix, {"tenant_id": "acme"})
-    assert heard == [(orjson.dumps({"tenant_id": "acme"}), {"api_key": "sesame"})]
+    await Peers(connection, proofs, 5.0).first(prefix, {"tenant_id": "acme"})
+    ((inbox, data, headers),) = heard
+    assert (data, set(headers)) == (orjson.dumps({"tenant_id": "acme"}), {PROOF})
+    assert proofs.is_valid(headers[PROOF], prefix, inbox, data)
 
 
 async def test_its_inbox_is_left_behind_empty(connection: Connection, prefix: str) -> None:
     before = len(connection.hears)
-    await Peers(connection, {}, 0.01).first(prefix, {})
+    await Peers(connection, None, 0.01).first(prefix, {})
     assert len(connection.hears) == before

@@ -2,7 +2,7 @@
 
 import json
 
-from router.app.workers import Workers
+from router.app.workers import MOST_TOLD, Workers
 from router.observability import Metrics
 from tests.support.app import Told
 
@@ -68,3 +68,26 @@ def test_what_a_worker_gave_up_is_alerted_with_its_ids() -> None:
     (alert,) = heard.heard
     assert alert["severity"] == "warning"
     assert (alert["metadata"]["assignment_id"], alert["metadata"]["tenant_id"]) == ("a-1", "acme")
+
+
+def test_many_that_fall_silent_at_once_are_told_of_in_one_alert_and_those_that_went_on_beating_by_name() -> None:
+    heard = Heard()
+    for number in range(100):
+        heard.beat(f"ghost-{number}")
+    heard.beat("honest")
+    heard.clock.now += 2
+    heard.beat("honest")
+    heard.clock.now += 3
+    heard.workers.look()
+    assert len(heard.causes) == MOST_TOLD + 1
+    assert (heard.causes[0], heard.causes[-1]) == ("worker_silent::honest", "workers_silent")
+    assert heard.heard[-1]["metadata"]["count"] == 101
+
+
+def test_a_tenant_that_nobody_serves_is_no_share_of_its_own() -> None:
+    heard = Heard()
+    heard.workers = Workers(heard.metrics, heard.alerts, heard.clock, serves={"acme"}.__contains__)
+    for number in range(6_000):
+        heard.beat(f"w-{number}", tenant_id=f"made-up-{number}")
+    heard.beat("w-1", tenant_id="acme")
+    assert len(heard.workers.liveness) == 5_002

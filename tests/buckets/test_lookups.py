@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.lookups import AT_ONCE, Lookups
+from router.buckets.lookups import AT_ONCE, MOST_BYTES, Lookups
 from router.buckets.records import Records
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology, bucket, create
@@ -57,3 +57,20 @@ async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, 
     asked = [lookups.find("k") for _ in range(3)]
     asked[0].cancel()
     assert await asyncio.gather(*asked[1:]) == [b"record"] * 2
+
+
+async def test_large_records_come_in_several_replies(jetstream: JetStream, prefix: str) -> None:
+    """A server that sent them all at once would cut the connection; one that is larger than a reply's limit comes all the same."""
+    records, sizes = (
+        Records(jetstream, prefix),
+        {"a": MOST_BYTES // 2, "b": MOST_BYTES + 1000, "c": MOST_BYTES // 2, "d": 10, "e": MOST_BYTES},
+    )
+    for key, size in sizes.items():
+        await records.create(key, bytes(size))
+    lookups, subject = Lookups(jetstream, prefix), f"$JS.API.DIRECT.GET.KV_{prefix}"
+    asked: list[str] = []
+    post = jetstream.connection.post
+    jetstream.connection.post = lambda to, *rest: asked.append(to) or post(to, *rest)  # type: ignore[method-assign,func-returns-value]
+    found = await asyncio.gather(*(lookups.find(key) for key in (*sizes, "missing")))
+    assert [one and len(one) for one in found] == [*sizes.values(), None]
+    assert 1 < asked.count(subject) <= len(sizes) + 1

@@ -8,7 +8,7 @@ from msgspec import Struct
 from router.buckets.records import Records
 from router.delivery.api import JetStream
 from router.delivery.topology import StreamSpec, Topology, bucket, create
-from router.errors import BrokerUnavailable, Poison
+from router.errors import BrokerUnavailable, NoRoom, Poison
 from tests.support.delivery import connected
 
 
@@ -59,11 +59,14 @@ async def test_a_missing_bucket_is_away_and_not_empty(place: Place) -> None:
         await missing.create("k", b"record")
 
 
-async def test_a_full_bucket_is_away(place: Place) -> None:
+async def test_a_full_bucket_takes_nothing_and_can_be_read(place: Place) -> None:
     spec = StreamSpec(name=f"KV_{place.bucket}_full", subjects=(f"$KV.{place.bucket}_full.>",), discard="new", max_bytes=1000)
     await create(place.jetstream, Topology((spec,)))
-    with pytest.raises(BrokerUnavailable):
-        await Records(place.jetstream, f"{place.bucket}_full").create("k", bytes(2000))
+    records = Records(place.jetstream, f"{place.bucket}_full")
+    assert await records.create("small", b"record") == b"record"
+    with pytest.raises(NoRoom):
+        await records.create("k", bytes(2000))
+    assert await records.find("small") == b"record"
 
 
 async def test_what_no_connection_can_carry_is_hopeless(place: Place) -> None:

@@ -188,3 +188,23 @@ async def test_several_processes_may_share_a_file(tmp_path: Path) -> None:
     assert _counted(tmp_path / "keys.db") == 20
     for store in stores:
         await store.close()
+
+
+async def test_a_trigger_of_another_hand_upon_the_keys_is_refused_and_tables_beside_them_are_not(tmp_path: Path) -> None:
+    """It would run inside every mark: here no key would ever be kept."""
+    store = SqliteProcessed(tmp_path / "keys.db", DURABLE)
+    await store.open()
+    await store.close()
+    with sqlite3.connect(tmp_path / "keys.db") as db:
+        db.execute("CREATE TABLE loops (id TEXT)")
+    await store_again(tmp_path)
+    with sqlite3.connect(tmp_path / "keys.db") as db:
+        db.execute("CREATE TRIGGER forget AFTER INSERT ON processed BEGIN DELETE FROM processed; END")
+    with pytest.raises(Misconfigured, match="of another hand"):
+        await store_again(tmp_path)
+
+
+async def store_again(directory: Path) -> None:
+    store = SqliteProcessed(directory / "keys.db", DURABLE)
+    await store.open()
+    await store.close()

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import nats
 import pytest
 
-from router.bus import QueryRefused, UnknownSubject
+from router.bus import QueryRefused, UnknownSubject, queries
 from router.bus.queries import Responder
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.errors import Poison, Unanswered
@@ -104,3 +104,33 @@ async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix:
         assert await bus.query("status", an_envelope(2)) == {"heard": {"n": 2}}
     assert await stored_in(bus, "events") == []
     await client.close()
+
+
+async def test_a_responder_that_hangs_gives_its_places_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many hanging questions as there are places, and every later one was answered `overloaded`, for ever."""
+    monkeypatch.setattr(queries, "WITHIN_S", 0.05)
+
+    async def respond(question: MessageEnvelope) -> Mapping[str, object]:
+        if question.message_id != QUESTION.message_id:
+            await asyncio.Event().wait()
+        return {"ok": "yes"}
+
+    async with responding(bus, respond):
+        hanging = (bus.query("status", an_envelope(number + 100)) for number in range(queries.AT_ONCE))
+        told = await asyncio.gather(*hanging, return_exceptions=True)
+        assert {one.code for one in told if isinstance(one, QueryRefused)} == {"timeout"}
+        assert await bus.query("status", QUESTION) == {"ok": "yes"}
+
+
+async def test_no_text_of_a_responder_ends_it(bus: Bus) -> None:
+    """Half a surrogate pair is no JSON: the failure of its answer ended all the others."""
+    failures: list[Exception] = [Poison("x" * 100_000), Poison("\ud800")]
+
+    async def respond(question: MessageEnvelope) -> Mapping[str, object]:
+        raise failures.pop()
+
+    async with responding(bus, respond):
+        for _ in range(2):
+            with pytest.raises(QueryRefused) as refused:
+                await bus.query("status", QUESTION)
+            assert len(str(refused.value)) <= 1000

@@ -36,8 +36,12 @@ class Bench:
         self.desk = SimpleNamespace(pending=0, taken=0, most_held=None)
         gate = SimpleNamespace(is_open=True)
         pace = SimpleNamespace(handler_timeout=5.0)
+        lane = SimpleNamespace(handle=self._handle, pace=pace, subject=None, is_allowed=None, stream="S", durable="c")
         self.consumer = SimpleNamespace(
-            desk=self.desk, gate=gate, storing=self.evidence, lane=SimpleNamespace(handle=self._handle, pace=pace)
+            desk=self.desk,
+            gate=gate,
+            storing=self.evidence,
+            lane=lane,
         )
         self.answers = Answers(self.connection, ReplyRules(), conflict=lambda _: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.listens_from(0)
@@ -56,7 +60,7 @@ class Bench:
         self.heard.append(message.data.decode())
         return self._outcome(message)
 
-    def on_live(self, outcome: str) -> None:
+    def on_live(self, outcome: str, message: Message) -> None:
         self.told[outcome] += 1
 
     def on_overload(self, wait_s: float | None) -> None:
@@ -82,7 +86,7 @@ async def test_an_answer_goes_out_and_the_stored_copy_needs_only_its_ack() -> No
 
 
 async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_at_once() -> None:
-    bench = Bench(places=8)
+    bench = Bench(places=8, refuse_after_s=0.0)
     for number in range(6):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     bench.hear("quiet:1", "_INBOX.q.1")
@@ -92,8 +96,16 @@ async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_a
     assert bench.is_stored_copy_answered("flood:5")  # it was told that it is not handled
 
 
+async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_to_its_stored_copy() -> None:
+    bench = Bench(places=2, refuse_after_s=2.0)
+    for number in range(2):
+        bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
+    assert (bench.sent("_INBOX.b.1"), bench.told, bench.is_stored_copy_answered("burst:1")) == ([], {"left": 1}, False)
+
+
 async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:
     bench = Bench()
+    bench.answers.hear("work", "_INBOX.a.1", b"-acme", None)
     bench.hear("-acme")
     assert (bench.heard, bench.told) == ([], {"left": 1})
     stored = Message("work", b"-acme", {}, "S", "c", 1, 1, 1, "")

@@ -3,11 +3,12 @@ import asyncio
 import orjson
 import pytest
 
-from router.delivery.pull import Puller
+from router.delivery.pull import SPREAD_BYTES, Puller
 from tests.support.delivery import FakeConnection
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"
 INBOX = "_INBOX.fake"
+BYTES = 1000  # of one request
 
 
 async def turn() -> None:
@@ -27,6 +28,7 @@ class Pulling:
             self.connection,  # type: ignore[arg-type]
             NEXT,
             prefetch=prefetch,
+            prefetch_bytes=2 * BYTES,
             expires_s=30,
             heartbeat_s=5,
             deliver=lambda _subject, _reply, _data, headers: self.arrived.append(headers) or self.is_known,
@@ -186,3 +188,51 @@ async def test_a_count_that_is_no_number_ends_the_whole_request(pulling: Pulling
     pulling.puller.pause()
     pulling.status("408", Nats_Pending_Messages=odd)
     assert pulling.puller.outstanding == 0
+
+
+def requests(pulling: Pulling) -> list[tuple[int, bool]]:
+    """What was asked for: how many, and whether with a limit in bytes."""
+    asked = [orjson.loads(data) for data in pulling.connection.posted(NEXT)]
+    assert all(BYTES <= one["max_bytes"] < BYTES + SPREAD_BYTES for one in asked if "max_bytes" in one)
+    return [(one["batch"], "max_bytes" in one) for one in asked]
+
+
+async def test_a_request_for_several_has_a_limit_in_bytes_that_cannot_be_guessed(pulling: Pulling) -> None:
+    await pulling.message(500)
+    assert set(requests(pulling)) >= {(1, False), (4, True)}
+    limits = {orjson.loads(data).get("max_bytes") for data in pulling.connection.posted(NEXT)}
+    assert len(limits) > 10
+
+
+async def test_a_request_that_the_bytes_end_is_made_again_at_once_and_is_no_trouble(pulling: Pulling) -> None:
+    await pulling.message(30)
+    await pulling.message(1)
+    missing = pulling.puller.outstanding
+    pulling.connection.posts.clear()
+    pulling.status("409", Description="Message Size Exceeds MaxBytes", Nats_Pending_Messages=str(missing), Nats_Pending_Bytes="10")
+    await turn()
+    assert (requests(pulling), pulling.trouble) == ([(8, True)], 0)
+
+
+async def test_a_message_larger_than_the_limit_is_asked_for_alone_and_without_one(pulling: Pulling) -> None:
+    await pulling.message(30)
+    missing = pulling.puller.outstanding
+    pulling.connection.posts.clear()
+    pulling.status("409", Description="Message Size Exceeds MaxBytes", Nats_Pending_Messages=str(missing), Nats_Pending_Bytes=str(BYTES))
+    await turn()
+    assert requests(pulling) == [(1, False)]
+    await pulling.message(1)
+    assert requests(pulling)[1] == (8, True)
+
+
+async def test_a_request_that_is_complete_is_no_trouble(pulling: Pulling) -> None:
+    await pulling.message(30)
+    outstanding = pulling.puller.outstanding
+    pulling.status("409", Description="Batch Completed", Nats_Pending_Messages="0", Nats_Pending_Bytes="70000")
+    await turn()
+    assert (pulling.puller.outstanding, pulling.trouble) == (outstanding, 0)
+
+
+async def test_any_other_conflict_is_looked_at_whatever_it_says_of_bytes(pulling: Pulling) -> None:
+    pulling.status("409", Description="Server Shutdown", Nats_Pending_Messages="5", Nats_Pending_Bytes="5000")
+    assert pulling.trouble == 1

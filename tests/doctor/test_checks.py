@@ -84,6 +84,27 @@ def test_a_stream_that_forgets_faster_than_it_fills_is_never_full() -> None:
     assert told("room in S", streams=(a_stream(**half_in_an_hour, max_age=2 * HOUR),)).verdict is Verdict.OK
 
 
+def test_it_is_said_how_long_a_stream_lasts_at_the_rate_of_its_newest_tenth() -> None:
+    """A day of nothing, then ten bytes a minute."""
+    busy = {"size": 100, "messages": 100, "first_sequence": 1, "last_sequence": 100, "first_at": NOW - 10 * DAY, "last_at": NOW}
+    recent = {"recent_sequence": 90, "recent_at": NOW - 60.0}
+    finding = told("room in S", streams=(a_stream(**busy, **recent),))
+    assert (finding.verdict, finding.found) == (Verdict.WARN, "10% full, lasts 1.7 h at this rate, full in 1.5 h")
+    assert told("room in S", streams=(a_stream(**busy),)).found == "10% full, holds all 1 d that it keeps at this rate"
+
+
+def test_a_stream_whose_messages_leave_it_when_they_are_done_is_not_said_to_fill() -> None:
+    busy = a_stream(size=100, messages=100, last_sequence=100, first_at=NOW - 600.0, last_at=NOW)
+    finding = told("room in S", streams=(busy,), swept="S")
+    assert finding.verdict is Verdict.OK
+    assert finding.found == "10% full, holds 1.7 h of what comes in at this rate, and what is done leaves it"
+
+
+def test_a_stream_without_a_limit_says_what_comes_in_a_day() -> None:
+    endless = a_stream(size=600, messages=10, last_sequence=10, first_at=NOW - 600.0, last_at=NOW, max_bytes=-1)
+    assert told("room in S", streams=(endless,)).found == "no limit but the disk's, 84.4 KiB a day at this rate"
+
+
 def test_a_full_stream_that_refuses_fails_and_one_that_drops_warns() -> None:
     assert told("room in S", streams=(a_stream(size=990, discard="new"),)).verdict is Verdict.FAIL
     assert told("room in S", streams=(a_stream(size=990, discard="old"),)).verdict is Verdict.WARN
@@ -112,6 +133,13 @@ def test_what_a_full_stream_drops_next_fails() -> None:
     behind, abreast = a_consumer(oldest_at=NOW, oldest_sequence=101), a_consumer(oldest_at=NOW, oldest_sequence=191)
     assert told("distance c", streams=(full,), consumers=(behind,)).verdict is Verdict.FAIL
     assert told("distance c", streams=(full,), consumers=(abreast,)).verdict is Verdict.OK
+
+
+def test_messages_that_were_dropped_before_they_were_read_fail() -> None:
+    begins_at_26 = a_stream(first_sequence=26, last_sequence=35)
+    finding = told("distance c", streams=(begins_at_26,), consumers=(a_consumer(delivered_sequence=4),))
+    assert (finding.verdict, finding.found) == (Verdict.FAIL, "21 messages were dropped before they were read")
+    assert told("distance c", streams=(begins_at_26,), consumers=(a_consumer(delivered_sequence=25),)).verdict is Verdict.OK
 
 
 def test_dead_letters_are_a_warning() -> None:

@@ -10,7 +10,8 @@ def taken(slots: PipelineSlots, tenant: str, most: int = 1000) -> int:
 
 
 async def waiting(slots: PipelineSlots, tenant: str, count: int = 1, size: int = 0) -> list[asyncio.Task[None]]:
-    tasks = [asyncio.create_task(slots.wait(tenant, size)) for _ in range(count)]
+    turns = [slots.enqueue(tenant, size) for _ in range(count)]
+    tasks = [asyncio.create_task(slots.wait(tenant, turn)) for turn in turns if turn is not None]
     await asyncio.sleep(0)
     return tasks
 
@@ -51,14 +52,9 @@ async def test_a_request_does_not_overtake_those_of_its_tenant_that_wait() -> No
 async def test_the_queue_is_shared_by_places_and_by_bytes() -> None:
     slots = PipelineSlots(2, queue=8, queue_bytes=100)
     assert slots.take("a")
-    tasks = await waiting(slots, "a", 4, size=10)
-    assert not slots.can_wait("a", 0)  # it has four places, and four are free
-    assert slots.can_wait("b", 60)
-    assert not slots.can_wait("b", 61)
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
-    assert slots.can_wait("a", 100)
+    assert len(await waiting(slots, "a", 9, size=10)) == 4
+    assert slots.enqueue("b", 61) is None
+    assert slots.enqueue("b", 60) is not None
 
 
 async def test_a_slot_that_is_waited_for_in_vain_goes_to_the_next() -> None:
@@ -80,4 +76,4 @@ async def test_nothing_is_kept_of_a_tenant_that_holds_nothing() -> None:
     for number in range(1000):
         assert slots.take(f"tenant-{number}")
         slots.give(f"tenant-{number}")
-    assert not slots._shares
+    assert len(slots._slots) == 0

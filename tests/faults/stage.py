@@ -142,7 +142,7 @@ async def on_stage(cast: Cast) -> AsyncIterator[Stage]:
 
 def _given(url: str, cast: Cast) -> dict[str, object]:
     """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of the store, and the ledger
-    reads every assignment, so none leaves its stream."""
+    reads every assignment and letter, so none leaves its stream, and the few tenants of the load have no shares."""
     streams = ("decide", "results", "acks", "assignments", "usage", "dlq", "advisories")
     return {
         "nats.url": url,
@@ -153,6 +153,8 @@ def _given(url: str, cast: Cast) -> dict[str, object]:
         "results.ack_wait_ms": int(cast.ack_wait_s * 1000),
         "extension_breaker.timeout_ms": 2000,
         "assignment.removal_every_ms": 0,
+        "assignment.tenant_share": 1.0,
+        "dlq.tenant_share": 1.0,
         "log.level": "warning",
         **{f"streams.{name}.max_bytes": -1 for name in streams},
     }

@@ -75,5 +75,5 @@ def test_every_gauge_of_the_catalog_that_is_a_share_of_its_own_is_a_sum() -> Non
     """What each process has for itself; all other gauges are of something that all of them see."""
     together = {family.name: family.together for family in Metrics().registry.snapshot() if family.kind == "gauge"}
     sums = {name for name, how in together.items() if how is Together.SUM}
-    assert sums == {"router_delivery_in_flight", "router_asyncio_tasks", "router_outbox_taken_back"}
+    assert sums == {"router_delivery_in_flight", "router_storage_waiting", "router_asyncio_tasks", "router_outbox_taken_back"}
     assert {name for name, how in together.items() if how is Together.LEAST} == {"router_nats_connected", "router_ready"}

@@ -4,12 +4,16 @@ import asyncio
 import json
 import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from router.errors import Misconfigured
-from router.observability import Check, HttpServer, Metrics, Registry
-from tests.support.observability import asked, serving
+from router.observability import Check, HttpServer, Metrics, Registry, http, http_protocol
+from router.observability.http_protocol import OpenConnections
+from tests.support.observability import asked, captured, serving
+from tests.support.waiting import until
 
 TRIES = 30
 
@@ -66,6 +70,66 @@ async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
     writer.close()
 
 
+async def test_half_open_connections_keep_nobody_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times what there may be; the newest is always served, and the oldest go first."""
+    monkeypatch.setattr(http_protocol, "MOST", 20)
+    with captured() as lines:
+        async with serving(Registry()) as port, half_open(port, 60) as held:
+            for path in ("/healthz", "/readyz", "/metrics"):
+                assert (await asked(port, path))[0] == 200
+            async with asyncio.timeout(5):
+                assert [await reader.read() for reader, _ in held[:40]] == [b""] * 40
+            assert not any(reader.at_eof() for reader, _ in held[41:])
+    assert lines.all() == []
+
+
+async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_S", 0.05)
+    monkeypatch.setattr(http_protocol, "ANSWER_S", 0.1)
+    made: list[OpenConnections] = []
+    monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])
+    async with serving(Much()) as port:  # type: ignore[arg-type]
+        _, writer = await asyncio.open_connection("127.0.0.1", port)  # its reader takes 128 KB and no more
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        await until(lambda: made[0].count == 1)
+        await until(lambda: made[0].count == 0)
+        writer.close()
+
+
+async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_S", 0.05)
+    async with serving(Registry()) as port, half_open(port, 1) as held, asyncio.timeout(5):
+        assert await held[0][0].read() == b""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.read()).endswith(b"ok\n")  # until the end: it is closed although the client would keep it
+        writer.close()
+
+
+async def test_a_trickle_between_two_requests_is_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_S", 0.1)
+    async with serving(Registry()) as port, asyncio.timeout(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"ok\n")
+        end = asyncio.ensure_future(reader.read())
+        while not end.done():
+            writer.write(b"G")
+            await asyncio.wait({end}, timeout=0.02)
+        writer.close()
+
+
+def test_the_host_that_holds_most_loses_its_oldest() -> None:
+    hosts = OpenConnections(3)
+    held = [FakeConnection(host) for host in ("a", "b", "a", "c")]
+    held[0].is_answering = True
+    for one in held:
+        hosts.add(one)  # type: ignore[arg-type]
+    assert [one.is_aborted for one in held] == [False, False, True, False]
+    hosts.remove(held[2])  # type: ignore[arg-type]
+    assert hosts.count == 3
+
+
 async def test_a_taken_port_is_told_with_what_to_do() -> None:
     async with serving(Registry()) as port:
         with pytest.raises(Misconfigured, match=rf"http_port: 127.0.0.1:{port} cannot be bound .*0 for any"):
@@ -88,6 +152,35 @@ async def test_a_scrape_of_a_thousand_series_holds_the_loop_under_five_milliseco
             longest.append(await longest_hold(asked(port, "/metrics")))
     # The best of them: the machine's other work may hold the loop too, a scrape that does so does it each time.
     assert min(longest) < 0.005
+
+
+class Much:
+    """More to show than sockets hold."""
+
+    async def exposition(self) -> bytes:
+        return bytes(32 * 1024 * 1024)
+
+
+class FakeConnection:
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.is_answering = self.is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@asynccontextmanager
+async def half_open(port: int, count: int) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
+    """Connections that never send a whole request."""
+    held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    for _, writer in held:
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost:")
+    try:
+        yield held
+    finally:
+        for _, writer in held:
+            writer.close()
 
 
 async def longest_hold(work) -> float:

@@ -59,10 +59,14 @@ BESIDE = {
     "router_acks_uncorrelated_total": (),
     "router_results_conflict_total": (),
     "router_results_forged_total": (),
+    "router_admin_keys_refused_total": (),
     "router_worker_heartbeats_refused_total": (),
     "router_workers_silent": (),
+    "router_helper_failing": ("helper",),
     "router_ready": ("check",),
     "router_assignments_removed_total": (),
+    "router_unread_dropped_total": ("consumer",),
+    "router_dlq_over_share_total": (),
     "router_storage_waiting": ("consumer",),
     "router_storage_refused_total": ("consumer", "what"),
     "router_stream_bytes": ("stream",),
@@ -84,7 +88,9 @@ MAILBOX = {
 }
 
 # MeshForge: the reference's two, and what an operator of an agent must see.
-AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
+AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")} | {
+    "router_agent_store_bytes": ("agent",)
+}
 
 
 def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:

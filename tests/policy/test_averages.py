@@ -1,6 +1,9 @@
 """What is learned from results, and forgotten."""
 
+import pytest
+
 from router.policy import NO_STATES, Averages
+from router.policy.averages import DEAREST, LONGEST_MS
 
 
 def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:
@@ -21,6 +24,24 @@ def test_the_first_result_is_the_average_and_later_ones_move_it() -> None:
     state = averages.states_of("acme").get("openai")
     assert state is not None
     assert (state.latency_ms, state.cost) == (110.0, 1.1)
+
+
+def test_one_wrong_figure_moves_an_average_by_a_bounded_step() -> None:
+    averages = Averages(weight=0.1)
+    observe(averages, latency_ms=100, cost=1.0)
+    observe(averages, latency_ms=1 << 60, cost=1e300)
+    state = averages.states_of("acme").get("openai")
+    assert state is not None
+    assert (state.latency_ms, state.cost) == (pytest.approx(190.0), pytest.approx(1.9))
+
+
+def test_the_first_figure_is_clipped_and_an_average_of_nothing_moves() -> None:
+    averages = Averages(weight=0.1)
+    observe(averages, latency_ms=1 << 62, cost=0.0)
+    observe(averages, latency_ms=1 << 62, cost=1e300)
+    state = averages.states_of("acme").get("openai")
+    assert state is not None
+    assert (state.latency_ms, state.cost) == (LONGEST_MS, pytest.approx(0.1 * DEAREST))
 
 
 def test_only_a_success_says_what_the_next_will_take() -> None:

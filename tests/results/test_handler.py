@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 
+import msgspec
 import orjson
 import pytest
 
@@ -31,6 +32,10 @@ def a_handler(known: KnownTwin | None = None, heard: Heard | None = None, **rule
     return ResultsHandler(known or KnownTwin(an_assignment()), heard, heard, rules=ResultRules(**rules))
 
 
+async def awaited(outcome: Outcome | Awaitable[Outcome]) -> Outcome:
+    return await outcome if isinstance(outcome, Awaitable) else outcome
+
+
 def stored(outcome: Outcome) -> dict[str, object]:
     assert isinstance(outcome, Done), outcome
     (effect,) = outcome.effects
@@ -46,7 +51,34 @@ def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
 async def test_an_unknown_assignment_is_accepted_and_counted() -> None:
     heard = Heard()
     assert stored(await looked_up(a_result(), KnownTwin(), heard))
-    assert heard.words() == ["uncorrelated", "outcome", "figures"]
+    assert heard.words() == ["uncorrelated", "outcome"]
+
+
+async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules_say_so() -> None:
+    handler, again = a_handler(KnownTwin(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2)
+    first, second = await awaited(handler(a_result())), await awaited(handler(again))
+    assert isinstance(first, Retry)
+    assert isinstance(second, Dead)
+    assert second.fault.code == "CORRELATION_FIELDS_INVALID"
+
+
+async def test_the_event_of_an_unknown_assignment_is_marked_if_the_rules_say_so() -> None:
+    assert stored(await awaited(a_handler(KnownTwin(), uncorrelated="mark")(a_result())))["correlated"] is False
+    assert "correlated" not in stored(handled(a_result(), uncorrelated="mark"))
+
+
+def test_the_figures_hear_of_the_assignments_own_provider() -> None:
+    heard = Heard()
+    assert stored(handled(a_result(provider_id="anthropic"), heard=heard))["provider_id"] == "anthropic"
+    assert heard.told[-1][:3] == ("figures", "acme", "openai")
+
+
+def test_one_assignment_teaches_once_under_whatever_status() -> None:
+    heard = Heard()
+    handler = a_handler(heard=heard)
+    for sequence, status in enumerate(("timeout", "error", "success", "cancelled", "timeout")):
+        handler(a_result(sequence=sequence, status=status))
+    assert heard.words().count("figures") == 1
 
 
 async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:

@@ -4,13 +4,18 @@ import json
 
 from nats.aio.client import Client
 
+from router.cli.worker import places_of
 from router.config import Settings
+from router.contracts.exec_assignment import ExecAssignment
 from router.deadletters.original import Kept, original_of
 from router.deadletters.parse import parse
 from router.delivery.api import JetStream
+from router.errors import Poison
 from router.message import Effect
+from router.sdk import StepResult, Worker
 from tests.support.circle import FAST, Alarms, a_result, assignments, report, results_are_settled, usage
 from tests.support.delivery import connected
+from tests.support.sdk import at_work
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Inboxes, a_request, ask, is_ready, is_settled, letters, make_topology, marks, metric, page
 from tests.support.waiting import until
@@ -129,6 +134,32 @@ async def test_a_flood_of_what_fails_is_answered_when_its_letters_find_no_room(n
         assert (await ask(nc, settings, a_request("good")))["ok"]
 
 
+async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
+
+    def work(assignment: ExecAssignment) -> StepResult:
+        if assignment.request_id == "r-hopeless":
+            raise Poison("it can never be done")
+        return StepResult(cost=0.5)
+
+    subject, places = settings.assignment.subjects[0], places_of(settings)
+    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, places=places)):
+        for name in ("hopeless", *range(5)):
+            assert (await ask(nc, settings, _pushed(name)))["ok"]
+        await until(lambda: _metered(nc, settings, 5))
+
+        await make_topology(_settings(nats_url, prefix))
+        await until(lambda: _stored(nc, settings.streams.dlq.name, 1))
+
+
+async def _metered(nc: Client, settings: Settings, count: int) -> bool:
+    return len(await usage(nc, settings)) == count
+
+
+async def _stored(nc: Client, stream: str, count: int) -> bool:
+    return (await nc.jsm().stream_info(stream)).state.messages == count
+
+
 async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_url: str, prefix: str) -> None:
     """Results beyond the bound are sent back without spending an attempt; not one is lost."""
     settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, evidence__full_retry_ms=50)
@@ -145,6 +176,68 @@ async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_u
         assert sorted(event["assignment_id"] for event in await usage(nc, settings)) == sorted(f"a-{number}" for number in range(MANY))
         assert len(await letters(nc, settings)) == 1
         await until(lambda: is_ready(router.ready.http))
+
+
+async def test_a_tenant_that_takes_more_than_its_share_leaves_the_rest_to_others(nc: Client, nats_url: str, prefix: str) -> None:
+    """Above the half of the stream a tenant that holds a quarter hears overloaded; the others push."""
+    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=60_000)
+    async with a_router(settings) as router:
+        for number in range(80):
+            if await _is_over(router, "acme"):
+                break
+            assert (await ask(nc, settings, _pushed(number)))["ok"]
+        refused = await ask(nc, settings, _pushed("more"))
+        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == ("overloaded", "tenant_share")
+        assert all([(await ask(nc, settings, _pushed(f"t-{number}", "tenx")))["ok"] for number in range(10)])
+        assert (await ask(nc, settings, a_request("plain")))["ok"]
+        assert await is_ready(router.ready.http)
+
+
+async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_no_letters(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, streams__dlq__max_bytes=60_000)
+    async with a_router(settings) as router:
+        while not await _is_over_letters(router, "acme"):
+            assert not (await ask(nc, settings, _bad("acme")))["ok"]
+        await ask(nc, settings, _bad("acme"))
+        assert "message" not in (await letters(nc, settings))[-1]
+        assert await metric(router.ready.http, "router_dlq_over_share_total") > 0
+        while not await metric(router.ready.http, "router_storage_refused_total", what="letter_given_up"):
+            assert await _is_over_letters(router, "acme")
+            assert not (await ask(nc, settings, _bad("acme")))["ok"]
+        before = len(await letters(nc, settings))
+        await ask(nc, settings, _bad("tenx"))
+        kept = await letters(nc, settings)
+        assert (len(kept), kept[-1]["tenant_id"], "payload" in kept[-1]["message"]) == (before + 1, "tenx", True)
+        assert await metric(router.ready.http, "router_dlq_total") == len(kept)
+
+
+def _bad(tenant: str) -> bytes:
+    """It has no type."""
+    return json.dumps({"message": {"tenant_id": tenant, "payload": "x" * 1000}}).encode()
+
+
+async def _is_over(router: Running, tenant: str) -> bool:
+    """As the next look finds it, which is now."""
+    ground = router.service._ground
+    assert ground is not None
+    await ground.assignment_shares.look()
+    return ground.assignment_shares.is_over(tenant)
+
+
+async def _is_over_letters(router: Running, tenant: str) -> bool:
+    ground = router.service._ground
+    assert ground is not None
+    await ground.letter_shares.look()
+    return ground.letter_shares.is_over(tenant)
+
+
+async def test_a_full_bucket_of_records_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = _settings(nats_url, prefix, buckets__assignments_known__max_bytes=300)
+    async with a_router(settings) as router:
+        refused = await ask(nc, settings, _pushed("push"))
+        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == ("overloaded", "storage_full")
+        assert (await ask(nc, settings, a_request("plain")))["ok"]
+        assert await is_ready(router.ready.http)
 
 
 async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(nc: Client, nats_url: str, prefix: str) -> None:

@@ -35,7 +35,7 @@ def _busy(handle: Handler) -> Handler:
 @pytest.fixture
 def settings(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     decide_through(monkeypatch, _busy)
-    return settings_for(nats_url, prefix)
+    return settings_for(nats_url, prefix, admission__overloaded_after_ms=200)
 
 
 async def _publish_flood(nc: Client, settings: Settings, inboxes: Inboxes, first: int, count: int) -> None:

@@ -16,7 +16,7 @@ from router.app.policy_store import PolicyStore
 from router.buckets.documents import Documents
 from router.config import Settings
 from router.delivery.api import JetStream
-from tests.support.circle import a_result, headers_of, report, results_are_settled
+from tests.support.circle import a_result, assign, headers_of, report, results_are_settled
 from tests.support.cli import Ended, router
 from tests.support.delivery import connected
 from tests.support.policy import a_document, a_provider
@@ -76,6 +76,7 @@ async def is_back(nc: Client, running: Running) -> bool:
 async def reported(nc: Client, settings: Settings, *ids: str, **fields: Any) -> None:
     """Outcomes of openai, each of an assignment of its own."""
     for one in ids:
+        await assign(nc, settings, one)
         await report(nc, settings, a_result(one, **fields), headers_of(one, tenant_id="acme"))
     await until(lambda: results_are_settled(nc, settings))
 

@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.circle import Alarms, a_result, headers_of, report, results_are_settled
+from tests.support.circle import Alarms, a_result, assign, headers_of, report, results_are_settled
 from tests.support.policy import a_document, a_provider, a_rule
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Json, a_request, ask, page
@@ -46,14 +46,12 @@ class Providers:
 
     async def report(self, times: int = 1, **fields: Any) -> None:
         """So many outcomes of openai, each of an assignment of its own, taken in by some router."""
+        tenant = fields.get("tenant_id", "acme")
         for _ in range(times):
             self._number += 1
-            await report(
-                self._nc,
-                self._settings,
-                a_result(f"w{self._number}", **fields),
-                headers_of(f"w{self._number}", tenant_id=fields.get("tenant_id", "acme")),
-            )
+            name = f"w{self._number}"
+            await assign(self._nc, self._settings, name, "openai", tenant)
+            await report(self._nc, self._settings, a_result(name, **fields), headers_of(name, tenant_id=tenant))
         await until(lambda: results_are_settled(self._nc, self._settings))
 
     async def fail(self, times: int = 3, **fields: Any) -> None:

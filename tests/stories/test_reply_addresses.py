@@ -19,6 +19,17 @@ CONTROL = {
     "Nats-Batch-Id": "b",
     "Nats-Schedule": "@at 2035-01-01T00:00:00Z",
     "Nats-Incr": "1",
+    "Nats-Schedule-Next": "purge",
+    "Nats-Scheduler": "s",
+}
+# With these it stores the message; with the first the server writes a trace of it to that subject besides.
+STORED = {
+    "Nats-Trace-Dest": "traced",
+    "Nats-Trace-Hop": "1",
+    "Nats-Trace-Origin-Account": "A",
+    "Nats-Counter-Sources": "{}",
+    "Nats-Marker-Reason": "Purge",
+    "Nats-Required-Api-Level": "99",
 }
 
 
@@ -78,19 +89,19 @@ async def test_a_wildcard_is_no_address(nc: Client, settings: Settings) -> None:
 
 
 async def test_a_request_that_the_stream_refuses_in_silence_is_answered(nc: Client, settings: Settings) -> None:
-    """Story 9: `Nats-TTL`, `Nats-Rollup` and their kind; the next request is served as usual."""
+    """Story 9: `Nats-TTL`, `Nats-Rollup` and their kind, and those that the stream takes; the next request is served as usual."""
     inboxes = await Inboxes.under(nc, "control")
     replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings):
-        for name, value in CONTROL.items():
+        for name, value in (CONTROL | STORED).items():
             headers = {name: value, "Nats-Msg-Id": f"m-{name}"}
             await nc.publish(settings.decide.subject, a_request(name), reply=inboxes.of(name), headers=headers)
-        await until(lambda: len(inboxes) >= len(CONTROL))
+        await until(lambda: len(inboxes) >= len(CONTROL | STORED))
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
         await asyncio.sleep(SILENCE_S)
 
-        answers = {name: [json.loads(data)["error"]["code"] for data in inboxes.answers(name)] for name in CONTROL}
-        assert answers == {name: ["invalid_request"] for name in CONTROL}
+        answers = {name: [json.loads(data)["error"]["code"] for data in inboxes.answers(name)] for name in CONTROL | STORED}
+        assert answers == {name: ["invalid_request"] for name in CONTROL | STORED}
         assert replies.counts == {}
 
 

@@ -7,8 +7,12 @@ import orjson
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
+from router import ids
 from router.config import Settings
+from router.contracts.assignment_record import record_bytes
+from router.contracts.decision import Decision
 from router.contracts.usage import SUBJECT
+from tests.support.policy import a_request as a_route_request
 from tests.support.stories import Ears, Json
 from tests.support.workers import NOW_MS, a_body
 
@@ -28,6 +32,15 @@ def headers_of(name: object, **headers: str) -> dict[str, str]:
 async def report(nc: Client, settings: Settings, data: bytes, headers: dict[str, str] | None = None) -> None:
     """Store one result, as a worker does."""
     await nc.jetstream().publish(settings.results.subject, data, headers=headers)
+
+
+async def assign(nc: Client, settings: Settings, name: object, provider: str = "openai", tenant: str = "acme") -> Json:
+    """Make an assignment known, as a router does that pushes one; the ids that its result names."""
+    request = a_route_request(f"r-{name}", tenant)
+    decision = Decision(provider, "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
+    record = record_bytes(f"a-{name}", request, decision, subject=settings.assignment.subjects[0], traceparent=None, content=None)
+    await nc.jetstream().publish(f"$KV.{settings.buckets.assignments_known.name}.{ids.key(f'a-{name}')}", record)
+    return {"assignment_id": f"a-{name}", "request_id": f"r-{name}", "tenant_id": tenant}
 
 
 async def standing(nc: Client, stream: str) -> list[tuple[str, bytes, dict[str, str]]]:

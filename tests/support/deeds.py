@@ -12,7 +12,8 @@ from tests.support.requests import a_body
 
 
 class Deed(Struct, frozen=True):
-    """`how`: ask (an answer without an error comes back) | tell (it is heard) | listen (what is told there is heard).
+    """`how`: ask (an answer without an error comes back) | tell (it is heard) | listen (what is told there is heard) |
+    bind (the server delivers to a subscriber of the router's account).
 
     `roles`: who may. `told`: for listening to a wildcard, a subject that it takes in.
     """
@@ -41,12 +42,14 @@ DEEDS = (
     Deed("ask for one by tenant (partitions)", "tell", "beamline.router.v1.decide.by.acme", ("gateway",), a_body()),
     Deed("listen to everybody's requests", "listen", "beamline.router.v1.decide", ("router",)),
     Deed("listen to answers without an inbox", "listen", "beamline.router.v1.decide.reply", ("gateway", "operator")),
-    Deed("listen to a gateway's inboxes", "listen", "_INBOX_gateway.>", ("gateway",), told="_INBOX_gateway.x"),
+    Deed("listen to a gateway's inboxes", "listen", "_INBOX_gateway.one.>", ("gateway",), told="_INBOX_gateway.one.x"),
+    Deed("listen to all gateways' inboxes", "listen", "_INBOX_gateway.>", (), told="_INBOX_gateway.one.x"),
+    Deed("listen to all workers' inboxes", "listen", "_INBOX_worker.>", (), told="_INBOX_worker.one.x"),
     Deed("listen to the router's inboxes", "listen", "_INBOX_router.>", ("router",), told="_INBOX_router.x"),
     Deed("listen to everything", "listen", ">", (), told="anything"),
-    Deed("answer a gateway unasked", "tell", "_INBOX_gateway.x", ("router",)),
+    Deed("answer a gateway unasked", "tell", "_INBOX_gateway.one.x", ("router",)),
     Deed("answer the router unasked", "tell", "_INBOX_router.x", ("router",)),
-    Deed("invoke a provider through the router", "ask", "beamline.provider.v1.invoke", ("gateway", "worker", "router", "operator"), {}),
+    Deed("invoke a provider through the router", "ask", "beamline.provider.v1.invoke", ("gateway", "worker", "operator"), {}),
     # extensions
     Deed("call an extension", "ask", "beamline.ext.validate.pii_guard.v1", ("router", "operator"), a_request()),
     Deed("answer calls of pii_guard", "listen", "beamline.ext.validate.pii_guard.v2", ("author",)),
@@ -97,9 +100,9 @@ DEEDS = (
     ),
     Deed(
         "have the server deliver usage to another role's subject",
-        "ask",
+        "bind",
         f"{_API}CONSUMER.CREATE.ROUTER_USAGE",
-        ("operator", "lake"),  # no server holds this apart from the line above: deploy/nats/README.md
+        ("operator",),  # no server holds this apart from the line above: the lake has an account of its own
         _consumer("ROUTER_USAGE", deliver_subject="scratch.elsewhere"),
     ),
     # dead letters

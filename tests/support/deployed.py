@@ -19,27 +19,47 @@ ROLES = ("gateway", "router", "worker", "author", "operator", "lake")
 WITNESS = "witness"  # may do everything: it looks whether what a role did has happened
 
 
-def write_keys(directory: Path) -> None:
+OF_MANY = ("gateway", "worker", "author")  # roles with many users: the shipped one is called "one"
+
+
+def write_keys(directory: Path, *users: str) -> None:
     """By the script that is shipped."""
-    runpy.run_path(str(DEPLOY / "nats" / "keys.py"))["write_keys"](directory)
+    runpy.run_path(str(DEPLOY / "nats" / "keys.py"))["write_keys"](directory, *users)
+
+
+def inbox_of(role: str) -> str:
+    """The inbox prefix of a role, or of one more user of it (`gateway.two`)."""
+    return f"_INBOX_{role}.one" if role in OF_MANY else f"_INBOX_{role}"
+
+
+def _with_user(accounts: str, user: str) -> str:
+    """As deploy/README.md says: a copy of the block of the role's first user, with its own key and prefix."""
+    role, _, name = user.partition(".")
+    at = accounts.index(f"      {{ nkey: ${role.upper()}_KEY")
+    block = accounts[at : accounts.index("\n\n", at)]
+    copy = block.replace(f"${role.upper()}_KEY", f"${role.upper()}_{name.upper()}_KEY").replace(f"_INBOX_{role}.one", f"_INBOX_{user}")
+    return accounts.replace(block, f"{block}\n\n{copy}")
 
 
 class Deployed:
-    """`start` it, `remove` it. `is_partitioned`: with partitions.conf."""
+    """`start` it, `remove` it. `is_partitioned`: with partitions.conf; `users`: more than one of a role."""
 
-    def __init__(self, *, is_partitioned: bool = False) -> None:
+    def __init__(self, *, is_partitioned: bool = False, users: tuple[str, ...] = ()) -> None:
         self.keys = Path(tempfile.mkdtemp(prefix="router-test-keys-"))
-        write_keys(self.keys)
+        self._users = users
+        write_keys(self.keys, *users)
         (self.keys / "witness.nk").write_bytes((self.keys / "system.nk").read_bytes())
         self.broker = Broker(self._accounts(is_partitioned))
 
     def _accounts(self, is_partitioned: bool) -> str:
         """accounts.conf as it stands, but that the system account's user is a witness among the roles."""
         text = (DEPLOY / "nats" / "accounts.conf").read_text()
+        for user in self._users:
+            text = _with_user(text, user)
         text = text.replace("include 'keys.conf'", (self.keys / "keys.conf").read_text())
         if is_partitioned:
             text = text.replace("# include 'partitions.conf'", (DEPLOY / "nats" / "partitions.conf").read_text())
-        return text.replace("users: [ { nkey: $SYSTEM_KEY } ]", "").replace("    users: [\n", "    users: [ { nkey: $SYSTEM_KEY }\n")
+        return text.replace("users: [ { nkey: $SYSTEM_KEY } ]", "").replace("    users: [\n", "    users: [ { nkey: $SYSTEM_KEY }\n", 1)
 
     def start(self) -> "Deployed":
         self.broker.start()
@@ -50,6 +70,8 @@ class Deployed:
         operator = {**self.environ("operator"), "ROUTER_ACKS__ENABLED": "true", **more}
         ended = await invoked("topology", "apply", "--worker", "caf-worker", environ=operator)
         assert ended.status == 0, ended.err
+        mirrored = await invoked("topology", "mirror", environ=self.environ("mirror"))
+        assert mirrored.status == 0, mirrored.err
 
     def remove(self) -> None:
         self.broker.remove()
@@ -60,7 +82,7 @@ class Deployed:
         return {
             "nats.url": self.broker.url,
             "nats.nkey_file": str(self.keys / f"{role}.nk"),
-            "nats.inbox_prefix": f"_INBOX_{role}",
+            "nats.inbox_prefix": inbox_of(role),
             **{name.replace("__", "."): value for name, value in more.items()},
         }
 
@@ -75,7 +97,7 @@ class Deployed:
     async def connect(self, role: str, **options: Any) -> Client:
         """A NATS client with this role's key; ours, for its flush says truly that a subscription is there."""
         client = Connection()
-        given = {"nkeys_seed": str(self.keys / f"{role}.nk"), "inbox_prefix": f"_INBOX_{role}", "allow_reconnect": False}
+        given = {"nkeys_seed": str(self.keys / f"{role}.nk"), "inbox_prefix": inbox_of(role), "allow_reconnect": False}
         await client.connect(self.broker.url, **{**given, **options})
         return client
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from router.config import Settings, load
 from router.embedded import server_binary
-from tests.support.deployed import DEPLOY, TOML, write_keys
+from tests.support.deployed import DEPLOY, TOML, inbox_of, write_keys
 
 NATS = DEPLOY / "nats"
 
@@ -52,7 +52,7 @@ class Shipped:
         given = {
             "nats.url": f"tls://127.0.0.1:{self.port}",
             "nats.nkey_file": self.home / f"{role}.nk",
-            "nats.inbox_prefix": f"_INBOX_{role}",
+            "nats.inbox_prefix": inbox_of(role),
             "nats.tls_ca": tls / "ca.pem",
             "nats.tls_cert": tls / "client.pem",
             "nats.tls_key": tls / "client.key",

@@ -122,7 +122,17 @@ async def _listen(deed: Deed, client: Client, witness: Client) -> str:
     return ALLOWED
 
 
-_DO = {"ask": _ask, "tell": _tell, "listen": _listen}
+async def _bind(deed: Deed, client: Client, witness: Client) -> str:
+    """A consumer is made in any case where the role may make one; what counts is whom it delivers to."""
+    body = json.loads(_data(deed))
+    ear = await witness.subscribe(body["config"]["deliver_subject"])
+    await witness.flush()
+    answer = json.loads((await client.request(deed.subject, _data(deed), timeout=WAIT_S)).data)
+    await ear.unsubscribe()
+    return ALLOWED if answer.get("push_bound") else REFUSED
+
+
+_DO = {"bind": _bind, "ask": _ask, "tell": _tell, "listen": _listen}
 
 
 def _data(deed: Deed) -> bytes:

@@ -119,6 +119,13 @@ class RouterProcess:
     def kill(self) -> None:
         self._send(signal.SIGKILL)
 
+    def pause(self) -> None:
+        """SIGSTOP: it stands still, and nothing that it is sent is read."""
+        self._signal(signal.SIGSTOP)
+
+    def unpause(self) -> None:
+        self._signal(signal.SIGCONT)
+
     def terminate(self, timeout_s: float = 30.0) -> int:
         """SIGTERM, and the exit status."""
         assert self._process is not None
@@ -129,6 +136,10 @@ class RouterProcess:
         """The exit status of a process that was told to go."""
         assert self._process is not None
         return self._process.wait(timeout_s)
+
+    def _signal(self, how: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(how)
 
     def _send(self, how: signal.Signals) -> None:
         if self._process is not None:

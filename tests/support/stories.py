@@ -170,7 +170,7 @@ async def is_ready(http: str) -> bool:
 
 
 async def metric(http: str, name: str, **labels: str) -> float:
-    """A metric's value, summed over its series, or over those with these labels."""
+    """A metric's value, summed over the labels that are not given."""
     _, text = await page(http, "/metrics")
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name]
     return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())

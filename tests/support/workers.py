@@ -98,8 +98,8 @@ class Heard:
     def violated(self, message: Message, violations: tuple[tuple[str, str], ...]) -> None:
         self.told.append(("violated", *violations))
 
-    def outcome(self, event: Any) -> None:
-        self.told.append(("outcome", event.status))
+    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        self.told.append(("outcome", status))
 
     def uncorrelated(self) -> None:
         self.told.append(("uncorrelated",))

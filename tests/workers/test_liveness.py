@@ -1,9 +1,13 @@
 """Who is alive, and who fell silent."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from router.contracts.heartbeat import Heartbeat
 from router.workers import Change, Condition, Liveness
+from router.workers.liveness import EARLY_S
+from router.workers.places import PROVEN_S
 
 
 def a_beat(worker: str = "w-1", status: str = "idle", **fields: object) -> Heartbeat:
@@ -87,3 +91,46 @@ def test_who_has_been_gone_for_long_is_forgotten_and_told_before() -> None:
     assert len(liveness.fallen_silent(15)) == 1
     assert len(liveness.fallen_silent(75)) == 0
     assert len(liveness) == 0
+
+
+def test_one_group_gets_half_of_the_places_and_another_finds_one() -> None:
+    liveness = Liveness(limit=10)
+    for number in range(20):
+        liveness.heard(a_beat(f"ghost-{number}"), 0)
+    assert (len(liveness), liveness.refused) == (6, 14)
+    assert words(liveness.heard(a_beat("w-1", tenant_id="acme"), 0)) == [("w-1", None, "idle")]
+
+
+def test_who_was_heard_only_once_gives_way_to_a_newcomer_and_who_was_heard_again_does_not() -> None:
+    liveness = Liveness(limit=4)
+    for name in ("honest", "ghost-1", "ghost-2"):
+        liveness.heard(a_beat(name, interval_ms=3_600_000), 0)
+    liveness.heard(a_beat("honest", interval_ms=3_600_000), PROVEN_S)
+    assert words(liveness.heard(a_beat("new-1"), 2), liveness.heard(a_beat("new-2"), 2)) == [
+        ("new-1", None, "idle"),
+        ("new-2", None, "idle"),
+    ]
+    assert {worker.beat.worker_id for worker, _ in liveness.workers(2)} == {"honest", "new-1", "new-2"}
+    assert liveness.heard(a_beat("new-3"), 2) is None  # those that came a moment ago may yet be heard again
+
+
+def test_a_promise_to_be_heard_once_an_hour_keeps_no_place_that_is_wanted() -> None:
+    liveness = Liveness(limit=2)
+    for at in (0, 2):
+        for name in ("ghost-1", "ghost-2"):
+            liveness.heard(a_beat(name, interval_ms=3_600_000), at)
+    assert liveness.heard(a_beat("new"), 1 + EARLY_S) is None
+    assert words(liveness.heard(a_beat("new"), 2 + EARLY_S)) == [("new", None, "idle")]
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([None, "a", "b"]), st.sampled_from(["idle", "stopped"])), max_size=300))
+def test_places_are_counted_right_whatever_comes(beats: list[tuple[int, str | None, str]]) -> None:
+    liveness = Liveness(limit=8, forget_s=30)
+    for at, (number, tenant, status) in enumerate(beats):
+        liveness.heard(a_beat(f"w-{number}", status, tenant_id=tenant), at)
+        liveness.fallen_silent(at)
+        known = [worker.key for worker, _ in liveness.workers(at)]
+        places = liveness._places
+        assert (len(known) <= 8, sorted(places._groups, key=str)) == (True, sorted(known, key=str))
+        assert sum(places._held.values()) == len(known)
+        assert {key for fresh in places._fresh.values() for key in fresh} <= set(known)

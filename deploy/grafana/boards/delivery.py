@@ -61,6 +61,19 @@ DELIVERY = Row(
             kind="states",
             steps=BAD_FROM_ONE,
         ),
+        panel(
+            "Waiting for room",
+            "Messages whose effects a full stream refuses; the others of the lane go on.",
+            "short",
+            (now("router_storage_waiting", "sum", "consumer"), "{{consumer}}"),
+        ),
+        panel(
+            "Refused for want of room, and dropped unread",
+            "What became of messages whose effects found no room; and what a stream dropped before it was read, which must be 0.",
+            "reqps",
+            (rate("router_storage_refused_total", "consumer, what"), "{{consumer}} {{what}}"),
+            (rate("router_unread_dropped_total", "consumer"), "{{consumer}} dropped unread"),
+        ),
     ),
 )
 
@@ -85,6 +98,7 @@ FAILED = Row(
             "reqps",
             (rate("router_dlq_publish_failures_total"), "not stored"),
             (rate("router_dlq_disabled_total"), "without a letter"),
+            (rate("router_dlq_over_share_total"), "without payload"),
             (rate("router_dlq_replayed_total"), "replayed"),
         ),
         panel(
@@ -94,11 +108,12 @@ FAILED = Row(
             (rate("router_nats_contract_violations_total", "header, rule"), "{{header}} {{rule}}"),
         ),
         panel(
-            "Refused addresses",
-            "Subjects outside the allow list, reply addresses outside the prefixes.",
+            "Refused addresses and keys",
+            "Subjects outside the allow list, reply addresses outside the prefixes, operators' requests without a valid api_key.",
             "reqps",
             (rate("router_subject_refused_total"), "subjects"),
             (rate("router_reply_refused_total"), "reply addresses"),
+            (rate("router_admin_keys_refused_total"), "keys"),
         ),
     ),
 )

@@ -116,6 +116,25 @@ BOARD = Board(
                     "reqps",
                     (rate("router_agent_rescued_total", "agent"), "{{agent}}"),
                 ),
+                panel(
+                    "The store",
+                    "What it takes on its disk: it keeps each key that the agent was ever told.",
+                    "bytes",
+                    (now("router_agent_store_bytes", "max", "agent"), "{{agent}}"),
+                ),
+            ),
+        ),
+        Row(
+            "Helpers",
+            (
+                panel(
+                    "Failing helpers",
+                    "Figures, retention, scrubs, sweeps: the process works on without them.",
+                    "short",
+                    (now("router_helper_failing", "max", "instance, helper"), "{{instance}} {{helper}}"),
+                    kind="states",
+                    steps=BAD_FROM_ONE,
+                ),
             ),
         ),
     ),

@@ -42,7 +42,13 @@ BOARD = Board(
         Row(
             "Workers",
             (
-                panel("Assignments", "Stored for workers.", "reqps", (rate("router_assignments_published_total"), "published")),
+                panel(
+                    "Assignments",
+                    "Stored for workers, and removed from their stream when they are done.",
+                    "reqps",
+                    (rate("router_assignments_published_total"), "published"),
+                    (rate("router_assignments_removed_total"), "removed"),
+                ),
                 panel(
                     "Acknowledged by workers",
                     "rejected and error are work that somebody must do again.",

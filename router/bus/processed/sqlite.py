@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS processed_schema (version INTEGER NOT NULL);
 INSERT INTO processed_schema SELECT 1 WHERE NOT EXISTS (SELECT * FROM processed_schema);
 COMMIT;
 """
+OURS = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE tbl_name IN ('processed', 'processed_schema')"
 A_DAY_S = 86_400.0
 BUSY_S = 5.0  # another process may be writing
 PRUNE_EVERY_S = 3_600.0
@@ -163,13 +164,24 @@ class SqliteProcessed:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(SCHEMA)
         (version,) = connection.execute("SELECT version FROM processed_schema").fetchone()
-        if version != SCHEMA_VERSION:
+        wrong = f"has schema version {version}, this program knows {SCHEMA_VERSION}" if version != SCHEMA_VERSION else _foreign(connection)
+        if wrong:
             connection.close()
-            raise Misconfigured("processed", f"{self._path} has schema version {version}, this program knows {SCHEMA_VERSION}")
+            raise Misconfigured("processed", f"{self._path} {wrong}")
         return connection
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _foreign(connection: sqlite3.Connection) -> str:
+    """What is put upon our two tables and is not ours: it would run, or refuse, inside every mark. Other tables are the handlers' own."""
+    found = connection.execute(OURS).fetchall()
+    with sqlite3.connect(":memory:") as fresh:
+        fresh.executescript(SCHEMA)
+        strange = set(found) - set(fresh.execute(OURS).fetchall())
+    fresh.close()
+    return f"holds {len(strange)} tables, indexes or triggers of another hand upon its keys: drop them" if strange else ""
 
 
 def _is_of_the_file(exc: Exception) -> bool:

@@ -21,7 +21,7 @@ from router.mailbox.postgres import Session
 _RECEIVE: Final[LiteralString] = """
 INSERT INTO inbox_messages AS i (message_id, subject, attempts)
 SELECT message_id, subject, 1 FROM unnest(%s::uuid[], %s::text[]) AS new (message_id, subject) ORDER BY message_id
-ON CONFLICT (message_id) DO UPDATE SET attempts = i.attempts + 1 WHERE i.processed_at IS NULL
+ON CONFLICT (message_id) DO UPDATE SET attempts = LEAST(i.attempts, 2147483646) + 1 WHERE i.processed_at IS NULL
 RETURNING i.message_id::text, i.attempts
 """
 _LOCK: Final[LiteralString] = """
@@ -37,8 +37,10 @@ WHERE i.message_id = mark.message_id AND i.processed_at IS NULL
 """
 _IS_PROCESSED: Final[LiteralString] = "SELECT processed_at IS NOT NULL FROM inbox_messages WHERE message_id = %s::uuid"
 _UNPROCESSED: Final[LiteralString] = """
-SELECT message_id, subject, received_at, processed_at, attempts, last_error FROM inbox_messages
-WHERE processed_at IS NULL AND received_at < now() - make_interval(secs => %s)
+SELECT message_id, left(subject, 1025), CASE WHEN received_at BETWEEN '0001-01-01' AND now() THEN received_at END, processed_at, attempts,
+       left(last_error, 500)
+FROM inbox_messages
+WHERE processed_at IS NULL AND (received_at < now() - make_interval(secs => %s) OR received_at > now() + interval '1 day')
 ORDER BY received_at LIMIT %s
 """
 _CLAIM: Final[LiteralString] = """
@@ -96,7 +98,10 @@ class PostgresInboxAdapter:
         return bool(await self._session.one(_IS_PROCESSED, (message_id,), make=bool))
 
     async def unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
-        """Rows received longer ago than that and still not processed, oldest first."""
+        """Rows received longer ago than that and still not processed, oldest first; among them those of a time that cannot be.
+
+        No column stops it, whatever it holds: subjects and errors come cut, impossible times as None.
+        """
         return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
 
     async def claim(self, stream: str, durable: str) -> tuple[str, str]:

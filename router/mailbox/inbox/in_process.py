@@ -5,6 +5,7 @@
 
     begin --> [pile] --> lock many rows, their handlers one after the other, one commit --> acknowledged
                              \\-> one of them does not succeed: undone as a whole, and each of them again alone
+                                  \\-> it takes long, or was begun before: one by one, beside the others
 
 It returns None or a HandlerResult; it raises Poison for what can never succeed, anything else for what may. It must not
 commit. Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at
@@ -34,6 +35,7 @@ Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 
 AT_ONCE = 100
 QUICK_S = 0.5  # a handful that takes longer was too large
+FIRST = 1 / 6  # of its time is what an event may take while the others wait for it; all of it, it has beside them
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
 
@@ -57,14 +59,21 @@ class InTransaction:
         self._alarmed = alarmed
         self._timeout_s = timeout_s
         self._pile: Pile[Arrival] = Pile()
+        self._again: Pile[Arrival] = Pile()
         self.away: Away | None = None  # its database is the inbox's own, which says so itself
 
     def begin(self, arrivals: Sequence[Arrival]) -> None:
         for arrival in arrivals:
-            self._pile.add(arrival)
+            (self._pile if arrival.attempts <= 1 else self._again).add(arrival)
 
     async def run(self) -> None:
         """Until cancelled; then what was under way is undone."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._first())
+            tasks.create_task(self._once_more())
+
+    async def _first(self) -> None:
+        """Events that nobody has begun, a handful at a time."""
         most = 1
         while True:
             arrivals = await self._pile.take(most)
@@ -73,25 +82,46 @@ class InTransaction:
             # As the pull window: what is slow, or fails, takes few along.
             most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
 
-    async def _treat(self, arrivals: Sequence[Arrival], *, is_second_try: bool = False) -> bool:
+    async def _once_more(self) -> None:
+        """Those that were begun before, or took too long: one by one, each with all of its time, and nobody waits for them."""
+        while True:
+            for arrival in await self._again.take(1):
+                if not arrival.later.is_here:
+                    await self._treat_alone(arrival)
+
+    async def _treat(self, arrivals: Sequence[Arrival]) -> bool:
         """Whether they all stand, at the first try."""
         try:
-            await self._apply(arrivals)
+            await self._apply(arrivals, FIRST * self._timeout_s)
         except Exception as exc:  # a handler's own, or the database's: the message alone will show whose it is
-            is_theirs = isinstance(exc, DatabaseUnavailable)
-            if is_theirs and not await self._is_there():
+            if isinstance(exc, DatabaseUnavailable) and not await self._is_there():
+                _leave(arrivals, exc)
+            elif len(arrivals) > 1:
                 for arrival in arrivals:
-                    arrival.later.come(Away(str(exc)))
-            elif len(arrivals) == 1 and (is_second_try or not is_theirs):
-                await self._conclude(arrivals[0], self._meaning_of(arrivals[0], exc))
+                    await self._treat([arrival])
+            elif isinstance(exc, DatabaseUnavailable | TimeoutError):
+                self._again.add(arrivals[0])
             else:
-                for arrival in arrivals:  # a database that is back already: once more, and then it is the message
-                    await self._treat([arrival], is_second_try=len(arrivals) == 1)
+                await self._conclude(arrivals[0], self._meaning_of(arrivals[0], exc))
             return False
         return True
 
-    async def _apply(self, arrivals: Sequence[Arrival]) -> None:
-        async with asyncio.timeout(self._timeout_s), self._database.transaction() as session:
+    async def _treat_alone(self, arrival: Arrival) -> None:
+        """A database that is back already: once more, and then it is the message."""
+        for is_last in (False, True):
+            try:
+                await self._apply([arrival], self._timeout_s)
+            except Exception as exc:  # as above
+                if isinstance(exc, DatabaseUnavailable) and not await self._is_there():
+                    _leave([arrival], exc)
+                elif is_last or not isinstance(exc, DatabaseUnavailable):
+                    await self._conclude(arrival, self._meaning_of(arrival, exc))
+                else:
+                    continue
+            return
+
+    async def _apply(self, arrivals: Sequence[Arrival], within_s: float) -> None:
+        async with asyncio.timeout(within_s), self._database.transaction() as session:
             # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
             ours = await PostgresInboxAdapter(session).lock([arrival.event.message_id for arrival in arrivals])
             # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
@@ -132,3 +162,9 @@ class InTransaction:
         except (DatabaseUnavailable, DatabaseRefused):
             return False
         return True
+
+
+def _leave(arrivals: Sequence[Arrival], cause: Exception) -> None:
+    """The database is away, whoever asks."""
+    for arrival in arrivals:
+        arrival.later.come(Away(str(cause)))

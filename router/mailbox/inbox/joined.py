@@ -37,7 +37,7 @@ from router.mailbox.inbox.sweep import Sweep, SweepRules
 from router.mailbox.inbox.watch import InboxWatch
 from router.mailbox.postgres import Database
 from router.outcome import Handler as Handle
-from router.supervision import Child, Intensity, Strategy, Supervisor
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
 NET_PACE = Pace(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
@@ -81,6 +81,7 @@ class Inbox:
         net = SafetyNet(jetstream, database, self._ledger, self._letters, rules, told=self.watch.stranded)
         self._sweep = Sweep(jetstream, database, net, sweep)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
+        self.helpers = (Helper("sweep", self._sweep.run), Helper("retention", self._retention.run))
         self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
         self.net = self._lane(net_of(rules), net.handle, NET_PACE)
 
@@ -99,8 +100,7 @@ class Inbox:
             Child("handler", self._treatment.run),
             Child("receipts", self._inbox.run),
             Child("net", self.net.run, shutdown_s=self._deadlines.hard + 2),
-            Child("sweep", self._sweep.run),
-            Child("retention", self._retention.run),
+            *(helper.child for helper in self.helpers),
             Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),
         )
         return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))

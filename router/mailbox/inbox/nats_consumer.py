@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from secrets import randbelow
 
 import nats.errors
 import orjson
@@ -15,6 +16,8 @@ import orjson
 from router.delivery.api import JetStream
 from router.delivery.judge import nak
 from router.delivery.lane import ACK
+from router.delivery.pull import SPREAD_BYTES
+from router.delivery.reading import MOST_BYTES
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS, Message
@@ -45,7 +48,8 @@ class NatsJetStreamConsumer:
 
         sid = await self._connection.attend(inbox, hear)
         try:
-            request = {"batch": batch, "expires": int(self._wait_s * 1e9)}
+            most = max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)
+            request = {"batch": batch, "max_bytes": most, "expires": int(self._wait_s * 1e9)}
             self._connection.post(self._next, orjson.dumps(request), inbox)
             async with asyncio.timeout(self._wait_s + PATIENCE_S):
                 await ended.wait()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from router import ids
 from router.contracts.headers import MESSAGE_ID
 from router.delivery.advisories import stranded_sequence
 from router.delivery.api import JetStream, Stored, nanos
@@ -28,6 +29,7 @@ from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
 
 STRANDED = Fault("stranded", "delivered as often as allowed, and never settled")
+NO_SUBJECT = "unreadable_subject"  # of a row: what stands there could be no message's
 GONE = Fault("stranded", "never settled, and its stream does not hold it any more")
 
 
@@ -72,7 +74,8 @@ class SafetyNet:
     def miss(self, row: InboxMessage) -> Done:
         """The same for a row whose message the stream does not hold any more."""
         message_id = str(row.message_id)
-        message = self._message(row.subject, b"", {MESSAGE_ID: message_id}, 0, 0)
+        subject = row.subject if ids.is_literal_subject(row.subject) else NO_SUBJECT
+        message = self._message(subject, b"", {MESSAGE_ID: message_id}, 0, 0)
         return self._done(self._letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
 
     def as_delivered(self, stored: Stored) -> Message:

@@ -3,7 +3,7 @@
     a row older than any delivery lasts ──> its message is looked for on its subject
         where the durable is done     nobody delivers it again: its letter, as the safety net writes it
         beyond that                   still on its way: left alone
-        nowhere                       the stream has let it go: a letter that says so
+        nowhere                       the stream has let it go, or never had it: a letter that says so
 
 The net hears of nearly all of them; this finds what it could not: an advisory that was lost, a message that was deleted.
 """
@@ -15,11 +15,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from router import ids
 from router.delivery.api import JetStream, Stored
 from router.delivery.evidence import Evidence, NotStored
 from router.delivery.reading import reading
 from router.delivery.storing import evidence_on
-from router.errors import BrokerUnavailable, RouterError
+from router.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.mailbox.entities import InboxMessage
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import message_id_of
@@ -31,6 +32,7 @@ from router.outcome import Done
 log = logs.logger(__name__)
 
 HEADS = 1000  # read at once
+NO_SUBJECT_OF_THE_STREAM = 10093  # JetStream's error: a consumer's filter is no part of its stream's subjects
 
 
 class SweepRules(Struct, frozen=True, kw_only=True):
@@ -79,11 +81,17 @@ class Sweep:
         return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
 
     async def _places(self, subject: str) -> dict[str, int]:
-        """Sequences by message id, of all that the stream holds on a subject."""
+        """Sequences by message id, of all that the stream holds on a subject; nothing on one that it does not take."""
         found: dict[str, int] = {}
-        async with reading(self._jetstream, self._stream, subject=subject, heads_only=True) as reader:
-            while heads := await reader.read(HEADS):
-                found.update(self._ids_of(heads))
+        if not ids.is_literal_subject(subject):
+            return found
+        try:
+            async with reading(self._jetstream, self._stream, subject=subject, heads_only=True) as reader:
+                while heads := await reader.read(HEADS):
+                    found.update(self._ids_of(heads))
+        except BrokerRefused as exc:
+            if exc.err_code != NO_SUBJECT_OF_THE_STREAM:
+                raise
         return found
 
     def _ids_of(self, heads: Iterable[Stored]) -> dict[str, int]:

@@ -24,6 +24,8 @@ from itertools import count
 from typing import Final, LiteralString, Protocol, overload
 from uuid import UUID
 
+from router.contracts.codec import read_value
+from router.contracts.malformed import Malformed
 from router.mailbox.entities import OutboxEvent, json_text
 from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, PolicyViolated, check_outbox
 
@@ -71,6 +73,7 @@ def add(connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: b
     """Insert an event in the transaction that is open on this connection (SD-2, SD-14).
 
     `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
+    A payload has 1 MiB and 64 levels at most, the aggregate's type and id 512 characters each.
     Raises PolicyViolated: INVALID_OUTBOX, FUTURE_EVENT. What the driver raises is the caller's own to know.
     """
     check_outbox(event)
@@ -107,8 +110,11 @@ def _require_added(event: OutboxEvent, touched: Touched) -> None:
 def _parameters(event: OutboxEvent) -> tuple[object, ...]:
     try:
         payload = json_text(event.payload).decode()
-    except TypeError as exc:
+        read_value(payload.encode())  # as an inbox reads it: what it would refuse is told here, where it can be mended
+    except (TypeError, ValueError) as exc:
         raise PolicyViolated(VALID_OUTBOX, "payload must be a JSON value") from exc
+    except Malformed as exc:
+        raise PolicyViolated(VALID_OUTBOX, f"payload must be JSON that an inbox takes: {exc}") from exc
     if "\\u0000" in payload:
         raise PolicyViolated(VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take")
     named = (event.id, event.aggregate_type, event.aggregate_id, event.event_type, event.event_version)

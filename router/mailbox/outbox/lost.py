@@ -59,16 +59,17 @@ class Standing(Struct, frozen=True):
     first: int
     last: int
     holes: list[int]
+    subjects: tuple[str, ...] = (">",)  # that it takes
 
 
-async def take_back_lost(database: Database, jetstream: JetStream, stream: str) -> tuple[str, int]:
-    """When the stream was created, and how many rows are to be published again (SD-14, DURABILITY §4).
+async def take_back_lost(database: Database, jetstream: JetStream, stream: str) -> tuple[Standing, int]:
+    """The stream as it stands, and how many rows are to be published again (SD-14, DURABILITY §4).
 
     Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
     """
     standing = await standing_of(jetstream, stream)
     taken = await _of_an_older_stream(database, standing) + await _of_holes(database, standing)
-    return standing.created, taken + await _of_the_end(database, jetstream, standing)
+    return standing, taken + await _of_the_end(database, jetstream, standing)
 
 
 async def _of_the_end(database: Database, jetstream: JetStream, standing: Standing) -> int:
@@ -123,7 +124,9 @@ async def standing_of(jetstream: JetStream, stream: str, *, with_holes: bool = T
     """`with_holes`: as many numbers as were deleted. Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
     info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": with_holes})
     state = info["state"]
-    return Standing(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), list(state.get("deleted") or ()))
+    subjects = tuple(map(str, info["config"].get("subjects") or (">",)))  # one that is fed by other streams names none
+    holes = list(state.get("deleted") or ())
+    return Standing(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), holes, subjects)
 
 
 async def _is_in_place(jetstream: JetStream, standing: Standing, written: Written) -> bool:

@@ -18,18 +18,18 @@ ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
 
 
 class Publishing:
-    """How one context publishes. `max_payload`: bytes that the connection takes."""
+    """How one context publishes. `max_payload`: bytes that the connection takes; `most`: of them, those of a body."""
 
     def __init__(self, context: str, max_payload: int) -> None:
         self._context = context
-        self._most = max_payload - ROOM_FOR_HEADERS
+        self.most = max_payload - ROOM_FOR_HEADERS
         self._subject = lru_cache(maxsize=1024)(_subject)
 
     def effect_of(self, event: OutboxEvent) -> Effect:
         """Raises Poison: this event can never be published as it stands."""
         data = json_text(event.payload)
-        if len(data) > self._most:
-            raise Poison(f"payload of {len(data)} bytes, the connection takes {self._most}")
+        if len(data) > self.most:
+            raise Poison(f"payload of {len(data)} bytes, the connection takes {self.most}")
         subject = self._subject(self._context, event.event_type, event.event_version)
         return Effect(subject, data, NatsMsgId.of(event).value, _headers(event))
 

@@ -1,8 +1,8 @@
 """NatsJetStreamPublisher: events stored in their stream, in order, each with its receipt (PORT-047-003).
 
     store_in_order   an atomic batch: one receipt for all, so nothing of it can be out of order
-                     └─ refused: in waves, the first event of each aggregate, then the second …; what fails holds back
-                        the rest of its own aggregate, and nobody else's
+                     └─ refused, or one is on no subject of the stream: in waves, the first event of each aggregate, then
+                        the second …; what fails holds back the rest of its own aggregate, and nobody else's
 
 What a refusal means is said here alone: `Away` is the broker's fault and spends nothing, `Refused` is the event's own.
 """
@@ -20,6 +20,7 @@ from router.delivery.api import JetStream
 from router.delivery.atomic import NOT_ENABLED, AtomicBatches
 from router.delivery.evidence import Evidence, NotStored
 from router.delivery.storing import evidence_on
+from router.ids import subject_matcher
 from router.message import Effect
 from router.outcome import Receipt
 
@@ -73,6 +74,13 @@ class NatsJetStreamPublisher:
         self._is_atomic = is_atomic
         self._waves_s = waves_s  # no wave begins later: the rows' transaction must not wait until its server ends it
         self._clock = clock
+        self._subjects: tuple[str, ...] = (">",)
+        self._is_bound = subject_matcher(self._subjects)
+
+    def takes(self, subjects: tuple[str, ...]) -> None:
+        """The stream's subjects. An event on none of them has no answer, as if the broker were away: the fault is its own all the same."""
+        if subjects != self._subjects:
+            self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt:
         """Store one message; its id is in the headers (SD-6, SD-23). Raises BrokerUnavailable, BrokerRefused."""
@@ -81,7 +89,7 @@ class NatsJetStreamPublisher:
 
     async def store_in_order(self, letters: Sequence[Letter]) -> Sequence[Fate]:
         """What became of each of at most `atomic.MOST` events."""
-        if self._is_atomic and len(letters) > 1:
+        if self._is_atomic and len(letters) > 1 and all(self._is_bound(letter.effect.subject) for letter in letters):
             told = await self._batches.store([letter.effect for letter in letters])
             if not isinstance(told, NotStored):
                 return told
@@ -100,12 +108,20 @@ class NatsJetStreamPublisher:
             told = await asyncio.gather(*(self._evidence.stored([letters[place].effect]) for place in wave))
             has_stored = any(not isinstance(one, NotStored) for one in told)
             for place, one in zip(wave, told, strict=True):
-                fates[place] = _refusal(one, has_stored) if isinstance(one, NotStored) else one[0]
+                fates[place] = self._refusal(one, has_stored) if isinstance(one, NotStored) else one[0]
             if any(isinstance(fates[place], Away) for place in wave):
                 break
             refused = {letters[place].order for place in wave if isinstance(fates[place], Refused)}
             waiting = [place for place in waiting if letters[place].order not in refused]
         return fates
+
+    def _refusal(self, told: NotStored, has_neighbours: bool) -> Fate:
+        """An unknown refusal is the event's own only if others were stored beside it."""
+        if not told.err_code and not self._is_bound(told.subject):
+            return Refused(f"{told.subject} is no subject of the stream")
+        if told.err_code == TOO_LARGE or (has_neighbours and told.err_code not in AWAY):
+            return Refused(f"the stream refused it: JetStream error {told.err_code}")
+        return Away(told.cause)
 
 
 @asynccontextmanager
@@ -130,10 +146,3 @@ def _first_of_each(letters: Sequence[Letter], waiting: Sequence[int]) -> tuple[l
         (later if order in seen else wave).append(place)
         seen.add(order)
     return wave, later
-
-
-def _refusal(told: NotStored, has_neighbours: bool) -> Fate:
-    """An unknown refusal is the event's own only if others were stored beside it."""
-    if told.err_code == TOO_LARGE or (has_neighbours and told.err_code not in AWAY):
-        return Refused(f"the stream refused it: JetStream error {told.err_code}")
-    return Away(told.cause)

@@ -16,7 +16,8 @@ from msgspec import Struct
 from router.mailbox.postgres import Session
 
 FAILING: Final = """
-    SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.occurred_at, s.failures, e.publish_error, s.next_attempt_at, s.parked_at,
+    SELECT e.id, left(e.aggregate_type, 256), left(e.aggregate_id, 256), left(e.event_type, 256),
+           greatest(e.occurred_at, '0001-01-01'), s.failures, left(e.publish_error, 500), s.next_attempt_at, s.parked_at,
            (SELECT count(*) FROM outbox_events AS b
             WHERE b.published_at IS NULL AND b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id AND b.id <> e.id)
     FROM outbox_relay_state AS s JOIN outbox_events AS e ON e.id = s.outbox_id
@@ -28,7 +29,10 @@ REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL
 
 
 class Failing(Struct, frozen=True):
-    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: it is tried again by itself."""
+    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: it is tried again by itself.
+
+    Names are cut at 256 characters, the error at 500; a time before the year 1 is told as its first moment.
+    """
 
     id: UUID
     aggregate_type: str

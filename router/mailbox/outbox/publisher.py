@@ -3,7 +3,7 @@
     look ── rounds while there is work ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └───────────────────────────────────────────┘
     broker away      nothing is claimed and nothing is spent; tried again as soon as it is back
-    database away    the same; a clock that stepped back (X10b) is told loudly, and parks nothing
+    database away    the same; what it refuses and a clock that stepped back (X10b) are told loudly, and park nothing
     told to stop     the round in hand is finished and committed, then it ends
 
 Several of them may run: each round takes what lanes are free, at most `lanes` of eight. With the default of all, one works
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from router.crashpoints import crashpoint
 from router.delivery.api import JetStream
-from router.errors import BrokerRefused, RouterError, Transient
+from router.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
 from router.mailbox.outbox.config import RelayConfig, Totals
@@ -31,6 +31,9 @@ from router.mailbox.postgres import Database
 from router.observability import events, logs
 
 log = logs.logger(__name__)
+
+CAREFUL_ROUND = 100  # rows
+CLOCK_STEPPED_BACK = "the database's clock stepped back: its rows cannot be marked until it has caught up"
 
 
 async def _as_it_is() -> None:
@@ -46,6 +49,7 @@ class OutboxPublisher:
         self._jetstream = jetstream
         self._publishing = Publishing(config.context, self._jetstream.connection.max_payload)
         self._first_lane = 0
+        self._is_careful = False  # the last round was refused: the next one looks row by row for one that the database cannot tell
         self.scrub = Scrub(database, jetstream, config.stream, self._taken_back)  # a child beside this one; begun by `watch`
         self._watch = Watch(database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.scrub.begin)
         self._is_stopping = asyncio.Event()
@@ -72,11 +76,13 @@ class OutboxPublisher:
     async def round(self, publisher: NatsJetStreamPublisher) -> Report:
         """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
         await self._look_for_lost()
+        publisher.takes(self._watch.subjects)
         async with self._database.transaction() as session:
-            outbox = PostgresOutboxAdapter(session, limit=self._config.page, patience=self._config.patience)
+            page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
+            outbox = PostgresOutboxAdapter(session, limit=page, patience=self._config.patience, most=self._publishing.most)
             claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
             self._first_lane = (self._first_lane + self._config.lanes) % LANES
-            round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=self._config.round)
+            round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=most)
             report = await round_.run() if claimed else Report()
         crashpoint("outbox_committed")
         self._watch.seen(report)
@@ -89,7 +95,7 @@ class OutboxPublisher:
             report = await self._tried(publisher)
             if report is None or report.away is not None:
                 await self._rest(self._config.retry)
-            elif report.published:
+            elif report.published or report.parked:
                 pause = self._config.poll_least
             else:
                 await self._rest(pause, is_idle=True)
@@ -102,14 +108,14 @@ class OutboxPublisher:
             return None
         try:
             report = await self.round(publisher)
-        except (Transient, BrokerRefused) as exc:
+        except (Transient, BrokerRefused, Misconfigured) as exc:  # Misconfigured: the stream is gone, and is not to be made at present
             self._tell(str(exc))
             return None
-        except DatabaseRefused as exc:
-            if not exc.is_clock_regression:
-                raise
-            self._tell("the database's clock stepped back: its rows cannot be marked until it has caught up")
+        except DatabaseRefused as exc:  # a right that is missing, a trigger of the service: mended there, and tried again here
+            self._is_careful = True
+            self._tell(CLOCK_STEPPED_BACK if exc.is_clock_regression else str(exc))
             return None
+        self._is_careful = False
         self._tell(report.away)
         return report
 

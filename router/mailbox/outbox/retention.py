@@ -55,7 +55,7 @@ class Retention:
         self.cleaned = 0
 
     async def run(self) -> None:
-        """Until cancelled. Raises DatabaseUnavailable: its supervisor starts it again."""
+        """Until cancelled. Raises DatabaseUnavailable, DatabaseRefused: it is a helper, and is begun again."""
         while True:
             rows = await self.sweep()
             if rows:

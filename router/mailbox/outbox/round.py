@@ -22,6 +22,7 @@ from router.errors import Poison
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.message import Publishing
 from router.mailbox.outbox.nats_publisher import Away, Fate, Letter, NatsJetStreamPublisher, Refused
+from router.mailbox.outbox.page import Row, Unreadable
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.outcome import Receipt
 
@@ -83,22 +84,35 @@ class Round:
     async def _mark_and_find(self, told: Sequence[Told]) -> Sequence[Ready]:
         """What is done while the broker stores."""
         await self._mark(told)
-        return await self._find() if self.report.found < self._most else ()
+        return await self._find()
 
     async def _find(self) -> Sequence[Ready]:
-        """The next page, ready to be sent. An event that never can be is parked, and holds its aggregate."""
+        """The next page, ready to be sent: none means that no row is left, or that the round has seen enough of them."""
+        while self.report.found < self._most and (rows := await self._outbox.find_page()):
+            if page := await self._made_ready(rows):
+                return page
+        return ()
+
+    async def _made_ready(self, rows: Sequence[Row]) -> Sequence[Ready]:
+        """An event that can never be sent is parked, and holds its aggregate."""
         page: list[Ready] = []
-        for event in await self._outbox.find_unpublished():
+        for row in rows:
             self.report.found += 1
-            order = (event.aggregate_type, event.aggregate_id)
+            order = (row.aggregate_type, row.aggregate_id)
             if order in self._parked:
                 continue
             try:
-                page.append((event, Letter(self._publishing.effect_of(event), order)))
+                page.append(self._ready(row, order))
             except Poison as exc:
                 self._parked.add(order)
-                await self._fail(event, str(exc), is_hopeless=True)
+                await self._fail(row, str(exc), is_hopeless=True)
         return page
+
+    def _ready(self, row: Row, order: tuple[str, str]) -> Ready:
+        """Raises Poison."""
+        if isinstance(row, Unreadable):
+            raise Poison(row.cause)
+        return row, Letter(self._publishing.effect_of(row), order)
 
     def _note(self, sent: Sequence[Ready], fates: Sequence[Fate]) -> None:
         """What must be known before the next events are sent."""
@@ -125,6 +139,6 @@ class Round:
         report.duplicates += sum(receipt.is_duplicate for receipt in receipts)
         report.newest = max(report.newest, *(receipt.sequence for receipt in receipts))
 
-    async def _fail(self, event: OutboxEvent, cause: str, *, is_hopeless: bool = False) -> None:
+    async def _fail(self, event: Row, cause: str, *, is_hopeless: bool = False) -> None:
         self.report.failed += 1
         self.report.parked += await self._outbox.increment_attempts(event.id, cause, is_hopeless=is_hopeless)

@@ -43,6 +43,7 @@ class Watch:
         self._newest = 0
         self._looked: tuple[int, float] | None = None  # in which life of the connection, and when
         self.created = ""  # which stream of that name it is
+        self.subjects: tuple[str, ...] = (">",)  # that it takes
 
     async def look(self) -> int:
         """How many rows are to be published again. Raises as `take_back_lost`, and what `restore` raises."""
@@ -50,7 +51,8 @@ class Watch:
         if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
             return 0
         await self._restore()
-        self.created, taken_back = await take_back_lost(self._database, self._jetstream, self._stream)
+        standing, taken_back = await take_back_lost(self._database, self._jetstream, self._stream)
+        self.created, self.subjects = standing.created, standing.subjects
         if self._looked is None or self._looked[0] != lives:
             self._on_new_life()
         self._looked, self._newest = (lives, now), 0

@@ -15,6 +15,8 @@ from router.agent import Context, Envelope, Outgoing
 from router.errors import Poison
 
 POSTED = "evt.default.demo.ledger.posted"
+MOST = 2**63 - 1  # cents: more than that no JSON number of 64 bits holds
+MOST_OF_A_NAME = 128
 
 
 class Ledger:
@@ -27,9 +29,13 @@ class Ledger:
         payload = envelope.payload
         if not isinstance(payload, dict) or not isinstance(payload.get("account"), str) or type(payload.get("amount")) is not int:
             raise Poison("a posting needs an account (text) and an amount (whole cents)")
+        if not 0 < len(payload["account"]) <= MOST_OF_A_NAME:
+            raise Poison(f"an account's name has 1 to {MOST_OF_A_NAME} characters")
 
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
         account, amount = envelope.payload["account"], envelope.payload["amount"]
         balance = ctx.state.get(f"balance:{account}", 0) + amount
+        if not -MOST <= balance <= MOST:
+            raise Poison("the balance would need more than 64 bits")  # this command alone: the account stays as it is
         ctx.state.put(f"balance:{account}", balance)
         return [Outgoing(POSTED, "posted", {"account": account, "amount": amount, "balance": balance})]

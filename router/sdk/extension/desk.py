@@ -47,6 +47,7 @@ class Desk:
         self._work = Work(extension, self._pool)
         self._replies = Replies(connection, outlets)
         self._rules = rules
+        self._own = connection.own_inboxes
         self._is_plain = extension.is_plain
         self._streams = extension.streams
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,8 +55,8 @@ class Desk:
 
     def hear(self, counted: Counted, reply: str, data: bytes, headers: Headers | None) -> None:
         """One request. It returns at once; a plain function is through by then."""
-        if not (reply.startswith(self._rules.prefixes) and is_literal_subject(reply)):
-            return  # nobody asked, or an address that would have us write a stranger's words with our rights
+        if not (reply.startswith(self._rules.prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
+            return  # no question, or an address that would have us write a sender's words with our rights
         arrived = time.perf_counter_ns()
         found = headers if headers is not None else {}  # its own: an author's function may write into it
         left = _left_s(found) if DEADLINE in found else None

@@ -1,0 +1,84 @@
+"""Which requests have their answer, while live copies are answered: a request's other copy answers it no second time.
+
+    note ──> kept here, and told to the other instances at the end of this turn of the loop ──> hear
+    has  ──> asked before an answer goes out, of a stored copy or a live one
+
+A request is named by its inbox and a checksum of its bytes: an inbox may be used for many. What is told is believed, so only routers
+may publish on the subject. It is kept for 10 to 20 seconds, as askers are, and bounded: a request that is forgotten is answered twice,
+alike both times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from secrets import token_hex
+from zlib import crc32
+
+MOST = 200_000  # in each of two generations, some 13 MB
+KEEP_S = 10.0
+MOST_LINES = 2_000  # of one message
+LONGEST = 512  # characters of a line: an inbox is shorter
+
+
+class LiveAnswers:
+    """Of one subject on one instance."""
+
+    def __init__(self, publish: Callable[[bytes], None]) -> None:
+        self._publish = publish
+        self._instance = token_hex(8)  # what comes back from itself is not read
+        self._young: set[int] = set()  # hashes of inbox and checksum
+        self._old: set[int] = set()
+        self._turned_at = 0.0
+        self._lines: list[str] = []
+        self.is_on = False  # live copies are answered here
+        self.is_used = False  # a plain attribute, looked at once an answer: they are, or were lately, here or elsewhere
+
+    def note(self, inbox: str, request: bytes) -> None:
+        """It was answered just now."""
+        checksum = crc32(request)
+        self._add(inbox, checksum)
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self._tell)
+        self._lines.append(f"{checksum} {inbox}")
+        if len(self._lines) >= MOST_LINES:
+            self._tell()
+
+    def has(self, inbox: str, request: bytes) -> bool:
+        named = hash((inbox, crc32(request)))
+        return named in self._young or named in self._old
+
+    def hear(self, data: bytes) -> None:
+        """What another instance told; lines that are none are passed over."""
+        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
+        if instance == self._instance:
+            return
+        for line in lines:
+            checksum, _, inbox = line.partition(" ")
+            if len(line) <= LONGEST and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
+                self._add(inbox, int(checksum))
+
+    def switch(self, is_on: bool) -> None:
+        """Live copies are answered here from now on, or no longer."""
+        self.is_on = is_on
+        self.is_used = is_on or bool(self._young or self._old)
+
+    def tick(self, now: float) -> None:
+        """Called some twenty times a second."""
+        if now - self._turned_at >= KEEP_S:
+            self._turn(now)
+
+    def _add(self, inbox: str, checksum: int) -> None:
+        if len(self._young) >= MOST:
+            self._turn(self._turned_at)
+        self._young.add(hash((inbox, checksum)))
+        self.is_used = True
+
+    def _turn(self, now: float) -> None:
+        self._old, self._young, self._turned_at = self._young, set(), now
+        self.is_used = self.is_on or bool(self._old)
+
+    def _tell(self) -> None:
+        if self._lines:
+            self._publish("\n".join((self._instance, *self._lines)).encode())
+            self._lines = []

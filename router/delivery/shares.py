@@ -1,0 +1,113 @@
+"""Whose messages fill a stream: once it is half full, a tenant that holds more than its share may add nothing more.
+
+    look     below half: every tenant may borrow what is free, and nothing is counted
+             above: heads are read, the sizes of each tenant's messages added up; new ones as they come, all anew once a minute
+    add      what this process stores between two looks; another instance hears of it at its next look
+
+So one tenant can take its share, what was free below the half, and what it stores on other instances within one look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+
+from msgspec import Struct
+
+from router.clock import Clock, steady
+from router.delivery.api import JetStream, Json, Stored
+from router.delivery.reading import reading
+from router.errors import RouterError
+
+HALF = 0.5
+NEARLY = 0.9
+EVERY_S = 5.0
+ANEW_S = 60.0
+MOST_READ = 50_000  # heads a look
+BATCH = 1_000
+MOST_TENANTS = 10_000  # above it only the largest are remembered: none of the others can be near its share
+HEAD_BYTES = 300  # of a stored message beside its payload: subject, headers, the server's own; the next look says what it was
+
+
+class ShareRules(Struct, frozen=True, kw_only=True):
+    """`share`: the part of the stream's `max_bytes` that one tenant may hold; 1 = all."""
+
+    stream: str
+    share: float
+    header: str = "tenant_id"
+
+
+class TenantShares:
+    """Of one stream. `is_over` and `add` are called on the loop: below the half they cost a look at an attribute."""
+
+    def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady) -> None:
+        self._jetstream = jetstream
+        self._rules = rules
+        self._clock = clock
+        self._counted: Counter[str] = Counter()  # bytes that stand there, by tenant
+        self._added: Counter[str] = Counter()  # by this process, since they were counted
+        self._limit = 0.0  # bytes of one tenant; 0: nothing is counted
+        self._read_to = 0
+        self._anew_at = 0.0
+        self._free = 0.0  # bytes until the stream is nearly full
+
+    def is_over(self, tenant: str) -> bool:
+        return bool(self._limit) and self._counted[tenant] + self._added[tenant] > self._limit
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """What is left is for those who are not over their share."""
+        return bool(self._limit) and self._free <= 0
+
+    def add(self, tenant: str, size: int) -> None:
+        if self._limit:
+            self._added[tenant] += size + HEAD_BYTES
+            self._free -= size + HEAD_BYTES
+
+    async def run(self) -> None:
+        """A child: look, for ever; while the broker is away, the last count stands."""
+        while True:
+            with suppress(RouterError):
+                await self.look()
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> None:
+        """Raises BrokerUnavailable, BrokerRefused."""
+        info = await self._jetstream.stream(self._rules.stream)
+        limit = info["config"].get("max_bytes", -1) if info is not None else -1
+        if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < HALF * limit:
+            self._forget()
+            return
+        await self._count(info["state"])
+        self._added.clear()
+        self._free = NEARLY * limit - info["state"]["bytes"]
+        self._limit = self._rules.share * limit
+
+    def _forget(self) -> None:
+        self._counted.clear()
+        self._added.clear()
+        self._limit, self._read_to, self._anew_at = 0.0, 0, 0.0
+
+    async def _count(self, state: Json) -> None:
+        now = self._clock()
+        if now >= self._anew_at:
+            self._counted.clear()
+            self._read_to, self._anew_at = 0, now + ANEW_S
+        if self._read_to >= state["last_seq"]:
+            return
+        async with reading(self._jetstream, self._rules.stream, self._read_to + 1, heads_only=True) as reader:
+            left = min(reader.total, MOST_READ)
+            while left > 0 and (found := await reader.read(min(BATCH, left))):
+                left -= len(found)
+                self._read_to = found[-1].sequence
+                for one in found:
+                    self._counted[one.headers.get(self._rules.header, "")] += _size(one)
+        if len(self._counted) > MOST_TENANTS:
+            self._counted = Counter(dict(self._counted.most_common(MOST_TENANTS // 10)))
+
+
+def _size(head: Stored) -> int:
+    """The server says how large the payload is that it left out."""
+    size = head.headers.get("Nats-Msg-Size", "")
+    return HEAD_BYTES + (int(size) if size.isdecimal() else 0)

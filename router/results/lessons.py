@@ -1,0 +1,52 @@
+"""What the router learns from results: each known assignment teaches the figures of its own provider, once.
+
+A result is input: a worker may name any tenant and any provider in it, and may send it again under every status. So
+the figures and the breakers hear of a result only when its assignment is known, they hear of the provider that the
+assignment names, and they hear one outcome for each assignment, the first one. A worker that repeats itself, and a forger,
+change nothing. The memory holds known assignments alone, so a flood of made-up ids cannot push one out of it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from router.clock import Clock, steady
+from router.contracts.assignment import Assignment
+from router.contracts.result import ExecResult
+from router.memory import Memory
+
+DAY_S = 86_400.0
+
+
+class ProviderFigures(Protocol):
+    """The providers' moving averages and their breakers: fed once for each assignment."""
+
+    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None: ...
+
+
+class Lessons:
+    """Assignments that taught, for `keep_s` each, at most `limit`: kept as hashes, about 200 bytes each."""
+
+    def __init__(self, figures: ProviderFigures, limit: int = 100_000, keep_s: float = DAY_S, clock: Clock = steady) -> None:
+        self._figures = figures
+        self._keep_s = keep_s
+        self._clock = clock
+        self._taught: Memory[int, bool] = Memory(limit)
+
+    def learn(self, known: Assignment, result: ExecResult) -> None:
+        """Let the first result of an assignment move its provider's figures."""
+        now, key = self._clock(), hash(known.assignment_id)
+        if self._taught.recall(key, now) is not None:
+            return
+        self._taught.keep(key, True, now + self._keep_s, now)
+        self._figures.observe(
+            known.tenant_id,
+            known.provider_id,
+            latency_ms=result.latency_ms,
+            cost=result.cost,
+            status=result.status,
+            error_code=result.error_code,
+        )
+
+    def __len__(self) -> int:
+        return len(self._taught)

@@ -1,0 +1,60 @@
+"""What instances tell one another of requests that they answered from a live copy."""
+
+import asyncio
+
+import pytest
+
+from router.delivery.live_answers import KEEP_S, LONGEST, LiveAnswers
+
+
+class Wire:
+    """Two instances; what one tells, both hear."""
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+        self.one, self.two = LiveAnswers(self._tell), LiveAnswers(self._tell)
+
+    def _tell(self, data: bytes) -> None:
+        self.told.append(data)
+        self.one.hear(data)
+        self.two.hear(data)
+
+
+async def test_what_one_answered_the_other_knows_at_the_end_of_the_turn() -> None:
+    wire = Wire()
+    wire.one.note("_INBOX.a", b"1")
+    wire.one.note("_INBOX.b", b"2")
+    assert not wire.two.is_used
+    await asyncio.sleep(0)
+    assert len(wire.told) == 1
+    for instance in (wire.one, wire.two):
+        assert instance.has("_INBOX.a", b"1")
+        assert instance.has("_INBOX.b", b"2")
+        assert not instance.has("_INBOX.a", b"2")  # an inbox may be used for many requests
+
+
+async def test_it_is_forgotten_after_a_while() -> None:
+    wire = Wire()
+    wire.one.tick(100.0)
+    wire.one.note("_INBOX.a", b"1")
+    wire.one.tick(100.0 + KEEP_S)
+    assert wire.one.has("_INBOX.a", b"1")
+    wire.one.tick(100.0 + 2 * KEEP_S)
+    assert (wire.one.has("_INBOX.a", b"1"), wire.one.is_used) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "1", "x _INBOX.a", "-1 _INBOX.a", "99999999999 _INBOX.a", "1 ", f"1 _INBOX.{'a' * LONGEST}", "\udcff"]
+)
+async def test_a_line_that_is_none_is_passed_over(line: str) -> None:
+    live = LiveAnswers(lambda _: None)
+    live.hear(f"other\n{line}".encode("utf-8", "surrogateescape"))
+    assert not live.is_used
+
+
+async def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.delivery.live_answers.MOST", 3)
+    live = LiveAnswers(lambda _: None)
+    for number in range(10):
+        live.hear(f"other\n{number} _INBOX.a".encode())
+    assert len(live._young) + len(live._old) <= 6

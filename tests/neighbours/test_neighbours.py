@@ -1,0 +1,27 @@
+"""The neighbour matrix, shortly: one neighbour that asks for little; every part starts, is heard, and ends."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.neighbours.__main__ import Options, run
+from tests.neighbours.page import render_page
+from tests.neighbours.result import Timing
+from tests.neighbours.rows import BY_NAME
+
+SHORT = Timing(seconds=1.0, after_s=1.0, warm_s=0.2)
+FEW = 20.0  # requests a second that pass for the capacity: nothing here may depend on how fast this machine is
+
+
+@pytest.mark.timeout(180)  # a router, a server and three processes start, on a machine that is busy
+async def test_a_quiet_tenant_beside_a_small_flood_is_answered_and_the_table_written(tmp_path: Path) -> None:
+    """Issue 17: the neighbour matrix."""
+    found = await run(Options(rows=(BY_NAME["flood with a pipeline"],), timing=SHORT, capacity=FEW))
+    (row,) = found.trees[0].found
+    assert (row.alone.lost, row.beside.lost) == (0, 0)
+    assert min(row.alone.asked, row.beside.asked) >= 10
+    assert sum(row.neighbour["answers"].values()) == row.neighbour["sent"] > 50
+    assert row.resident_mib > 10
+    written = tmp_path / "neighbours.md"
+    written.write_text(render_page(found))
+    assert "| flood with a pipeline |" in written.read_text()
