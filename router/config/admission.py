@@ -28,7 +28,7 @@ class AdmissionConfig(Group):
     """Admission: who is answered first, who hears `overloaded`, and whose request is no longer worth an answer."""
 
     fair_after_ms: OptionalMillis = Field(
-        default=100,
+        default=250,
         description="with a backlog deeper than this, requests are answered from their live copy, by tenant, milliseconds; empty = never",
     )
     overloaded_after_ms: Millis = Field(

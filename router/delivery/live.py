@@ -86,27 +86,35 @@ class LiveObserver(Protocol):
 
 
 class LiveMarks:
-    """Requests that were answered from their live copy: the stored copy only needs its ack. By hash, so many of each."""
+    """Requests that were answered from their live copy: the stored copy only needs its ack. By hash, so many of each.
+
+    Two generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
+    """
 
     def __init__(self, most: int = MOST_MARKS) -> None:
         self.counts: dict[int, int] = {}  # read by the desk: empty is the common case
-        self._most = most
+        self._old: dict[int, int] = {}
+        self._most = most // 2  # in a generation
 
     def add(self, data: bytes, headers: Mapping[str, str]) -> None:
-        """Beyond the limit the oldest goes: its stored copy is handled again, to the same end."""
+        if len(self.counts) >= self._most:
+            self.counts, self._old = {}, self.counts
         key = _key_of(data, headers)
-        if len(self.counts) >= self._most and key not in self.counts:
-            del self.counts[next(iter(self.counts))]
         # A stream stores one copy for each id, and one for each request without an id.
         self.counts[key] = 1 if headers.get(MSG_ID) else self.counts.get(key, 0) + 1
 
     def take(self, message: Message) -> bool:
         """Whether this stored copy was answered; it is asked for once."""
         key = _key_of(message.data, message.headers)
-        count = self.counts.pop(key, 0)
+        marks = self._old if key in self._old else self.counts
+        count = marks.pop(key, 0)
         if count > 1:
-            self.counts[key] = count - 1
+            marks[key] = count - 1
         return count > 0
+
+    def clear(self) -> None:
+        self.counts.clear()
+        self._old.clear()
 
 
 class LiveRequests(Generic[A]):
@@ -136,6 +144,7 @@ class LiveRequests(Generic[A]):
         self._running: set[asyncio.Task[None]] = set()
         self._backlog = Backlog()
         self._wait_s = 0.0
+        self._retry_after_ms = 100
         self._calm_since: float | None = None
         self._newest_ns = 0
         self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
@@ -156,6 +165,7 @@ class LiveRequests(Generic[A]):
         pending, lane = desk.pending, consumer.lane
         self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
         self._wait_s = self._backlog.wait_s(pending, desk.taken + self._handled, self._now())
+        self._retry_after_ms = min(30_000, max(100, int(self._wait_s * 1000)))
         is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open
         if self.is_on:
             if self._was_calm(pending < FEWEST_PENDING or self._wait_s < self._rules.after_s / ENOUGH):
@@ -176,7 +186,7 @@ class LiveRequests(Generic[A]):
     def _switch(self, is_on: bool) -> None:
         self.is_on, self._calm_since = is_on, None
         if not is_on:
-            self._marks.counts.clear()  # a mark that is left over would swallow a later copy of the same bytes
+            self._marks.clear()  # a mark that is left over would swallow a later copy of the same bytes
         self._answers.live.switch(is_on)
         self._observer.on_overload(self._wait_s if is_on else None)
 
@@ -196,12 +206,9 @@ class LiveRequests(Generic[A]):
         elif self._wait_s < self._rules.refuse_after_s:
             self._leave(data, heads, inbox)
         else:
-            self._answers.answer_live(inbox, data, self._refuse(asker, self._retry_after_ms()))
+            self._answers.answer_live(inbox, data, self._refuse(asker, self._retry_after_ms))
             self._marks.add(data, heads)
             self._observer.on_live("overloaded", 0.0)
-
-    def _retry_after_ms(self) -> int:
-        return min(30_000, max(100, int(self._wait_s * 1000)))
 
     # -- work ------------------------------------------------------------------------------------------------
 
@@ -307,7 +314,7 @@ class LiveRequests(Generic[A]):
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        self._marks.counts.clear()
+        self._marks.clear()
         self._is_closing = False
 
 

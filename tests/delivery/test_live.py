@@ -226,11 +226,11 @@ def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
 
 
 def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
-    marks = LiveMarks(most=2)
-    first, second, third = (Message("work", data, {}, "S", "c", 1, 1, 1, "") for data in (b"1", b"2", b"3"))
-    for message in (first, second, third):
+    marks = LiveMarks(most=4)
+    messages = [Message("work", data, {}, "S", "c", 1, 1, 1, "") for data in (b"1", b"2", b"3", b"4", b"5")]
+    for message in messages:
         marks.add(message.data, message.headers)
-    assert [marks.take(message) for message in (first, second, third)] == [False, True, True]
+    assert [marks.take(message) for message in messages] == [False, False, True, True, True]
 
 
 def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
