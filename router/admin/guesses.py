@@ -10,10 +10,10 @@ does not shut out an operator who is at work. One whose connection is new may be
 
 from __future__ import annotations
 
+from cachetools import TTLCache
 from msgspec import Struct
 
 from router.clock import Clock, steady
-from router.memory import Memory
 
 ONE, ONE_PER_S = 20.0, 1.0
 ALL, ALL_PER_S = 100.0, 10.0
@@ -44,30 +44,28 @@ class Guesses:
     def __init__(self, clock: Clock = steady) -> None:
         self._clock = clock
         self._all = _Allowance(ALL, ALL_PER_S, ALL, clock())
-        self._askers: Memory[str, _Allowance] = Memory(ASKERS)
-        self._trusted: Memory[str, bool] = Memory(ASKERS)
+        self._askers: TTLCache[str, _Allowance] = TTLCache(ASKERS, ONE / ONE_PER_S, timer=clock)
+        self._trusted: TTLCache[str, bool] = TTLCache(ASKERS, TRUSTED_S, timer=clock)
 
     def may_try(self, inbox: str) -> bool:
         now, asker = self._clock(), _asker_of(inbox)
-        if self._trusted.recall(asker, now):
+        if asker in self._trusted:
             return True
         return self._all.is_left(now) and self._of(asker, now).is_left(now)
 
     def wrong(self, inbox: str) -> None:
         now, asker = self._clock(), _asker_of(inbox)
-        self._trusted.forget(asker)
+        self._trusted.pop(asker, None)
         self._all.spend()
         self._of(asker, now).spend()
 
     def right(self, inbox: str) -> None:
-        now = self._clock()
-        self._trusted.keep(_asker_of(inbox), True, now + TRUSTED_S, now)
+        self._trusted[_asker_of(inbox)] = True
 
     def _of(self, asker: str, now: float) -> _Allowance:
-        allowance = self._askers.recall(asker, now)
+        allowance = self._askers.get(asker)
         if allowance is None:
-            allowance = _Allowance(ONE, ONE_PER_S, ONE, now)
-            self._askers.keep(asker, allowance, now + ONE / ONE_PER_S, now)
+            allowance = self._askers[asker] = _Allowance(ONE, ONE_PER_S, ONE, now)
         return allowance
 
 
