@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 from msgspec import Struct
 
@@ -58,6 +59,7 @@ class Answers:
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
         self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
         self._request = b""  # whose answer is being sent
+        self._stored_at = 0.0  # wall seconds; of a request that is only heard yet, a time that no answer is after
         self._rendezvous = Rendezvous(self._send, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
@@ -69,7 +71,7 @@ class Answers:
     def answer(self, message: Message, reply: Reply) -> None:
         """Send an answer to whoever asked for this message."""
         headers = message.headers
-        self._request = message.data
+        self._request, self._stored_at = message.data, message.stored_at
         question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
@@ -85,13 +87,13 @@ class Answers:
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
         if self.live.is_used:
-            if self.live.has(inbox, self._request):
+            if self.live.has(inbox, self._request, self._stored_at):
                 return
             self.live.note(inbox, self._request)
         self._connection.post(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
-        if self.live.is_used and self.live.has_request(message.data):
+        if self.live.is_used and self.live.has_request(message.data, message.stored_at):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.post(subject, reply.data, "", head_of(reply.headers))
@@ -115,7 +117,7 @@ class Answers:
         inbox = self.asker_of(reply, data, headers)
         if inbox is None:
             return
-        self._request = data
+        self._request, self._stored_at = data, inf
         if headers is None:
             self._rendezvous.ask(Question(None, None, data), inbox, self._now())
             return
@@ -148,7 +150,7 @@ class Answers:
 
     def expect(self, question: Question, inbox: str) -> None:
         """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
-        self._request = question.data
+        self._request, self._stored_at = question.data, inf
         self._rendezvous.ask(question, inbox, self._now())
         headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
         self._connection.post(LIVE_ASKERS, question.data, inbox, head_of(headers))
@@ -157,7 +159,7 @@ class Answers:
         """What another instance's `expect` told."""
         if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
             return
-        self._request = data
+        self._request, self._stored_at = data, inf
         self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:

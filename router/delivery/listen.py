@@ -63,11 +63,12 @@ class Listener:
     async def _switch(self, live: LiveRequests[Any], old: int) -> int:
         """The other subscription first: a request that both hear is answered once, one that neither hears is not."""
         connection = self._jetstream.connection
-        self._is_live = live.is_on
-        if live.is_on:
+        is_live = live.is_on
+        if is_live:
             sid = await connection.attend(self._subject, live.hear, self._queue)
         else:
             sid = await connection.attend(self._subject, self._answers.hear)
+        self._is_live = is_live
         await connection.leave(old)
         return sid
 

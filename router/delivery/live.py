@@ -55,7 +55,7 @@ A = TypeVar("A", bound=LiveAsker)
 
 
 class LiveRequest(Struct, gc=False):
-    """One that waits. `heard_at`: steady seconds."""
+    """One that waits. `heard_at`: wall seconds."""
 
     subject: str
     data: bytes
@@ -201,7 +201,7 @@ class LiveRequests(Generic[A]):
         asker = self._describe(data, heads) if self._is_allowed else None
         if asker is None:
             self._leave(data, heads, inbox)
-        elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, self._now()), len(data)):
+        elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, wall()), len(data)):
             self._work_soon()
         elif self._wait_s < self._rules.refuse_after_s:
             self._leave(data, heads, inbox)
@@ -228,7 +228,7 @@ class LiveRequests(Generic[A]):
 
     def _handle(self, request: LiveRequest) -> None:
         consumer = self._consumer()
-        if self._answers.live.has(request.inbox, request.data):
+        if self._answers.live.has(request.inbox, request.data, request.heard_at):
             return  # its stored copy was first
         if consumer is None or not consumer.gate.is_open:
             self._leave_request(request)
@@ -289,10 +289,10 @@ class LiveRequests(Generic[A]):
             if outcome.reply is not None:
                 self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
             self._marks.add(request.data, request.headers)
-            self._observer.on_live("answered", self._now() - request.heard_at)
+            self._observer.on_live("answered", wall() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
             self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
-            self._observer.on_live("answered", self._now() - request.heard_at)
+            self._observer.on_live("answered", wall() - request.heard_at)
         else:
             self._leave_request(request)
 

@@ -3,9 +3,9 @@
     note ──> kept here, and told to the other instances at the end of this turn of the loop ──> hear
     has  ──> asked before an answer goes out, of a stored copy or a live one
 
-A request is named by its inbox and a checksum of its bytes: an inbox may be used for many. What is told is believed, so only routers
-may publish on the subject. It is kept for 10 to 20 seconds, as askers are, and bounded: a request that is forgotten is answered twice,
-alike both times.
+A request is named by its inbox, a checksum of its bytes, and its time: an inbox may be used for many, also with the same bytes.
+What is told is believed, so only routers may publish on the subject. It is kept for 10 to 20 seconds, as askers are, and bounded: a
+request that is forgotten is answered twice, alike both times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from collections.abc import Callable
 from secrets import token_hex
 from zlib import crc32
 
-MOST = 400_000  # numbers in each of two generations, two for a request: some 26 MB
+from router.clock import Clock, wall
+
+MOST = 200_000  # numbers in each of two generations, two for a request: some 40 MB together
 KEEP_S = 10.0
 MOST_LINES = 2_000  # of one message
 LONGEST = 512  # characters of a line: an inbox is shorter
@@ -24,12 +26,13 @@ LONGEST = 512  # characters of a line: an inbox is shorter
 class LiveAnswers:
     """Of one subject on one instance."""
 
-    def __init__(self, publish: Callable[[bytes], None]) -> None:
+    def __init__(self, publish: Callable[[bytes], None], clock: Clock = wall) -> None:
         self._publish = publish
+        self._clock = clock
         self.instance = token_hex(8)  # what comes back from itself is not read
         self._own = self.instance.encode()
-        self._young: set[int] = set()  # checksums, and hashes of inbox and checksum
-        self._old: set[int] = set()
+        self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum: when, wall seconds
+        self._old: dict[int, float] = {}
         self._turned_at = 0.0
         self._lines: list[str] = []
         self.is_on = False  # live copies are answered here
@@ -45,14 +48,17 @@ class LiveAnswers:
         if len(self._lines) >= MOST_LINES:
             self._tell()
 
-    def has(self, inbox: str, request: bytes) -> bool:
-        named = hash((inbox, crc32(request)))
-        return named in self._young or named in self._old
+    def has(self, inbox: str, request: bytes, since: float) -> bool:
+        """Whether it was answered after `since`, wall seconds: when this copy was stored, or heard."""
+        return self._is_after(hash((inbox, crc32(request))), since)
 
-    def has_request(self, request: bytes) -> bool:
+    def has_request(self, request: bytes, since: float) -> bool:
         """Whether some inbox had the answer to these bytes: then it is not sent where answers go that no inbox waits for."""
-        checksum = crc32(request)
-        return checksum in self._young or checksum in self._old
+        return self._is_after(crc32(request), since)
+
+    def _is_after(self, named: int, since: float) -> bool:
+        at = self._young.get(named) or self._old.get(named)
+        return at is not None and at >= since
 
     def hear(self, data: bytes) -> None:
         """What another instance told; lines that are none are passed over."""
@@ -77,12 +83,11 @@ class LiveAnswers:
     def _add(self, inbox: str, checksum: int) -> None:
         if len(self._young) >= MOST:
             self._turn(self._turned_at)
-        self._young.add(hash((inbox, checksum)))
-        self._young.add(checksum)
+        self._young[hash((inbox, checksum))] = self._young[checksum] = self._clock()
         self.is_used = True
 
     def _turn(self, now: float) -> None:
-        self._old, self._young, self._turned_at = self._young, set(), now
+        self._old, self._young, self._turned_at = self._young, {}, now
         self.is_used = self.is_on or bool(self._old)
 
     def _tell(self) -> None:

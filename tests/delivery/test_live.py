@@ -86,6 +86,13 @@ async def test_an_answer_goes_out_and_the_stored_copy_needs_only_its_ack() -> No
     assert not bench.is_stored_copy_answered("acme:1")
 
 
+async def test_the_same_request_asked_again_through_the_same_inbox_is_answered_again() -> None:
+    bench = Bench()
+    for count in (1, 2):
+        bench.hear("acme:1")
+        await until(lambda count=count: len(bench.sent()) == count)  # type: ignore[misc]
+
+
 async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_at_once() -> None:
     bench = Bench(places=8, refuse_after_s=0.0)
     for number in range(6):

@@ -28,9 +28,18 @@ async def test_what_one_answered_the_other_knows_at_the_end_of_the_turn() -> Non
     await asyncio.sleep(0)
     assert len(wire.told) == 1
     for instance in (wire.one, wire.two):
-        assert instance.has("_INBOX.a", b"1")
-        assert instance.has("_INBOX.b", b"2")
-        assert not instance.has("_INBOX.a", b"2")  # an inbox may be used for many requests
+        assert instance.has("_INBOX.a", b"1", 0.0)
+        assert instance.has("_INBOX.b", b"2", 0.0)
+        assert not instance.has("_INBOX.a", b"2", 0.0)  # an inbox may be used for many requests
+
+
+async def test_the_same_bytes_asked_again_later_through_the_same_inbox_are_another_request() -> None:
+    now = 100.0
+    live = LiveAnswers(lambda _: None, lambda: now)
+    live.note("_INBOX.a", b"1")
+    assert live.has("_INBOX.a", b"1", 99.9)
+    assert not live.has("_INBOX.a", b"1", 100.1)
+    assert (live.has_request(b"1", 99.9), live.has_request(b"1", 100.1)) == (True, False)
 
 
 async def test_it_is_forgotten_after_a_while() -> None:
@@ -38,9 +47,9 @@ async def test_it_is_forgotten_after_a_while() -> None:
     wire.one.tick(100.0)
     wire.one.note("_INBOX.a", b"1")
     wire.one.tick(100.0 + KEEP_S)
-    assert wire.one.has("_INBOX.a", b"1")
+    assert wire.one.has("_INBOX.a", b"1", 0.0)
     wire.one.tick(100.0 + 2 * KEEP_S)
-    assert (wire.one.has("_INBOX.a", b"1"), wire.one.is_used) == (False, False)
+    assert (wire.one.has("_INBOX.a", b"1", 0.0), wire.one.is_used) == (False, False)
 
 
 @pytest.mark.parametrize(
