@@ -27,6 +27,8 @@ REPLY_TO = "Reply-To"
 LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one another while live copies are answered
 LIVE_ASKERS = "beamline.router.v1.internal.asked"
 INSTANCE = "Router-Instance"
+MOST_TOLD = 128 * 1024  # bytes of a request that is told to the other instances; of a larger one only the instance that heard it knows
+SLACK_S = 1.0  # a stored copy has the server's time, and an answer this process's
 LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
 MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
 
@@ -71,7 +73,7 @@ class Answers:
     def answer(self, message: Message, reply: Reply) -> None:
         """Send an answer to whoever asked for this message."""
         headers = message.headers
-        self._request, self._stored_at = message.data, message.stored_at
+        self._request, self._stored_at = message.data, message.stored_at - SLACK_S
         question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
@@ -93,7 +95,7 @@ class Answers:
         self._connection.post(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
-        if self.live.is_used and self.live.has_request(message.data, message.stored_at):
+        if self.live.is_used and self.live.has_request(message.data, message.stored_at - SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
         self._connection.post(subject, reply.data, "", head_of(reply.headers))
@@ -152,8 +154,9 @@ class Answers:
         """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
         self._request, self._stored_at = question.data, inf
         self._rendezvous.ask(question, inbox, self._now())
-        headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
-        self._connection.post(LIVE_ASKERS, question.data, inbox, head_of(headers))
+        if len(question.data) <= MOST_TOLD:
+            headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
+            self._connection.post(LIVE_ASKERS, question.data, inbox, head_of(headers))
 
     def hear_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
         """What another instance's `expect` told."""

@@ -138,6 +138,7 @@ class Consumer:
                 await puller.open()
                 await self._watch(puller)
             finally:
+                self.storing = None
                 await self._drain(puller, desk)
                 ticking.cancel()
 

@@ -161,8 +161,9 @@ class Desk:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
         pace = self.lane.pace
         held = len(self.hands) - (self._slots.running if pace.slots_beside_prefetch else 0)
-        prefetch = pace.prefetch if self.most_held is None else min(pace.prefetch, self.most_held)
-        return prefetch - held - max(0, self._again.delayed - pace.max_delayed)
+        # What waits for room in a stream, or for a slot, keeps nothing from being taken.
+        prefetch = pace.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
+        return min(prefetch, pace.prefetch) - held - max(0, self._again.delayed - pace.max_delayed)
 
     # -- begin ---------------------------------------------------------------------------------------------------
 

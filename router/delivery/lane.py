@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from typing import Protocol
 
 from msgspec import Struct
@@ -94,7 +94,8 @@ SILENT: Observer = Silent()
 class StoredCopies(Protocol):
     """Which stored copies need nothing but their ack (`live.LiveMarks`)."""
 
-    counts: dict[int, int]
+    @property
+    def counts(self) -> Sized: ...
 
     def take(self, message: Message) -> bool: ...
 

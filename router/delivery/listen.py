@@ -30,19 +30,20 @@ class Listener:
         self._live = live  # answers while the backlog is deep, one instance of the group for each request
         self._queue = queue
         self._is_live = False
+        self._sids: list[int] = []  # of the subject, the one in use last
         self._created = ""  # which stream it is; empty: not known
 
     async def run(self) -> None:
         connection = self._jetstream.connection
         self._answers.listens_from(NOTHING_YET)
-        sid = await connection.attend(self._subject, self._answers.hear)
-        self._is_live = False
-        told = [
-            await connection.attend(LIVE_ANSWERS, lambda _subject, _reply, data, _headers: self._answers.live.hear(data)),
-            await connection.attend(LIVE_ASKERS, self._answers.hear_asker),
-        ]
+        self._is_live, self._sids = False, []
+        others: list[int] = []
         ticks = 0
         try:
+            self._sids.append(await connection.attend(self._subject, self._answers.hear))
+            told = lambda _subject, _reply, data, _headers: self._answers.live.hear(data)  # noqa: E731
+            others.append(await connection.attend(LIVE_ANSWERS, told))
+            others.append(await connection.attend(LIVE_ASKERS, self._answers.hear_asker))
             while True:
                 if not connection.is_connected:
                     self._answers.listens_from(NOTHING_YET)
@@ -51,26 +52,28 @@ class Listener:
                     await self._learn()
                 self._answers.tick()
                 if self._live is not None and self._live.look() != self._is_live:
-                    sid = await self._switch(self._live, sid)
+                    await self._switch(self._live)
                 ticks += 1
                 await asyncio.sleep(TICK_S)
         finally:
-            for one in (sid, *told):
-                await connection.leave(one)
             if self._live is not None:
                 await self._live.close()
+            for sid in others:
+                await connection.leave(sid, at_once=True)
+            for sid in self._sids:
+                await connection.leave(sid)
 
-    async def _switch(self, live: LiveRequests[Any], old: int) -> int:
+    async def _switch(self, live: LiveRequests[Any]) -> None:
         """The other subscription first: a request that both hear is answered once, one that neither hears is not."""
-        connection = self._jetstream.connection
+        connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            sid = await connection.attend(self._subject, live.hear, self._queue)
+            self._sids.append(await connection.attend(self._subject, live.hear, self._queue))
         else:
-            sid = await connection.attend(self._subject, self._answers.hear)
+            self._sids.append(await connection.attend(self._subject, self._answers.hear))
         self._is_live = is_live
         await connection.leave(old)
-        return sid
+        self._sids.remove(old)
 
     async def _learn(self) -> None:
         try:

@@ -33,6 +33,7 @@ from router.errors import BrokerUnavailable
 from router.fair_queue import NO_WEIGHTS, FairQueue
 from router.message import NO_HEADERS, Message
 from router.outcome import Dead, Done, Outcome
+from router.shares import Shares
 
 BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
 FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
@@ -41,7 +42,9 @@ ENOUGH = 4  # it is short at this part of `after_s`
 OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
 STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
 FEWEST_HELD, MOST_HELD = 8, 64
-MOST_MARKS = 500_000  # of answered requests whose stored copy has not come yet; some 40 MB
+SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
+QUIET_S = 1.0  # without a delivery for so long, what was pending is not any more
+MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
 
 
 class LiveAsker(Protocol):
@@ -61,6 +64,7 @@ class LiveRequest(Struct, gc=False):
     data: bytes
     headers: Mapping[str, str]
     inbox: str
+    tenant: str
     heard_at: float
 
 
@@ -72,7 +76,7 @@ class LiveRules(Struct, frozen=True, kw_only=True):
     places: int = 1024
     max_bytes: int = 32 * 1024 * 1024
     weights: Mapping[str, int] = NO_WEIGHTS
-    at_once: int = 2048  # whose handler waits for something; what one tenant may have of them is the handler's to bound
+    at_once: int = 2048  # whose handler waits for something; one tenant may have as many as are free
 
 
 class LiveObserver(Protocol):
@@ -85,32 +89,46 @@ class LiveObserver(Protocol):
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
 
 
+class LiveMark(Struct, gc=False):
+    """Of so many copies, the newest heard at `heard_at`, wall seconds."""
+
+    count: int
+    heard_at: float
+
+
 class LiveMarks:
     """Requests that were answered from their live copy: the stored copy only needs its ack. By hash, so many of each.
 
-    Two generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
+    A mark is for a copy that was stored when the live one was heard (`SAME_S`), for none that comes later with the same bytes. Two
+    generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
     """
 
     def __init__(self, most: int = MOST_MARKS) -> None:
-        self.counts: dict[int, int] = {}  # read by the desk: empty is the common case
-        self._old: dict[int, int] = {}
+        self.counts: dict[int, LiveMark] = {}  # read by the desk: empty is the common case
+        self._old: dict[int, LiveMark] = {}
         self._most = most // 2  # in a generation
 
-    def add(self, data: bytes, headers: Mapping[str, str]) -> None:
+    def add(self, data: bytes, headers: Mapping[str, str], heard_at: float) -> None:
         if len(self.counts) >= self._most:
             self.counts, self._old = {}, self.counts
         key = _key_of(data, headers)
-        # A stream stores one copy for each id, and one for each request without an id.
-        self.counts[key] = 1 if headers.get(MSG_ID) else self.counts.get(key, 0) + 1
+        mark = self.counts.get(key)
+        if mark is None or headers.get(MSG_ID):  # a stream stores one copy for each id, and one for each request without an id
+            self.counts[key] = LiveMark(1, heard_at)
+        else:
+            mark.count, mark.heard_at = mark.count + 1, heard_at
 
     def take(self, message: Message) -> bool:
         """Whether this stored copy was answered; it is asked for once."""
         key = _key_of(message.data, message.headers)
         marks = self._old if key in self._old else self.counts
-        count = marks.pop(key, 0)
-        if count > 1:
-            marks[key] = count - 1
-        return count > 0
+        mark = marks.get(key)
+        if mark is None:
+            return False
+        mark.count -= 1
+        if not mark.count:
+            del marks[key]
+        return abs(message.stored_at - mark.heard_at) <= SAME_S
 
     def clear(self) -> None:
         self.counts.clear()
@@ -142,6 +160,8 @@ class LiveRequests(Generic[A]):
         self._rules = rules
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
+        self._places = Shares(rules.at_once)  # of handlers that wait
+        self._taken, self._taken_at = 0, 0.0
         self._backlog = Backlog()
         self._wait_s = 0.0
         self._retry_after_ms = 100
@@ -162,7 +182,7 @@ class LiveRequests(Generic[A]):
         desk = consumer.desk if consumer is not None else None
         if consumer is None or desk is None:
             return self.is_on
-        pending, lane = desk.pending, consumer.lane
+        pending, lane = self._pending(desk.pending, desk.taken), consumer.lane
         self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
         self._wait_s = self._backlog.wait_s(pending, desk.taken + self._handled, self._now())
         self._retry_after_ms = min(30_000, max(100, int(self._wait_s * 1000)))
@@ -174,6 +194,13 @@ class LiveRequests(Generic[A]):
             self._switch(True)
         desk.most_held = min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate))) if self.is_on else None
         return self.is_on
+
+    def _pending(self, told: int, taken: int) -> int:
+        """What the newest delivery told, unless that is long ago: another instance may have taken it since."""
+        now = self._now()
+        if taken != self._taken:
+            self._taken, self._taken_at = taken, now
+        return told if now - self._taken_at < QUIET_S else 0
 
     def _was_calm(self, is_calm: bool) -> bool:
         if not is_calm:
@@ -201,13 +228,13 @@ class LiveRequests(Generic[A]):
         asker = self._describe(data, heads) if self._is_allowed else None
         if asker is None:
             self._leave(data, heads, inbox)
-        elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, wall()), len(data)):
+        elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data)):
             self._work_soon()
         elif self._wait_s < self._rules.refuse_after_s:
             self._leave(data, heads, inbox)
         else:
             self._answers.answer_live(inbox, data, self._refuse(asker, self._retry_after_ms))
-            self._marks.add(data, heads)
+            self._marks.add(data, heads, wall())
             self._observer.on_live("overloaded", 0.0)
 
     # -- work ------------------------------------------------------------------------------------------------
@@ -228,8 +255,8 @@ class LiveRequests(Generic[A]):
 
     def _handle(self, request: LiveRequest) -> None:
         consumer = self._consumer()
-        if self._answers.live.has(request.inbox, request.data, request.heard_at):
-            return  # its stored copy was first
+        if request.headers.get(MSG_ID) and self._answers.live.has(request.inbox, request.data, request.heard_at):
+            return  # its stored copy was first; without an id it may be another request's answer, so it is answered again
         if consumer is None or not consumer.gate.is_open:
             self._leave_request(request)
             return
@@ -241,14 +268,18 @@ class LiveRequests(Generic[A]):
         self._handled += 1
         if not isinstance(outcome, Awaitable):
             self._conclude(request, outcome)
-        elif len(self._running) < self._rules.at_once and not self._is_closing:
+        elif not self._is_closing and self._places.take(request.tenant):
             task = asyncio.get_running_loop().create_task(self._await(consumer, request, outcome))
             self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            task.add_done_callback(lambda task: self._end(task, request.tenant))
         else:
             if asyncio.iscoroutine(outcome):
                 outcome.close()
             self._leave_request(request)
+
+    def _end(self, task: asyncio.Task[None], tenant: str) -> None:
+        self._running.discard(task)
+        self._places.give(tenant)
 
     def _message(self, request: LiveRequest, lane: Lane) -> Message:
         """As its stored copy will be, but for its place: the time stands for that, so it is made different for each."""
@@ -288,7 +319,7 @@ class LiveRequests(Generic[A]):
         if isinstance(outcome, Done):
             if outcome.reply is not None:
                 self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
-            self._marks.add(request.data, request.headers)
+            self._marks.add(request.data, request.headers, request.heard_at)
             self._observer.on_live("answered", wall() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
             self._answers.answer_live(request.inbox, request.data, outcome.reply.data)

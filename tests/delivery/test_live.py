@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from time import time, time_ns
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,7 +75,7 @@ class Bench:
         return self.connection.posted(inbox)
 
     def is_stored_copy_answered(self, data: str) -> bool:
-        return self.marks.take(Message("work", data.encode(), {}, "S", "c", 1, 1, 1, ""))
+        return self.marks.take(Message("work", data.encode(), {}, "S", "c", 1, time_ns(), 1, ""))
 
 
 async def test_an_answer_goes_out_and_the_stored_copy_needs_only_its_ack() -> None:
@@ -115,7 +116,7 @@ async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy
     bench = Bench()
     bench.hear("-acme")
     assert (bench.heard, bench.told) == ([], {"left": 1})
-    stored = Message("work", b"-acme", {}, "S", "c", 1, 1, 1, "")
+    stored = Message("work", b"-acme", {}, "S", "c", 1, time_ns(), 1, "")
     assert not bench.marks.take(stored)
     bench.answers.answer(stored, Reply(b"late"))
     assert bench.sent() == [b"late"]
@@ -177,7 +178,7 @@ async def test_handlers_that_wait_are_bounded() -> None:
         await ends.wait()
         return YES
 
-    bench = Bench(handle, at_once=2)
+    bench = Bench(handle, at_once=4)
     for number in range(3):
         bench.hear(f"acme:{number}", f"_INBOX.a.{number}")
     await until(lambda: bench.told["left"] == 1)
@@ -234,16 +235,40 @@ def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
 
 def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
     marks = LiveMarks(most=4)
-    messages = [Message("work", data, {}, "S", "c", 1, 1, 1, "") for data in (b"1", b"2", b"3", b"4", b"5")]
+    messages = [Message("work", data, {}, "S", "c", 1, time_ns(), 1, "") for data in (b"1", b"2", b"3", b"4", b"5")]
     for message in messages:
-        marks.add(message.data, message.headers)
+        marks.add(message.data, message.headers, time())
     assert [marks.take(message) for message in messages] == [False, False, True, True, True]
+
+
+def test_a_mark_is_for_no_copy_that_is_stored_much_later() -> None:
+    """The same bytes asked again: nothing was done for that copy."""
+    marks, now_ns = LiveMarks(), time_ns()
+    again = Message("work", b"1", {"Nats-Msg-Id": "m"}, "S", "c", 1, now_ns + 5_000_000_000, 1, "")
+    marks.add(again.data, again.headers, now_ns / 1e9)
+    assert not marks.take(again)
+
+
+async def test_handlers_that_wait_are_shared_by_tenant() -> None:
+    ends = asyncio.Event()
+
+    async def handle(_: Message) -> Outcome:
+        await ends.wait()
+        return YES
+
+    bench = Bench(handle, at_once=4)
+    for number in range(4):
+        bench.hear(f"pushes:{number}", f"_INBOX.p.{number}")
+    await until(lambda: bench.told["left"] == 2)
+    bench.hear("quiet:1")
+    ends.set()
+    await until(bench.sent)
 
 
 def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
     marks = LiveMarks()
     for headers in ({}, {"Nats-Msg-Id": "m"}):
-        message = Message("work", b"1", headers, "S", "c", 1, 1, 1, "")
-        marks.add(message.data, message.headers)
-        marks.add(message.data, message.headers)
+        message = Message("work", b"1", headers, "S", "c", 1, time_ns(), 1, "")
+        marks.add(message.data, message.headers, time())
+        marks.add(message.data, message.headers, time())
         assert [marks.take(message) for _ in range(3)] == [True, not headers, False]
