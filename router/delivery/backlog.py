@@ -11,7 +11,7 @@ from math import exp
 MEMORY_S = 0.5  # the rate is an average that forgets this fast
 
 
-class Backlog:
+class BacklogEstimate:
     """Looked at some twenty times a second. All times are steady seconds."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from router.clock import wall
 from router.delivery.answers import MSG_ID, TENANT, Answers
-from router.delivery.backlog import Backlog
+from router.delivery.backlog import BacklogEstimate
 from router.delivery.consumer import Consumer
 from router.delivery.evidence import NotStored, Receipts
 from router.delivery.lane import Lane
@@ -162,7 +162,7 @@ class LiveRequests(Generic[A]):
         self._running: set[asyncio.Task[None]] = set()
         self._places = Shares(rules.at_once)  # of handlers that wait
         self._taken, self._taken_at = 0, 0.0
-        self._backlog = Backlog()
+        self._backlog = BacklogEstimate()
         self._wait_s = 0.0
         self._retry_after_ms = 100
         self._calm_since: float | None = None

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from router.delivery.answers import Answers, ReplyRules
-from router.delivery.backlog import Backlog
+from router.delivery.backlog import BacklogEstimate
 from router.delivery.live import LiveMarks, LiveRequests, LiveRules
 from router.errors import BrokerUnavailable
 from router.message import Effect, Message, Reply
@@ -225,7 +225,7 @@ async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> Non
 
 
 def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
-    backlog = Backlog()
+    backlog = BacklogEstimate()
     assert backlog.wait_s(1000, 0, 0.0) == 0.0
     for step in range(1, 100):
         wait_s = backlog.wait_s(1000, step * 100, step * 0.1)
