@@ -7,9 +7,10 @@ any moment; the last one lives until nothing is left. Then the ledger counts ids
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import nats
@@ -21,6 +22,7 @@ from tests.support.service import RouterProcess
 KILLED = 137
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 
+Passes = tuple[int, int]  # at which pass of a point it dies, at least and at most: each new share must reach the most by itself
 Feed = Callable[[range], Coroutine[Any, Any, None]]  # stores the messages of these numbers
 
 
@@ -31,7 +33,7 @@ class Plan(NamedTuple):
     at_point: int
     at_random: int
     share: int
-    passes: tuple[int, int] | None = None  # of a point that is not passed once a message: at which pass it dies, at least and at most
+    passes: Mapping[str, Passes] = MappingProxyType({})  # of the points that are not passed once a message
 
     @property
     def ends(self) -> list[str | None]:
@@ -41,6 +43,9 @@ class Plan(NamedTuple):
     @property
     def messages(self) -> int:
         return len(self.ends) * self.share
+
+    def passes_of(self, point: str | None) -> Passes:
+        return self.passes.get(point or "", (self.share // 4, self.share))
 
 
 class Row(NamedTuple):
@@ -76,8 +81,7 @@ async def killed(victim: Victim, plan: Plan, feed: Feed) -> None:
     random.shuffle(ends)
     for life, point in enumerate(ends):
         share = range(life * plan.share, (life + 1) * plan.share)
-        least, most = plan.passes or (plan.share // 4, plan.share)
-        victim.to_die_at(point or "", random.randint(least, most))
+        victim.to_die_at(point or "", random.randint(*plan.passes_of(point)))
         await (_dies_at(victim, point, feed, share) if point is not None else _dies_at_random(victim, feed, share))
     victim.to_live()
     await asyncio.to_thread(victim.start)
