@@ -56,12 +56,9 @@ class FairQueue(Generic[T]):
 
     def put(self, tenant: str, item: T, size: int) -> bool:
         """Queue an item of so many bytes. False: its tenant's share is taken."""
-        queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
-        places, used = (len(queue.items), queue.size) if queue is not None else (0, 0)
-        if not (self._free_places and places < weight * self._free_places):
+        if not self.has_room(tenant, size):
             return False
-        if size > self._free_bytes or used + size > weight * self._free_bytes:
-            return False
+        queue = self._tenants.get(tenant)
         if queue is None:
             queue = self._tenants[tenant] = TenantQueue()
         queue.items.append(QueuedItem(item, size))
@@ -70,6 +67,14 @@ class FairQueue(Generic[T]):
         self._free_bytes -= size
         self._length += 1
         return True
+
+    def has_room(self, tenant: str, size: int) -> bool:
+        """Whether `put` would queue an item of so many bytes."""
+        queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
+        places, used = (len(queue.items), queue.size) if queue is not None else (0, 0)
+        if not (self._free_places and places < weight * self._free_places):
+            return False
+        return size <= self._free_bytes and used + size <= weight * self._free_bytes
 
     def take(self) -> T | None:
         """The next item, or None when nothing waits."""

@@ -47,14 +47,17 @@ def _read(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | No
     inner = body.get("message")
     if type(inner) is not dict:
         inner = body
-    tenant_id = tenant_in(headers) if headers else None
+    tenant_id = header_id = None
+    if headers:
+        tenant_id, header_id = tenant_in(headers), message_id_in(headers)
     if tenant_id is None:
         tenant_id = fields.tenant(body, inner)
-    header_id = message_id_in(headers) if headers else None
-    request_id = _id("request_id", body, inner)
-    if request_id is None and header_id is None and _pushes(body) and fields.idempotency_key(body, inner) is None:
-        return None
-    return Asker(tenant_id, request_id or _id("message_id", body, inner) or header_id, _id("trace_id", body, inner))
+    answer_id = _id("request_id", body, inner)
+    if answer_id is None:
+        if header_id is None and _pushes(body) and fields.idempotency_key(body, inner) is None:
+            return None
+        answer_id = _id("message_id", body, inner) or header_id
+    return Asker(tenant_id, answer_id, _id("trace_id", body, inner))
 
 
 def _body(data: bytes, headers: Mapping[str, str], limits: Limits) -> dict[str, Any]:
@@ -74,7 +77,7 @@ def _pushes(body: dict[str, Any]) -> bool:
 
 def _id(name: str, body: dict[str, Any], inner: dict[str, Any]) -> str | None:
     value = body.get(name) or inner.get(name)
-    return value if type(value) is str and is_opaque(value) else None
+    return value if value is not None and type(value) is str and is_opaque(value) else None
 
 
 _REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time; ask again later, under the same request id")
@@ -83,5 +86,9 @@ _HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a floo
 
 def overloaded(asker: Asker, retry_after_ms: int) -> bytes:
     """The answer to a request above its tenant's share."""
-    context = {name: value for name, value in (("request_id", asker.answer_id), ("trace_id", asker.trace_id)) if value is not None}
+    context: dict[str, str] = {}
+    if asker.answer_id is not None:
+        context["request_id"] = asker.answer_id
+    if asker.trace_id is not None:
+        context["trace_id"] = asker.trace_id
     return b'%b","details":{"retry_after_ms":%d}},"context":%b}' % (_HEAD, retry_after_ms, orjson.dumps(context))

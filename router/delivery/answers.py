@@ -165,13 +165,33 @@ class Answers:
         self._request, self._stored_at = data, inf
         self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether more requests wait in the socket than a read takes."""
+        return self._connection.is_behind
+
+    def inbox_of(self, reply: bytes) -> str | None:
+        """`asker_of` for a request without headers but an id, as it came; None: `asker_of` tells why."""
+        try:
+            inbox = reply.decode("ascii")
+        except UnicodeDecodeError:
+            return None
+        if not self._may_reach(inbox):
+            return None
+        self.heard += 1
+        return inbox
+
+    def send(self, inbox: str, data: bytes) -> None:
+        """To an inbox that `asker_of` gave, of a request whose stored copy answers no second time for another reason."""
+        self._connection.post(inbox, data)
+
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
         """Straight to an inbox that `asker_of` gave; the request's stored copy answers it no second time."""
         self._connection.post(inbox, data)
         self.live.note(inbox, request)
 
     def tick(self) -> None:
-        """Called some twenty times a second."""
+        """Called some fifty times a second."""
         now = self._now()
         self._rendezvous.tick(now)
         self.live.tick(now)

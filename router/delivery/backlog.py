@@ -12,7 +12,7 @@ MEMORY_S = 0.5  # the rate is an average that forgets this fast
 
 
 class BacklogEstimate:
-    """Looked at some twenty times a second. All times are steady seconds."""
+    """Looked at some fifty times a second. All times are steady seconds."""
 
     def __init__(self) -> None:
         self._count = 0.0  # deliveries of late, and

@@ -34,7 +34,9 @@ from router.ids import random_tokens
 from router.masking import without_login
 
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
+Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
 
+LARGEST_READ = 256 * 1024  # bytes that asyncio's transports ask the socket for
 LEAVE_S = 2  # seconds that a server may take to confirm an unsubscription
 
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -61,6 +63,7 @@ class Connection(Client):
         self._ps = self._wire = Wire(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
+        self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
 
     @property
@@ -73,10 +76,13 @@ class Connection(Client):
         """How often it came back. A server that restarts in milliseconds is missed by who only looks at `is_connected`."""
         return self.stats["reconnects"]
 
-    async def attend(self, subject: str, hear: Hear, queue: str = "") -> int:
-        """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id."""
+    async def attend(self, subject: str, hear: Hear, queue: str = "", take: Take | None = None) -> int:
+        """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id.
+
+        `take` is asked first, before anything is decoded; `hear` gets what it does not take.
+        """
         subscription = await self.subscribe(subject, queue=queue, cb=_unheard)
-        self.hears[subscription._id] = partial(self._let_hear, hear)
+        self.hears[subscription._id] = partial(self._let_hear, hear) if take is None else partial(self._let_take, take, hear)
         return subscription._id
 
     async def attend_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
@@ -124,6 +130,7 @@ class Connection(Client):
         """What the socket reads while nats-py's reader waits; gives back what is not for those who attend."""
         if not self.is_connected:
             return data
+        self.is_behind = len(data) >= LARGEST_READ
         wire = self._wire
         data = wire.joined(data)
         self._will_write = True
@@ -163,6 +170,17 @@ class Connection(Client):
             hear(name, inbox, data, parse_head(head) if head is not None else None)
         except (Exception, asyncio.CancelledError) as exc:
             self.on_fault(exc)  # the reader must live; whoever hears sorts its own errors before this
+
+    def _let_take(  # noqa: PLR0917 - once a message
+        self, take: Take, hear: Hear, subject: bytes, reply: bytes, data: bytes, head: bytes | None
+    ) -> None:
+        try:
+            if take(reply, data, head):
+                return
+        except (Exception, asyncio.CancelledError) as exc:
+            self.on_fault(exc)
+            return
+        self._let_hear(hear, subject, reply, data, head)
 
     def _already_flushed(self) -> asyncio.Future[None]:
         if self._flushed is None:  # one resolved future for all: the flusher only wants to be woken

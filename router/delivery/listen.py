@@ -12,8 +12,8 @@ from router.delivery.api import JetStream
 from router.delivery.live import LiveRequests
 from router.errors import RouterError
 
-TICK_S = 0.05
-LEARN_TICKS = 100  # ticks between two looks at whether the stream is still the same one
+TICK_S = 0.02
+LEARN_TICKS = 250  # ticks between two looks at whether the stream is still the same one
 NOTHING_YET = 2**63  # no sequence is above it: nobody's inbox can be expected
 
 
@@ -68,7 +68,7 @@ class Listener:
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            self._sids.append(await connection.attend(self._subject, live.hear, self._queue))
+            self._sids.append(await connection.attend(self._subject, live.hear, self._queue, live.refuse_at_once))
         else:
             self._sids.append(await connection.attend(self._subject, self._answers.hear))
         self._is_live = is_live

@@ -28,7 +28,7 @@ from router.delivery.consumer import Consumer
 from router.delivery.evidence import NotStored, Receipts
 from router.delivery.lane import Lane
 from router.delivery.rendezvous import Question
-from router.delivery.wire import Headers
+from router.delivery.wire import Headers, id_alone_in
 from router.errors import BrokerUnavailable
 from router.fair_queue import NO_WEIGHTS, FairQueue
 from router.message import NO_HEADERS, Message
@@ -36,6 +36,7 @@ from router.outcome import Dead, Done, Outcome
 from router.shares import Shares
 
 BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
+SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to hear of a request comes before handling one
 FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
 CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again
 ENOUGH = 4  # it is short at this part of `after_s`
@@ -109,11 +110,14 @@ class LiveMarks:
         self._most = most // 2  # in a generation
 
     def add(self, data: bytes, headers: Mapping[str, str], heard_at: float) -> None:
+        self.add_key(_key_of(data, headers), heard_at, bool(headers.get(MSG_ID)))
+
+    def add_key(self, key: int, heard_at: float, has_id: bool) -> None:
+        """A stream stores one copy for each id, and one for each request without an id."""
         if len(self.counts) >= self._most:
             self.counts, self._old = {}, self.counts
-        key = _key_of(data, headers)
-        mark = self.counts.get(key)
-        if mark is None or headers.get(MSG_ID):  # a stream stores one copy for each id, and one for each request without an id
+        mark = None if has_id else self.counts.get(key)
+        if mark is None:
             self.counts[key] = LiveMark(1, heard_at)
         else:
             mark.count, mark.heard_at = mark.count + 1, heard_at
@@ -162,6 +166,7 @@ class LiveRequests(Generic[A]):
         self._running: set[asyncio.Task[None]] = set()
         self._places = Shares(rules.at_once)  # of handlers that wait
         self._taken, self._taken_at = 0, 0.0
+        self._heard, self._heard_at = 0, 0.0
         self._backlog = BacklogEstimate()
         self._wait_s = 0.0
         self._retry_after_ms = 100
@@ -177,7 +182,7 @@ class LiveRequests(Generic[A]):
     # -- when ------------------------------------------------------------------------------------------------
 
     def look(self) -> bool:
-        """Whether live copies are to be taken now. Called by the listener, some twenty times a second."""
+        """Whether live copies are to be taken now. Called by the listener, some fifty times a second."""
         consumer = self._consumer()
         desk = consumer.desk if consumer is not None else None
         if consumer is None or desk is None:
@@ -192,8 +197,19 @@ class LiveRequests(Generic[A]):
                 self._switch(False)
         elif is_deep:
             self._switch(True)
-        desk.most_held = min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate))) if self.is_on else None
+        desk.most_held = self._most_held()
         return self.is_on
+
+    def _most_held(self) -> int | None:
+        """How many stored copies are held at once. None: the lane's own bound, for no live copy has come of late."""
+        now = self._now()
+        if self._answers.heard != self._heard:
+            self._heard, self._heard_at = self._answers.heard, now
+        if not self.is_on or now - self._heard_at >= QUIET_S:
+            return None
+        if self._answers.is_behind:
+            return FEWEST_HELD
+        return min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate)))
 
     def _pending(self, told: int, taken: int) -> int:
         """What the newest delivery told, unless that is long ago: another instance may have taken it since."""
@@ -233,9 +249,29 @@ class LiveRequests(Generic[A]):
         elif self._wait_s < self._rules.refuse_after_s:
             self._leave(data, heads, inbox)
         else:
-            self._answers.answer_live(inbox, data, self._refuse(asker, self._retry_after_ms))
-            self._marks.add(data, heads, wall())
-            self._observer.on_live("overloaded", 0.0)
+            self._refuse_now(asker, inbox, data, _key_of(data, heads), bool(heads.get(MSG_ID)))
+
+    def refuse_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
+        """`hear` for what a flood is made of, with nothing decoded that the refusal does not need; False: only `hear` can tell."""
+        if self._wait_s < self._rules.refuse_after_s or not self._is_allowed:
+            return False
+        msg_id = None if head is None else id_alone_in(head)
+        if head is not None and msg_id is None:
+            return False
+        asker = self._describe(data, NO_HEADERS)
+        if asker is None or self._queue.has_room(asker.tenant_id, len(data)):
+            return False
+        inbox = self._answers.inbox_of(reply)
+        if inbox is None:
+            return False
+        self._refuse_now(asker, inbox, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
+        return True
+
+    def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
+        # Not noted: the mark is enough here, and two entries in a large dictionary would cost a third of all this.
+        self._answers.send(inbox, self._refuse(asker, self._retry_after_ms))
+        self._marks.add_key(key, wall(), has_id)
+        self._observer.on_live("overloaded", 0.0)
 
     # -- work ------------------------------------------------------------------------------------------------
 
@@ -246,7 +282,7 @@ class LiveRequests(Generic[A]):
 
     def _work(self) -> None:
         self._is_working = False
-        until = self._now() + BUDGET_S
+        until = self._now() + (SHORT_BUDGET_S if self._answers.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
             if self._now() >= until:

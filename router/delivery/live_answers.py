@@ -41,7 +41,7 @@ class LiveAnswers:
     def note(self, inbox: str, request: bytes) -> None:
         """It was answered just now."""
         checksum = crc32(request)
-        self._add(inbox, checksum)
+        self._add(inbox, checksum, self._clock())
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._tell)
         self._lines.append(f"{checksum} {inbox}")
@@ -64,11 +64,12 @@ class LiveAnswers:
         """What another instance told; lines that are none are passed over."""
         if data.startswith(self._own):
             return
+        now = self._clock()
         _, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
         for line in lines:
             checksum, _, inbox = line.partition(" ")
             if len(line) <= LONGEST and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
-                self._add(inbox, int(checksum))
+                self._add(inbox, int(checksum), now)
 
     def switch(self, is_on: bool) -> None:
         """Live copies are answered here from now on, or no longer."""
@@ -76,14 +77,14 @@ class LiveAnswers:
         self.is_used = is_on or bool(self._young or self._old)
 
     def tick(self, now: float) -> None:
-        """Called some twenty times a second."""
+        """Called some fifty times a second."""
         if now - self._turned_at >= KEEP_S:
             self._turn(now)
 
-    def _add(self, inbox: str, checksum: int) -> None:
+    def _add(self, inbox: str, checksum: int, now: float) -> None:
         if len(self._young) >= MOST:
             self._turn(self._turned_at)
-        self._young[hash((inbox, checksum))] = self._young[checksum] = self._clock()
+        self._young[hash((inbox, checksum))] = self._young[checksum] = now
         self.is_used = True
 
     def _turn(self, now: float) -> None:

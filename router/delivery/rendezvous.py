@@ -166,7 +166,7 @@ class Rendezvous:
     # -- time ------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Called some twenty times a second: ends waits, forgets answers, turns the generations."""
+        """Called some fifty times a second: ends waits, forgets answers, turns the generations."""
         if self._waiting:
             self._end_waits(now)
         while self._answered and next(iter(self._answered.values())).at < now - self._span:

@@ -11,6 +11,7 @@ to nats-py's own parser, line by line.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from nats.errors import ProtocolError
@@ -116,6 +117,15 @@ def parse_head(raw: bytes) -> Headers | None:
         if len(out) == text.count("\r\n") - 2 and ":" not in "".join(out):  # each name once, ended by its first colon
             return out
     return _parse_odd_head(text)
+
+
+_ID_ALONE = re.compile(rb"NATS/1\.0\r\nNats-Msg-Id: ([\x21-\x7e]++)\r\n\r\n")
+
+
+def id_alone_in(raw: bytes) -> str | None:
+    """The `Nats-Msg-Id` of a header block that holds nothing else; None for every other block."""
+    found = _ID_ALONE.fullmatch(raw)
+    return None if found is None else found[1].decode("ascii")
 
 
 def _parse_odd_head(text: str) -> Headers | None:

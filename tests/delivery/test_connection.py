@@ -63,6 +63,25 @@ GOOD_DATA = [b"%02d" % number for number in range(GOOD)]
 # -- the poisons -------------------------------------------------------------------------------------------------------
 
 
+async def test_what_is_taken_as_it_came_is_not_heard_and_a_mistake_in_taking_it_costs_one_message(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
+    ear, faults = Ear(), []
+    connection.on_fault = faults.append
+
+    def take(reply: bytes, data: bytes, head: bytes | None) -> bool:
+        if data == b"02":
+            raise LookupError(data)
+        return data == b"01"
+
+    await connection.attend(prefix, ear, take=take)
+    await connection.flush()
+    await send_raw(broker, *good(prefix))
+    await until(lambda: len(ear.heard) == GOOD - 2)
+    assert ear.data == [data for data in GOOD_DATA if data not in (b"01", b"02")]
+    assert [str(fault) for fault in faults] == ["b'02'"]
+
+
 async def test_who_attends_hears_every_poison_and_the_good_messages_behind_them(
     broker: Broker, connection: Connection, prefix: str
 ) -> None:

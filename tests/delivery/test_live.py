@@ -7,6 +7,7 @@ from time import time, time_ns
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from msgspec import Struct
 
 from router.delivery.answers import Answers, ReplyRules
@@ -207,6 +208,7 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
         nonlocal now
         now += passed
         bench.desk.pending, bench.desk.taken = pending, bench.desk.taken + taken
+        bench.answers.heard += 1
         return bench.live.look()
 
     assert [look(0, 500) for _ in range(20)] == [False] * 20
@@ -216,6 +218,64 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
     assert look(0, 500) is True  # not at once
     assert [look(0, 500) for _ in range(12)][-1] is False
     assert (bench.switches, bench.desk.most_held) == ([True, False], None)
+
+
+async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:
+    bench = Bench(after_s=0.1)
+    now = 0.0
+    bench.live._now = lambda: now
+
+    def held(heard: int) -> int | None:
+        nonlocal now
+        now += 0.6
+        bench.desk.pending, bench.desk.taken = 50_000, bench.desk.taken + 5_000
+        bench.answers.heard += heard
+        bench.live.look()
+        most: int | None = bench.desk.most_held
+        return most
+
+    assert [held(1), held(1)][-1] == 41  # 5 ms of some 8 300 a second
+    bench.connection.is_behind = True
+    assert held(1) == 8
+    assert [held(0), held(0)][-1] is None
+
+
+REFUSED = b"overloaded flood 30000"
+
+
+@pytest.mark.parametrize(
+    ("tenant", "reply", "head", "is_taken"),
+    [
+        ("flood", b"_INBOX.f.9", None, True),
+        ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: m-1\r\n\r\n", True),
+        ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: m-1\r\nReply-To: _INBOX.f.8\r\n\r\n", False),
+        ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: two words\r\n\r\n", False),
+        ("flood", b"", None, False),
+        ("flood", b"$JS.API.STREAM.PURGE.S", None, False),
+        ("flood", b"_INBOX.\xff", None, False),
+        ("quiet", b"_INBOX.q.1", None, False),
+        ("-", b"_INBOX.q.1", None, False),
+    ],
+)
+async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
+    tenant: str, reply: bytes, head: bytes | None, is_taken: bool
+) -> None:
+    """The same as `hear` would; what is not so plain is left to it."""
+    bench = Bench(places=4, refuse_after_s=2.0)
+    bench.live._wait_s, bench.live._retry_after_ms = 60.0, 30_000
+    for number in range(3):
+        bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
+    data = f"{tenant}:9".encode()
+    assert bench.live.refuse_at_once(reply, data, head) is is_taken
+    assert bench.connection.posted("_INBOX.f.9") == [REFUSED] * is_taken
+    message_id = "m-1" if head is not None else None
+    headers = {"Nats-Msg-Id": message_id} if message_id is not None else {}
+    assert bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
+
+
+async def test_before_the_backlog_is_too_deep_nothing_is_refused_at_once() -> None:
+    bench = Bench(places=0, refuse_after_s=2.0)
+    assert not bench.live.refuse_at_once(b"_INBOX.f.9", b"flood:9", None)
 
 
 async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> None:

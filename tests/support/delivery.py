@@ -40,6 +40,7 @@ class FakeConnection:
     def __init__(self) -> None:
         self.posts: list[Post] = []
         self.is_connected = True
+        self.is_behind = False
         self.lives = 0
         self.hears: dict[str, Callable[..., None]] = {}
 
