@@ -24,6 +24,7 @@ from router.errors import BrokerUnavailable, Misconfigured
 
 MAX_PAYLOAD = 2 * 1024 * 1024
 MAX_PENDING = 256 * 1024 * 1024
+MAX_BUFFERED = 200_000  # messages that wait to be stored, in each stream; above it the server itself answers 429, to every tenant alike
 _PR_SET_PDEATHSIG = 1
 
 
@@ -122,7 +123,7 @@ class EmbeddedServer:
             f'listen: "{self._host}:{self._port or -1}"',
             f"max_payload: {self._max_payload}",
             f"max_pending: {max(MAX_PENDING, 128 * self._max_payload)}",
-            f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))} }}",
+            f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, max_buffered_msgs: {MAX_BUFFERED} }}",
             f"ports_file_dir: {json.dumps(str(scratch))}",
             *self._extra,
         ]

@@ -181,6 +181,12 @@ class Answers:
         self.heard += 1
         return inbox
 
+    def pass_over(self, msg_id: str | None, data: bytes) -> None:
+        """`asker_of` for a request without an inbox, and without headers but an id."""
+        self.heard += 1
+        if msg_id is not None:
+            self._rendezvous.note(Question(msg_id, None, data), self._now())
+
     def send(self, inbox: str, data: bytes) -> None:
         """To an inbox that `asker_of` gave, of a request whose stored copy answers no second time for another reason."""
         self._connection.post(inbox, data)

@@ -68,7 +68,7 @@ class Listener:
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            self._sids.append(await connection.attend(self._subject, live.hear, self._queue, live.refuse_at_once))
+            self._sids.append(await connection.attend(self._subject, live.hear, self._queue, live.take_at_once))
         else:
             self._sids.append(await connection.attend(self._subject, self._answers.hear))
         self._is_live = is_live

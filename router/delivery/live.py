@@ -44,6 +44,7 @@ OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
 STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
 FEWEST_HELD, MOST_HELD = 8, 64
 SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
+BEHIND_S = 0.1  # a burst of some thousands is heard in so long
 QUIET_S = 1.0  # without a delivery for so long, what was pending is not any more
 MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
 
@@ -170,6 +171,8 @@ class LiveRequests(Generic[A]):
         self._backlog = BacklogEstimate()
         self._wait_s = 0.0
         self._retry_after_ms = 100
+        self._refuses = False  # what is above a share; else that is left to its stored copy
+        self._behind_since: float | None = None  # more waits in the socket than a read takes
         self._calm_since: float | None = None
         self._newest_ns = 0
         self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
@@ -191,6 +194,7 @@ class LiveRequests(Generic[A]):
         self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
         self._wait_s = self._backlog.wait_s(pending, desk.taken + self._handled, self._now())
         self._retry_after_ms = min(30_000, max(100, int(self._wait_s * 1000)))
+        self._refuses = self._wait_s >= self._rules.refuse_after_s or self._was_behind()
         is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open
         if self.is_on:
             if self._was_calm(pending < FEWEST_PENDING or self._wait_s < self._rules.after_s / ENOUGH):
@@ -212,11 +216,24 @@ class LiveRequests(Generic[A]):
         return min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate)))
 
     def _pending(self, told: int, taken: int) -> int:
-        """What the newest delivery told, unless that is long ago: another instance may have taken it since."""
+        """What the newest delivery told, unless that is long ago: another instance may have taken it since.
+
+        While more waits in the socket than a read takes, the deliveries wait there too.
+        """
         now = self._now()
-        if taken != self._taken:
+        if taken != self._taken or self._answers.is_behind:
             self._taken, self._taken_at = taken, now
         return told if now - self._taken_at < QUIET_S else 0
+
+    def _was_behind(self) -> bool:
+        """Whether for a while more has come than can be heard: then it is not only the stored copies that come too late."""
+        now = self._now()
+        if not self._answers.is_behind:
+            self._behind_since = None
+            return False
+        if self._behind_since is None:
+            self._behind_since = now
+        return now - self._behind_since >= BEHIND_S
 
     def _was_calm(self, is_calm: bool) -> bool:
         if not is_calm:
@@ -246,17 +263,23 @@ class LiveRequests(Generic[A]):
             self._leave(data, heads, inbox)
         elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data)):
             self._work_soon()
-        elif self._wait_s < self._rules.refuse_after_s:
+        elif not self._refuses:
             self._leave(data, heads, inbox)
         else:
             self._refuse_now(asker, inbox, data, _key_of(data, heads), bool(heads.get(MSG_ID)))
 
-    def refuse_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
-        """`hear` for what a flood is made of, with nothing decoded that the refusal does not need; False: only `hear` can tell."""
-        if self._wait_s < self._rules.refuse_after_s or not self._is_allowed:
-            return False
+    def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
+        """`hear` for what a flood is made of: no inbox, or a share that is taken. Nothing is decoded for it that need not be.
+
+        False: only `hear` can tell.
+        """
         msg_id = None if head is None else id_alone_in(head)
         if head is not None and msg_id is None:
+            return False
+        if not reply:
+            self._answers.pass_over(msg_id, data)
+            return True
+        if not self._refuses or not self._is_allowed:
             return False
         asker = self._describe(data, NO_HEADERS)
         if asker is None or self._queue.has_room(asker.tenant_id, len(data)):

@@ -250,7 +250,7 @@ REFUSED = b"overloaded flood 30000"
         ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: m-1\r\n\r\n", True),
         ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: m-1\r\nReply-To: _INBOX.f.8\r\n\r\n", False),
         ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: two words\r\n\r\n", False),
-        ("flood", b"", None, False),
+        ("flood", b"", b"NATS/1.0\r\nReply-To: _INBOX.f.8\r\n\r\n", False),
         ("flood", b"$JS.API.STREAM.PURGE.S", None, False),
         ("flood", b"_INBOX.\xff", None, False),
         ("quiet", b"_INBOX.q.1", None, False),
@@ -262,20 +262,27 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
 ) -> None:
     """The same as `hear` would; what is not so plain is left to it."""
     bench = Bench(places=4, refuse_after_s=2.0)
-    bench.live._wait_s, bench.live._retry_after_ms = 60.0, 30_000
+    bench.live._refuses, bench.live._retry_after_ms = True, 30_000
     for number in range(3):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     data = f"{tenant}:9".encode()
-    assert bench.live.refuse_at_once(reply, data, head) is is_taken
+    assert bench.live.take_at_once(reply, data, head) is is_taken
     assert bench.connection.posted("_INBOX.f.9") == [REFUSED] * is_taken
     message_id = "m-1" if head is not None else None
     headers = {"Nats-Msg-Id": message_id} if message_id is not None else {}
     assert bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
 
 
+async def test_a_request_without_an_inbox_is_its_stored_copy_s() -> None:
+    bench = Bench()
+    assert bench.live.take_at_once(b"", b"flood:9", None)
+    assert (bench.told, bench.live._queue.take()) == ({}, None)
+    assert not bench.is_stored_copy_answered("flood:9")
+
+
 async def test_before_the_backlog_is_too_deep_nothing_is_refused_at_once() -> None:
     bench = Bench(places=0, refuse_after_s=2.0)
-    assert not bench.live.refuse_at_once(b"_INBOX.f.9", b"flood:9", None)
+    assert not bench.live.take_at_once(b"_INBOX.f.9", b"flood:9", None)
 
 
 async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 Figures = Mapping[str, object]
@@ -55,6 +56,14 @@ def say(what: Mapping[str, object]) -> None:
     print(json.dumps(what), file=sys.__stdout__, flush=True)
 
 
+def _lower_priority(nice: int) -> None:
+    """Of this process among its session's, and of the session among others: Linux groups processes by session (sched(7), autogroup)."""
+    os.nice(nice)
+    autogroup = Path("/proc/self/autogroup")
+    if nice and autogroup.exists():
+        autogroup.write_text(str(nice))
+
+
 def main(name: str, arguments: str) -> None:
     from tests.neighbours import neighbour, putter, quiet, services
 
@@ -69,7 +78,7 @@ def main(name: str, arguments: str) -> None:
     }
     sys.stdout = sys.stderr
     given: dict[str, Any] = json.loads(arguments)
-    os.nice(given.pop("nice", 0))
+    _lower_priority(given.pop("nice", 0))
     say({"figures": dict(plays[name](Cue(), **given))})
 
 
