@@ -171,7 +171,7 @@ class LiveRequests(Generic[A]):
         self._backlog = BacklogEstimate()
         self._wait_s = 0.0
         self._retry_after_ms = 100
-        self._refuses = False  # what is above a share; else that is left to its stored copy
+        self._refuses = rules.refuse_after_s <= 0.0  # what is above a share; else that is left to its stored copy
         self._behind_since: float | None = None  # more waits in the socket than a read takes
         self._calm_since: float | None = None
         self._newest_ns = 0

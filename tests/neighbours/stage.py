@@ -99,8 +99,6 @@ async def on_stage(tree: Tree) -> AsyncIterator[Stage]:
     finally:
         if process is not None:
             await _end(process, stage)
-        if os.environ.get("KEEP_LOG"):
-            shutil.copy(home / "router.log", os.environ["KEEP_LOG"])
         shutil.rmtree(home, ignore_errors=True)
 
 
