@@ -46,7 +46,7 @@ class LiveMetrics:
 
 def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consumer | None], limits: Limits) -> LiveRequests[Asker] | None:
     """None where the settings say never, or nothing is heard of live copies."""
-    admission = ground.settings.admission
+    admission, served = ground.settings.admission, frozenset(ground.settings.tenants_allowed)
     if ground.live_marks is None or admission.fair_after_ms is None:
         return None
     return LiveRequests(
@@ -54,7 +54,7 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         consumer,
         ground.live_marks,
         subject=ground.settings.decide.subject,
-        describe=lambda data, headers: read_asker(data, headers, limits),
+        describe=lambda data, headers: read_asker(data, headers, limits, served),
         refuse=overloaded,
         observer=LiveMetrics(ground),
         rules=LiveRules(

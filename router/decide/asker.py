@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import orjson
@@ -17,7 +17,11 @@ from router.decide import fields
 from router.decide.read import Limits
 from router.ids import is_opaque
 
+NOT_SERVED = "_not_served"  # no tenant's name: the share of all that are not served here, however many names they make up
 LARGEST = 65_536  # bytes that are read for this alone; a larger request waits for its stored copy
+
+
+NONE: Set[str] = frozenset()
 
 
 class Asker(Struct, frozen=True, gc=False):
@@ -28,8 +32,8 @@ class Asker(Struct, frozen=True, gc=False):
     trace_id: str | None
 
 
-def read_asker(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | None:
-    """None: only its stored copy can be handled.
+def read_asker(data: bytes, headers: Mapping[str, str], limits: Limits, served: Set[str] = NONE) -> Asker | None:
+    """Whose request it is; None: only its stored copy can be handled. `served`: the tenants that are, all where it is empty.
 
     That is so for what cannot be read, what is large, and an assignment that has no id of its own: its identity is its place in the
     stream, and handled twice it would be pushed twice.
@@ -37,9 +41,12 @@ def read_asker(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker
     if len(data) > LARGEST:
         return None
     try:
-        return _read(data, headers, limits)
+        asker = _read(data, headers, limits)
     except Malformed:
         return None
+    if served and asker is not None and asker.tenant_id not in served:
+        return Asker(NOT_SERVED, asker.answer_id, asker.trace_id)
+    return asker
 
 
 def _read(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | None:

@@ -1,7 +1,7 @@
 """How long a message that is stored now waits until its consumer gets to it: what is pending, at the rate of late.
 
 The rate is taken while something is pending: an idle consumer shows nothing of what it can do. No clock of another machine is asked:
-the pending count comes with each delivery, the rate is this process's own.
+the pending count comes with each delivery, and so does the count of deliveries to all instances.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BacklogEstimate:
         return self._count / self._seconds if self._seconds else 0.0
 
     def wait_s(self, pending: int, taken: int, now: float) -> float:
-        """Seconds until the consumer gets to the newest message. `taken`: deliveries since it started."""
+        """Seconds until the consumer gets to the newest message. `taken`: deliveries so far, to all instances."""
         if self._at is None or taken < self._taken:  # the first look, or the consumer has started again
             self._at, self._taken = now, taken
             return 0.0

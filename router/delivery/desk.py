@@ -130,8 +130,16 @@ class Desk:
     @property
     def pending(self) -> int:
         """What the stream held for this durable beyond the delivery that came last."""
+        return self._newest_figure(8)
+
+    @property
+    def delivered(self) -> int:
+        """How many deliveries this durable had made by then, to all its instances."""
+        return self._newest_figure(6)
+
+    def _newest_figure(self, at: int) -> int:
         part = self._newest.split(".")
-        return int(part[8 if len(part) == 9 else 10]) if self._newest else 0
+        return int(part[at if len(part) == 9 else at + 2]) if self._newest else 0
 
     @property
     def _is_busy(self) -> bool:

@@ -79,6 +79,7 @@ class Evidence:
         self._inbox = connection.new_inbox() + "."
         self._claims: dict[str, Claim] = {}  # by inbox, oldest first
         self._checks: set[asyncio.Task[None]] = set()
+        self._awaited: set[asyncio.Future[Receipts | NotStored]] = set()
         self._count = 0
         self._sid = 0
         self._now = asyncio.get_running_loop().time
@@ -87,7 +88,11 @@ class Evidence:
         self._sid = await self._connection.attend(self._inbox + "*", self._heard)
 
     async def close(self) -> None:
+        """Whoever still awaits a receipt hears that there is none: it may run on after this window."""
         await self._connection.leave(self._sid)
+        for future in self._awaited:
+            if not future.done():
+                future.set_result(NotStored("", 0, "the window is closed"))
 
     @property
     def pending(self) -> int:
@@ -111,7 +116,11 @@ class Evidence:
         """The same for who may wait: retries after a pause, and commands."""
         future: asyncio.Future[Receipts | NotStored] = asyncio.get_running_loop().create_future()
         self.store(effects, lambda result: None if future.done() else future.set_result(result))
-        return await future
+        self._awaited.add(future)
+        try:
+            return await future
+        finally:
+            self._awaited.discard(future)
 
     def expire(self) -> None:
         """Called by a timer: what had no receipt in time was not stored, as far as we know."""

@@ -171,7 +171,7 @@ class LiveRequests(Generic[A]):
         self._backlog = BacklogEstimate()
         self._wait_s = 0.0
         self._retry_after_ms = 100
-        self._refuses = rules.refuse_after_s <= 0.0  # what is above a share; else that is left to its stored copy
+        self._refuses = False  # what is above a share; else that is left to its stored copy
         self._behind_since: float | None = None  # more waits in the socket than a read takes
         self._calm_since: float | None = None
         self._newest_ns = 0
@@ -192,7 +192,7 @@ class LiveRequests(Generic[A]):
             return self.is_on
         pending, lane = self._pending(desk.pending, desk.taken), consumer.lane
         self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
-        self._wait_s = self._backlog.wait_s(pending, desk.taken + self._handled, self._now())
+        self._wait_s = self._backlog.wait_s(pending, desk.delivered + self._handled, self._now())
         self._retry_after_ms = min(30_000, max(100, int(self._wait_s * 1000)))
         self._refuses = self._wait_s >= self._rules.refuse_after_s or self._was_behind()
         is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open

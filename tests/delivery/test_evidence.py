@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 
 import orjson
@@ -130,6 +131,14 @@ async def silent() -> Silent:
     silent = Silent()
     await silent.evidence.open()
     return silent
+
+
+async def test_who_awaits_a_receipt_when_the_window_closes_hears_that_there_is_none(silent: Silent) -> None:
+    """It may belong to a live request, which outlives the lane that it stored by."""
+    waiting = asyncio.create_task(silent.evidence.stored([Effect("effects", b"", "e-1")]))
+    await asyncio.sleep(0)
+    await silent.evidence.close()
+    assert isinstance(await asyncio.wait_for(waiting, 5), NotStored)
 
 
 async def test_no_receipt_in_time_is_not_stored(silent: Silent) -> None:

@@ -35,7 +35,7 @@ class Bench:
         self.heard: list[str] = []
         self.switches: list[bool] = []
         self.told: Counter[str] = Counter()
-        self.desk = SimpleNamespace(pending=0, taken=0, most_held=None)
+        self.desk = SimpleNamespace(pending=0, taken=0, delivered=0, most_held=None)
         gate = SimpleNamespace(is_open=True)
         pace = SimpleNamespace(handler_timeout=5.0)
         lane = SimpleNamespace(handle=self._handle, pace=pace, subject=None, is_allowed=None, stream="S", durable="c")
@@ -96,7 +96,8 @@ async def test_the_same_request_asked_again_through_the_same_inbox_is_answered_a
 
 
 async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_at_once() -> None:
-    bench = Bench(places=8, refuse_after_s=0.0)
+    bench = Bench(places=8)
+    bench.live._refuses = True
     for number in range(6):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     bench.hear("quiet:1", "_INBOX.q.1")
@@ -208,6 +209,7 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
         nonlocal now
         now += passed
         bench.desk.pending, bench.desk.taken = pending, bench.desk.taken + taken
+        bench.desk.delivered += taken
         bench.answers.heard += 1
         return bench.live.look()
 
@@ -229,6 +231,7 @@ async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:
         nonlocal now
         now += 0.6
         bench.desk.pending, bench.desk.taken = 50_000, bench.desk.taken + 5_000
+        bench.desk.delivered += 5_000
         bench.answers.heard += heard
         bench.live.look()
         most: int | None = bench.desk.most_held
