@@ -42,6 +42,7 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,
+        receipts_kept=settings.streams.assignments.duplicate_window_ms / 1000,
         live_marks=ground.live_marks,
         tenant_of=tenant_of,
         overloaded=_overloaded,

@@ -13,6 +13,7 @@ from router.contracts.usage import SUBJECT
 from router.delivery.lane import Lane
 from router.observability.tracing_messages import traced_handler, traced_letter
 from router.results import Recent, ResultRules, ResultsHandler
+from router.results.lessons import DAY_S
 
 
 def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
@@ -27,6 +28,7 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
+        receipts_kept=DAY_S,  # longer than the stream knows its ids: a worker may repeat itself after that
         tenant_of=lambda message: glimpse(message, RESULT).get("tenant_id", ""),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.exec_assignment import ExecAssignment
     from router.sdk import Client, Places, StepResult, Worker
+    from router.sdk.start_point import Start
 
 
 def worker(
@@ -30,6 +31,12 @@ def worker(
     slots: Annotated[int, typer.Option(help="Assignments at once.", min=1)] = 16,
     subject: Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")] = None,
     durable: Annotated[str, typer.Option(help="Workers of one durable share its work.")] = "caf-worker",
+    start: Annotated[
+        str,
+        typer.Option(
+            help="Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
+        ),
+    ] = "unanswered",
     encoding: Annotated[str, typer.Option(help="Of results: json or protobuf.")] = "json",
     heartbeat: Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)] = 5.0,
     ack_wait: Annotated[
@@ -72,6 +79,7 @@ def worker(
             encoding=encoding,
             on_done=_untold if quiet else _told,
             places=places_of(settings),
+            start=cast("Start", start),  # it refuses what is none
         )
     ends.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
 

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from router.contracts import given
+from router.contracts.first_stored import first_stored_ms
 from router.contracts.given import Object
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
@@ -28,7 +29,7 @@ class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
 
     assignment_id: str
     status: str  # one of STATUSES
-    acknowledged_at: int  # milliseconds since the epoch; the message's stream time where none was given
+    acknowledged_at: int  # milliseconds since the epoch; the time of its first storing where none was given
     message: str | None = None
     request_id: str | None = None
     tenant_id: str | None = None
@@ -49,7 +50,7 @@ def _ack(message: Message, body: Object, _: Limits) -> ExecAssignmentAck:
     return ExecAssignmentAck(
         assignment_id=assignment_id,
         status=given.one_of(body, "status", STATUSES),
-        acknowledged_at=given.whole(body, "acknowledged_at") or message.stored_ms,  # 0 is how protobuf says absent
+        acknowledged_at=given.whole(body, "acknowledged_at") or first_stored_ms(message),  # 0 is how protobuf says absent
         message=given.excerpt(body, "message"),
         request_id=given.opaque(body, "request_id"),
         tenant_id=given.tenant(headers, body),

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from router.contracts.first_stored import first_stored_ms
 from router.contracts.given import Object, amount, excerpt, message_id, one_of, opaque, tenant, text, trace, whole
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid, missing
 from router.contracts.pb.beamline.worker.v1 import result_pb2
@@ -32,7 +33,7 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
     status: str  # one of STATUSES
     latency_ms: int  # rounded half up
     cost: float  # in the policy's currency
-    timestamp: int  # milliseconds since the epoch; the message's stream time where none was given
+    timestamp: int  # milliseconds since the epoch; the time of its first storing where none was given
     tenant_id: str | None = None
     provider_id: str | None = None
     job_type: str | None = None
@@ -76,10 +77,10 @@ def _result(message: Message, body: Object, limits: Limits) -> ExecResult:
 
 def _timestamp(message: Message, body: Object, limits: Limits) -> int:
     """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no other time is made up for it."""
-    stored = message.stored_ms
-    told = whole(body, "timestamp") or stored  # 0 is how protobuf says absent
-    if not stored - limits.max_timestamp_age_ms <= told <= stored + limits.max_timestamp_ahead_ms:
-        around = f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms after the message was stored"
+    stored, first = message.stored_ms, first_stored_ms(message)
+    told = whole(body, "timestamp") or first  # 0 is how protobuf says absent
+    if not stored - limits.max_timestamp_age_ms <= told <= first + limits.max_timestamp_ahead_ms:
+        around = f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms after the message was first stored"
         raise invalid("timestamp", "timestamp", f"milliseconds since the epoch, from {around}")
     return told
 

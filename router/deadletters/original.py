@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.assignment_record import read_record
+from router.contracts.first_stored import FIRST_STORED, read_first_stored
 from router.contracts.letter import DEFAULT_SUBJECT_PATTERN, letter_subject
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECT, Letter
 from router.delivery.api import JetStream
@@ -79,7 +80,7 @@ def _at_hand(letter: Letter, how: Replaying) -> Effect | Kept | None:
         return Kept(letter.sequence, f"letters of {subject} do not stand on {letter.subject}")
     if letter.payload is None or letter.payload_note is not None:
         return None
-    return _again(letter, how, subject, letter.payload, letter.headers)
+    return _again(letter, how, subject, letter.payload, _with_first_stored(letter, letter.headers))
 
 
 async def _fetched(jetstream: JetStream, letter: Letter, how: Replaying) -> Effect | Kept:
@@ -111,7 +112,13 @@ async def _from_source(jetstream: JetStream, letter: Letter, _: Replaying) -> _F
         raise _Gone(f"its message is in neither the letter nor {place}")
     if stored.subject != letter.original_subject or ids.sha256_hex(stored.data) != letter.payload_hash:
         raise _Gone(f"another message stands in {place}: the stream was made anew")
-    return stored.subject, stored.data, stored.headers
+    return stored.subject, stored.data, _with_first_stored(letter, stored.headers)
+
+
+def _with_first_stored(letter: Letter, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """When the message was stored first: what an earlier replay said, unless the failed message was stored before that."""
+    times = [at for at in (read_first_stored(headers.get(FIRST_STORED, "")), letter.received_ms) if at is not None]
+    return {**headers, FIRST_STORED: str(min(times))} if times else headers
 
 
 async def _assignment(jetstream: JetStream, letter: Letter, how: Replaying) -> _Found:

@@ -14,6 +14,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import bytes_of
+from router.contracts.first_stored import read_first_stored
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.worker import read_body
@@ -62,6 +63,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     payload: bytes | None = None  # the original's
     payload_note: str | None = None
     raw: bytes = b""
+    received_ms: int | None = None  # when the original was stored, milliseconds since the epoch
 
     @property
     def stored(self) -> datetime | None:
@@ -99,6 +101,7 @@ def parse(stored: Stored) -> Letter:
         payload=payload,
         payload_note=note,
         raw=stored.data,
+        received_ms=_milliseconds(body, "received_at"),
     )
 
 
@@ -184,6 +187,11 @@ def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _text(body: Mapping[str, Any], name: str) -> str | None:
     value = body.get(name)
     return value if isinstance(value, str) and value else None
+
+
+def _milliseconds(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    return read_first_stored(str(value)) if type(value) is int else None
 
 
 def _before_the_mark(subject: str) -> str:

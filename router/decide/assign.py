@@ -30,9 +30,9 @@ def record_of(request: RouteRequest, message: Message, decision: Decision, defau
     )
 
 
-def published(record: AssignmentRecord, of: str) -> Effect:
+def published(record: AssignmentRecord, of: str, tenant: str) -> Effect:
     """The stored assignment as the effect that workers receive; `of`, its id, is its Nats-Msg-Id."""
-    return Effect(record.subject, bytes(record.assignment), of, record.headers)
+    return Effect(record.subject, bytes(record.assignment), of, record.headers, owner=tenant)
 
 
 def is_same_request(record: AssignmentRecord, request: RouteRequest, message: Message) -> bool:

@@ -141,4 +141,4 @@ def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decisi
     record = read_record(stored)
     if not is_same_request(record, request, message):
         return CONFLICT
-    return Pushed(ours or record.known().decision, published(record, assignment_id(request)), ours is None)
+    return Pushed(ours or record.known().decision, published(record, assignment_id(request), request.tenant_id), ours is None)

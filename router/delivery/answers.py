@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
+from router.delivery.identical import MOST_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
@@ -26,8 +27,10 @@ TENANT = "tenant_id"
 REPLY_TO = "Reply-To"
 LIVE_ANSWERS = "beamline.router.v1.internal.answered"  # what instances tell one another while live copies are answered
 LIVE_ASKERS = "beamline.router.v1.internal.asked"
+IDENTICAL = "beamline.router.v1.internal.identical"  # which inboxes of identical requests have their answer
 INSTANCE = "Router-Instance"
 MOST_TOLD = 128 * 1024  # bytes of a request that is told to the other instances; of a larger one only the instance that heard it knows
+NEVER = 2**62  # no sequence is above it
 SLACK_S = 1.0  # a stored copy has the server's time, and an answer this process's
 LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
 MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
@@ -60,9 +63,12 @@ class Answers:
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
         self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
+        identical = IdenticalRequests(lambda lines: connection.post(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_at = 0.0  # wall seconds; of a request that is only heard yet, a time that no answer is after
-        self._rendezvous = Rendezvous(self._send, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
+        self._rendezvous = Rendezvous(
+            self._send, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait, identical=identical
+        )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
         self.refused = 0  # reply addresses outside the prefixes
@@ -84,7 +90,9 @@ class Answers:
             self._to_reply_subject(message, reply)
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
-        self._rendezvous.answer(question, reply.data, lambda: self._to_reply_subject(message, reply), may_wait=may_wait, now=self._now())
+        unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
+        sequence = 0 if self.live.is_used else message.sequence  # then some requests are not heard here, and cannot be numbered
+        self._rendezvous.answer(question, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
 
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
@@ -113,6 +121,15 @@ class Answers:
     def listens_from(self, sequence: int) -> None:
         """A listener is there, and hears of everything that is stored after `sequence`."""
         self._listens_from = sequence
+        self._rendezvous.identical.shift = sequence - self.heard if sequence < NEVER else None
+
+    def hear_identical(self, data: bytes) -> None:
+        """What another instance told of identical requests, or that it is there."""
+        instance, *lines = data.decode("utf-8", "replace").split("\n")[: MOST_LINES + 1]
+        if instance != self.live.instance:
+            self._rendezvous.identical.meet_other(self._now())
+            for line in lines:
+                self._rendezvous.forget(line)
 
     def hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A request passes by; called from the connection's reader for every one."""
@@ -121,12 +138,12 @@ class Answers:
             return
         self._request, self._stored_at = data, inf
         if headers is None:
-            self._rendezvous.ask(Question(None, None, data), inbox, self._now())
+            self._rendezvous.ask(Question(None, None, data), inbox, self._now(), self.heard)
             return
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
             return  # never dropped by the stream: its own copy answers it by name
-        self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now())
+        self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
 
     def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
         """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""

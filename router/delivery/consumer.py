@@ -21,6 +21,7 @@ from router.delivery.api import JetStream
 from router.delivery.desk import Desk
 from router.delivery.evidence import Evidence, Storing
 from router.delivery.gate import Gate
+from router.delivery.known_effects import KnownEffects
 from router.delivery.lane import Lane
 from router.delivery.pull import Puller
 from router.delivery.settle import Answer
@@ -111,7 +112,8 @@ class Consumer:
         """Until cancelled; then it drains. It may be run again."""
         self.desk = self.puller = self.storing = None
         self.gate.reset()  # an earlier life may have ended while it was paused
-        evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout)
+        known = KnownEffects(self.lane.receipts_kept) if self.lane.receipts_kept else None
+        evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout, known)
         await evidence.open()
         try:
             await self._work(evidence)

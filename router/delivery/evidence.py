@@ -6,6 +6,7 @@ is in or the first refusal is. Storing a bundle again is harmless: ids are deter
 
     store(effects, told)  ->  HPUB with our inbox as reply  ->  PubAck  ->  told(receipts | NotStored)
 
+An effect that is known to be stored, or on its way, is not published again (`known_effects`).
 A receipt marked duplicate is no evidence for a dead letter whose first copy is gone (a replay removes it, the
 server's memory of its id stays): then it is stored again under an id of its own.
 """
@@ -22,6 +23,7 @@ from msgspec.structs import replace
 
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
+from router.delivery.known_effects import KnownEffects
 from router.delivery.wire import Headers
 from router.errors import RouterError
 from router.message import Effect
@@ -61,19 +63,24 @@ class Bundle:
 
 
 class Claim(Struct):
-    """One effect on its way: its bundle, its place in it, and when it is given up (steady seconds)."""
+    """One effect on its way: its bundle, its place in it, and when it is given up (steady seconds).
+
+    `others` are the same effect in other bundles: they have this one's receipt, or its refusal."""
 
     bundle: Bundle
     place: int
     effect: Effect
     until: float
+    others: list[Claim] | None = None
 
 
 class Evidence:
     """One window for one connection."""
 
-    def __init__(self, jetstream: JetStream, timeout_s: float = 5.0) -> None:
+    def __init__(self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None) -> None:
         self._jetstream = jetstream
+        self._known = known
+        self._owned: dict[str, Claim] = {}  # effects with an owner, by id, on their way
         self._connection = connection = jetstream.connection
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
@@ -103,7 +110,21 @@ class Evidence:
         bundle = Bundle(len(effects), told)
         until = self._now() + self._timeout_s
         for place, effect in enumerate(effects):
-            self._publish(Claim(bundle, place, effect, until))
+            claim = Claim(bundle, place, effect, until)
+            if self._known is None or not effect.owner or self._is_needed(claim, self._known):
+                self._publish(claim)
+
+    def _is_needed(self, claim: Claim, known: KnownEffects) -> bool:
+        """Whether it must be published; what an earlier copy's receipt says of it is told later."""
+        effect = claim.effect
+        if (receipt := known.receipt_of(effect, self._connection.lives)) is not None:
+            asyncio.get_running_loop().call_soon(self._count_in, claim, receipt)
+            return False
+        if (first := self._owned.get(effect.id)) is not None:
+            first.others = [*(first.others or ()), claim]
+            return False
+        self._owned[effect.id] = claim
+        return True
 
     def _publish(self, claim: Claim) -> None:
         effect = claim.effect
@@ -168,6 +189,20 @@ class Evidence:
             self._publish(Claim(claim.bundle, claim.place, again, self._now() + self._timeout_s))
 
     def _accept(self, claim: Claim, receipt: Receipt) -> None:
+        others = self._end_owned(claim)
+        if self._known is not None and claim.effect.owner:
+            self._known.keep(claim.effect, receipt)
+        self._count_in(claim, receipt)
+        for other in others:
+            self._count_in(other, replace(receipt, is_duplicate=True))
+
+    def _end_owned(self, claim: Claim) -> Sequence[Claim]:
+        """It is on its way no longer: those that wait for its receipt."""
+        if self._owned.get(claim.effect.id) is claim:
+            del self._owned[claim.effect.id]
+        return claim.others or ()
+
+    def _count_in(self, claim: Claim, receipt: Receipt) -> None:
         bundle = claim.bundle
         if not bundle.waiting:
             return
@@ -177,7 +212,7 @@ class Evidence:
             bundle.told(tuple(r for r in bundle.receipts if r is not None))
 
     def _refuse(self, claim: Claim, err_code: int, cause: str) -> None:
-        bundle = claim.bundle
-        if bundle.waiting:
-            bundle.waiting = 0
-            bundle.told(NotStored(claim.effect.subject, err_code, cause))
+        for one in (claim, *self._end_owned(claim)):
+            if one.bundle.waiting:
+                one.bundle.waiting = 0
+                one.bundle.told(NotStored(one.effect.subject, err_code, cause))

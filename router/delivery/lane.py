@@ -123,4 +123,5 @@ class Lane(Struct, frozen=True, kw_only=True):
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share it takes of what is scarce
     overloaded: Callable[[Message, float], Reply] | None = None  # what a requester hears then, with seconds; None: nobody listens
+    receipts_kept: float = 0.0  # seconds in which an effect with an owner that is known to be stored is not published again; 0 = it is
     stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject: for batches (`together`); None = no batches

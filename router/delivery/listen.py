@@ -7,7 +7,7 @@ from typing import Any
 
 import nats.errors
 
-from router.delivery.answers import LIVE_ANSWERS, LIVE_ASKERS, Answers
+from router.delivery.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answers
 from router.delivery.api import JetStream
 from router.delivery.live import LiveRequests
 from router.errors import RouterError
@@ -44,6 +44,8 @@ class Listener:
             told = lambda _subject, _reply, data, _headers: self._answers.live.hear(data)  # noqa: E731
             others.append(await connection.attend(LIVE_ANSWERS, told))
             others.append(await connection.attend(LIVE_ASKERS, self._answers.hear_asker))
+            identical = lambda _subject, _reply, data, _headers: self._answers.hear_identical(data)  # noqa: E731
+            others.append(await connection.attend(IDENTICAL, identical))
             while True:
                 if not connection.is_connected:
                     self._answers.listens_from(NOTHING_YET)

@@ -16,8 +16,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from zlib import crc32
 
 from msgspec import Struct
+
+from router.delivery.identical import IdenticalRequests
 
 Send = Callable[[str, bytes], None]  # inbox, data
 Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
@@ -68,8 +71,10 @@ class Rendezvous:
         inbox_wait_s: float = 0.25,
         keep_s: float = 10.0,
         capacity: int = 100_000,
+        identical: IdenticalRequests | None = None,
     ) -> None:
         self._send = send
+        self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
         self._conflict = conflict  # the answer to "this id came with other bytes"
         self._span = dedupe_window_s + 0.12
         self._wait_s = inbox_wait_s
@@ -90,12 +95,14 @@ class Rendezvous:
 
     # -- the two halves: once a message each ---------------------------------------------------------------
 
-    def ask(self, question: Question, inbox: str, now: float) -> None:
-        """An inbox was heard with these bytes."""
+    def ask(self, question: Question, inbox: str, now: float, number: int = 0) -> None:
+        """An inbox was heard with these bytes, as the `number`th request."""
         msg_id, key = question.msg_id, _key_of(question)
         spot = key if msg_id is None else hash(msg_id)
+        if msg_id is None:
+            self.identical.hear_again(spot, question.data, now)
         if self._waiting and spot in self._waiting:
-            self._claim(question, key, inbox, now)
+            self._claim(question, key, inbox, now, number)
             return
         if msg_id is not None and (known := self._answered.get(spot)) is not None and now - known.at <= self._span:
             if inbox != known.to:
@@ -105,10 +112,13 @@ class Rendezvous:
             self._turn(now)
         self._inboxes += 1
         asked = self._young.get(spot)
+        named = key if msg_id is not None else number
         if asked is not None:
-            asked.append((inbox, key, now))
+            asked.append((inbox, named, now))
+            if msg_id is None:
+                self.identical.note(spot, question.data)
         else:
-            self._young[spot] = [(inbox, key, now)]
+            self._young[spot] = [(inbox, named, now)]
 
     def note(self, question: Question, now: float) -> None:
         """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
@@ -118,8 +128,10 @@ class Rendezvous:
         self._inboxes += 1
         self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now))
 
-    def answer(self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float) -> None:
-        """Send an answer to the inboxes that asked for it; `unclaimed` is called when there is none.
+    def answer(
+        self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
+    ) -> None:
+        """Send the answer of the copy at `sequence` to the inboxes that asked for it; `unclaimed` is called when there is none.
 
         `may_wait` False: none can be expected (a redelivery, or stored before this listener was there).
         """
@@ -132,12 +144,7 @@ class Rendezvous:
         if not asked:
             is_claimed = False
         elif msg_id is None:
-            for inbox, _, _ in asked:
-                self._send(inbox, data)
-            self._hush(key, now)
-            is_claimed = True
-            if may_wait and now - asked[-1][2] > FRESH_S:
-                self._spare(spot, Waiting(key, data, now + self._wait_s, _nothing))
+            is_claimed = self._answer_without_id(question, asked, data, sequence, may_wait=may_wait, now=now)
         elif len(asked) == 1 and asked[0][1] == key:  # nearly always
             if is_claimed := asked[0][0] != NO_INBOX:
                 self._send(asked[0][0], data)
@@ -169,6 +176,8 @@ class Rendezvous:
         """Called some fifty times a second: ends waits, forgets answers, turns the generations."""
         if self._waiting:
             self._end_waits(now)
+        self._answer_left_over(now)
+        self.identical.speak(now)
         while self._answered and next(iter(self._answered.values())).at < now - self._span:
             self._answered.popitem(last=False)
         while self._silent and next(iter(self._silent.values())) < now - SILENCE_S:
@@ -212,7 +221,7 @@ class Rendezvous:
             self._young[hash(msg_id)] = left
             self._inboxes += len(left)
 
-    def _claim(self, question: Question, key: int, inbox: str, now: float) -> None:
+    def _claim(self, question: Question, key: int, inbox: str, now: float, number: int) -> None:
         spot = key if question.msg_id is None else hash(question.msg_id)
         waiting = self._waiting[spot]
         if question.msg_id is not None and waiting[0].key != key:
@@ -222,10 +231,72 @@ class Rendezvous:
         self._send(inbox, data)
         if question.msg_id is None:
             self._hush(key, now)
+            self.identical.keep_first(spot, (inbox, number, now), now)
+            if number and not self.identical.is_alone(now):  # it may be the inbox of another copy
+                self.identical.watch(spot, crc32(question.data), data, now)
         elif others := self._heard_of(spot):  # the same id with other bytes, heard before the first one's inbox
             self._share([*others, (inbox, key, now)], key, question, data, served=inbox)
         if not waiting:
             del self._waiting[spot]
+
+    # -- without an id ---------------------------------------------------------------------------------------
+
+    def _answer_without_id(self, question: Question, asked: list[Asked], data: bytes, sequence: int, *, may_wait: bool, now: float) -> bool:
+        """The inbox of this copy where it can be told from those of identical requests, else all of them."""
+        identical, spot = self.identical, _key_of(question)
+        is_like_no_other = len(asked) == 1 and spot not in self._silent and spot not in identical.repeated
+        if is_like_no_other and sequence and now - asked[0][2] <= FRESH_S:
+            identical.learn(asked[0], sequence)
+        self._hush(spot, now)
+        if is_like_no_other or not identical.can_choose(asked, sequence, now):
+            checksum = 0 if is_like_no_other else identical.note(spot, question.data)
+            for one in asked:
+                self._answer_inbox(checksum, one, data, now)
+            if is_like_no_other:
+                identical.keep_first(spot, asked[0], now)
+            if may_wait and identical.may_be_anothers(asked[-1], sequence, now, is_old=now - asked[-1][2] > FRESH_S):
+                self._spare(spot, Waiting(spot, data, now + self._wait_s, _nothing))
+            return True
+        checksum = identical.note(spot, question.data)
+        identical.watch(spot, checksum, data, now)
+        at = identical.choose(asked, sequence)
+        if at is not None:
+            self._answer_inbox(checksum, asked.pop(at), data, now)
+        self._put_back(spot, asked)
+        return at is not None
+
+    def _answer_inbox(self, checksum: int, one: Asked, data: bytes, now: float) -> None:
+        self._send(one[0], data)
+        self.identical.tell_answered(checksum, one, now)
+
+    def _put_back(self, spot: Spot, asked: list[Asked]) -> None:
+        if asked:
+            self._young[spot] = asked
+            self._inboxes += len(asked)
+
+    def _answer_left_over(self, now: float) -> None:
+        """Inboxes that no instance answered in time, though identical requests are answered."""
+        for spot, checksum, data in self.identical.take_due(now):
+            asked = self._heard_of(spot)
+            for one in asked:
+                if now - one[2] >= self._wait_s:
+                    self._answer_inbox(checksum, one, data, now)
+            left = [one for one in asked if now - one[2] < self._wait_s]
+            self._put_back(spot, left)
+            if left:
+                self.identical.watch(spot, checksum, data, now)
+
+    def forget(self, line: str) -> None:
+        """Another instance answered this inbox."""
+        told = self.identical.read(line)
+        if told is None:
+            return
+        spot, number, inbox = told
+        asked = self._heard_of(spot)
+        at = self.identical.find(asked, number, inbox)
+        if at is not None:
+            del asked[at]
+        self._put_back(spot, asked)
 
     def _end_waits(self, now: float) -> None:
         for spot in [spot for spot, waiting in self._waiting.items() if waiting[0].until <= now]:

@@ -90,6 +90,7 @@ BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
+WORKER_STARTS: Final = "worker.starts"  # a durable that was just made: which of the assignments that waited are done
 WORKER_CHANGED: Final = "worker.changed"
 WORKERS_LETTER: Final = "worker.letter"
 

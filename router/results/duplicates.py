@@ -2,7 +2,8 @@
 
 This memory counts; it does not decide. Whether a usage event is stored twice is for the stream (Nats-Msg-Id) and, for
 ever after, for the lake to say: an instance that forgot, or another one, must come to the same end. So a duplicate
-is stored again all the same, since nothing here knows whether the first one ever was. How many duplicates there are, for
+has its usage event all the same, since nothing here knows whether the first one was stored; `delivery.known_effects` knows it of
+those that this instance stored, and publishes none of them again. How many duplicates there are, for
 all instances together, is told by the PubAck's own `duplicate` mark, which delivery's observer hears.
 """
 

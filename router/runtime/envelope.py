@@ -21,6 +21,7 @@ from msgspec import Struct
 from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import MAX_PAYLOAD_BYTES, read_object
+from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import invalid, missing
 from router.message import Message
 
@@ -108,7 +109,7 @@ def _ts(body: Mapping[str, Any], message: Message) -> Ts:
     value = body.get("ts")
     match value:
         case None:
-            return message.stored_ms
+            return first_stored_ms(message)  # a replay says it too
         case bool():
             raise invalid("ts", "ts", "a number or a text")
         case int() | float():

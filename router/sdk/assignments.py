@@ -4,6 +4,7 @@
     hopeless           -> Done: a letter is stored instead                  ack: accepted
     not accepted here  -> Retry: another worker may; the last one's letter  ack: rejected
     not readable       -> Dead: a letter                                    ack: error, where it has an id
+    done elsewhere     -> Done: before the durable was made (`start_point`)  ack: none
 
 Acknowledgements are a plain publish: nobody may listen (`ack_enabled`), and nothing waits for them.
 """
@@ -27,6 +28,7 @@ from router.message import Effect, Message
 from router.outcome import Done, Fault, Outcome, Retry
 from router.sdk import reports
 from router.sdk.attempts import Attempted, Attempts
+from router.sdk.start_point import StartPoint
 from router.sdk.step import GIVEN_UP, UNREADABLE, UNSENDABLE, StepResult, failed
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
@@ -62,6 +64,7 @@ class Assignments:
         accepts: Accepts,
         on_done: OnDone,
         places: Places,
+        start_point: StartPoint | None = None,
     ) -> None:
         self._connection = connection
         self._attempts = attempts
@@ -70,6 +73,7 @@ class Assignments:
         self._accepts = accepts
         self._on_done = on_done
         self._places = places
+        self._start_point = start_point
 
     async def handle(self, message: Message) -> Outcome:
         """The lane's handler."""
@@ -78,6 +82,8 @@ class Assignments:
         except Poison as exc:
             self._acknowledge_unread(message, str(exc))
             raise
+        if await self._is_over(message, found):
+            return Done()
         if (reason := self._accepts(found)) is not None:
             self._acknowledge(found, message, REJECTED, reason)
             return Retry(Fault("rejected", f"not accepted by {self._worker_id}: {reason}"))
@@ -85,6 +91,14 @@ class Assignments:
         attempted = await self._attempts.at(found)
         self._on_done(found, attempted.step, attempted.latency_ms)
         return Done((self._report(found, message, attempted),))
+
+    async def _is_over(self, message: Message, found: ExecAssignment) -> bool:
+        """Whether it waited before the durable was made, and is not to be done for that."""
+        return (
+            self._start_point is not None
+            and self._start_point.covers(message)
+            and await self._start_point.is_over(found.tenant_id, found.assignment_id)
+        )
 
     def letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
         """The lane's letter: what is stored when no handler answers for the assignment."""

@@ -27,6 +27,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from router import ids
 from router.contracts import assignment
 from router.delivery import topology
@@ -42,6 +44,7 @@ from router.sdk.attempts import Attempts
 from router.sdk.noted import Noted
 from router.sdk.pulse import Pulse
 from router.sdk.reach import connected
+from router.sdk.start_point import STARTS, Start, StartPoint
 from router.sdk.step import Handler
 from router.supervision import Child, Intensity, Supervisor, supervise
 
@@ -61,6 +64,8 @@ class Worker:
     the stream. `slots`: assignments at once. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
     every assignment that was handled, just before its result is stored: the assignment, the step, milliseconds.
     `drain_s`: seconds that work in hand may take once the worker is told to stop.
+    `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
+    (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.
     """
 
     def __init__(
@@ -80,14 +85,17 @@ class Worker:
         accepts: Accepts = lambda _: None,
         on_done: OnDone = lambda *_: None,
         places: Places = PLACES,
+        start: Start = "unanswered",
     ) -> None:
-        _check(worker_id, durable, slots, encoding)
+        _check(worker_id, durable, slots, encoding, start)
         self.worker_id = worker_id
         self._nats = nats
         self._slots = slots
         self._heartbeat_s = heartbeat_s
         self._drain_s = drain_s
         self._places = places
+        self._start = start
+        self._start_point: StartPoint | None = None
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(places.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: what waits here could be at work elsewhere.
@@ -112,6 +120,7 @@ class Worker:
         """
         connection = await connected(self._nats, "router-worker")
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
+        self._start_point = StartPoint(jetstream, self._places.stream, self._places.results, self._start)
         try:
             await self._durable_there(jetstream)
             url = connection.connected_url
@@ -140,7 +149,7 @@ class Worker:
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
     def _consumer(self, jetstream: JetStream) -> Consumer:
-        assignments = self._assignments(jetstream.connection)
+        assignments = self._assignments(jetstream.connection, start_point=self._start_point)
         lane = Lane(
             stream=self._durable.stream,
             durable=self._durable.durable,
@@ -169,13 +178,17 @@ class Worker:
     async def _restore(self, jetstream: JetStream) -> str | None:
         """The durable's identity: found, or made. The stream is the router's to make; it is waited for."""
         stream, durable = self._durable.stream, self._durable.durable
-        if (identity := await topology.identity(jetstream, stream, durable)) is not None:
-            return identity
-        if await jetstream.stream(stream) is None:
-            self._noted.misses(stream)
-            return None
-        await topology.create(jetstream, Topology((), (self._durable,)))
-        return await topology.identity(jetstream, stream, durable)
+        info = await jetstream.consumer(stream, durable)
+        if info is None:
+            if await jetstream.stream(stream) is None:
+                self._noted.misses(stream)
+                return None
+            made = replace(self._durable, metadata=await self._start_point.note()) if self._start_point else self._durable
+            await topology.create(jetstream, Topology((), (made,)))
+            info = await jetstream.consumer(stream, durable)  # another worker may have made it first
+        if info is not None and self._start_point is not None:
+            self._start_point.read_note(info)
+        return None if info is None else str(info["created"])
 
 
 def worker_durable(
@@ -197,7 +210,7 @@ async def _consume(consumer: Consumer, pulse: Pulse) -> None:
         await work
 
 
-def _check(worker_id: str, durable: str, slots: int, encoding: str) -> None:
+def _check(worker_id: str, durable: str, slots: int, encoding: str, start: str) -> None:
     if not ids.is_opaque(worker_id):
         raise Misconfigured("worker_id", "should be 1..128 printable ASCII characters without spaces")
     if not ids.is_token(durable):
@@ -206,3 +219,5 @@ def _check(worker_id: str, durable: str, slots: int, encoding: str) -> None:
         raise Misconfigured("slots", "should be 1 or more")
     if encoding not in reports.ENCODINGS:
         raise Misconfigured("encoding", f"should be one of {', '.join(reports.ENCODINGS)}")
+    if start not in STARTS:
+        raise Misconfigured("start", f"should be one of {', '.join(STARTS)}")

@@ -41,7 +41,7 @@ def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool
 
 def usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = SUBJECT) -> Effect:
     """The event as what is to be stored; its id is its identity (`event_id`, where that was worked out before), S3 gives it no header."""
-    return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id)
+    return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, owner=event.tenant_id)
 
 
 def _missing(provider_id: str | None, job_type: str | None) -> Fault:

@@ -15,6 +15,7 @@ from tests.support.workers import ASSIGNED
 
 KNOWN = "$KV.ROUTER_ASSIGNMENTS_KNOWN." + ids.key(ASSIGNED)
 RECORD = {"version": "1", "subject": "caf.exec.assign.v1", "headers": {"tenant_id": "acme"}, "assignment": {"assignment_id": ASSIGNED}}
+FIRST = {"x-first-stored-ms": "1700000000000"}
 
 
 class Streams:
@@ -46,20 +47,32 @@ async def test_a_message_goes_to_where_it_failed_with_its_own_ids_and_a_fresh_me
     letter = a_letter(a_failed_message(b"\x00\xff", headers={"Nats-Msg-Id": "m-1", "trace_id": "t", "traceparent": "00-x"}))
     found = await _original(letter)
     assert (found.subject, found.data, found.id) == ("beamline.router.v1.decide", b"\x00\xff", "replay:1:1")
-    assert found.headers == {"trace_id": "t", "traceparent": "00-x", "x-replay-count": "1", "x-original-msg-id": "m-1"}
+    assert found.headers == {"trace_id": "t", "traceparent": "00-x", "x-replay-count": "1", "x-original-msg-id": "m-1", **FIRST}
 
 
 async def test_what_was_masked_what_steers_the_broker_and_the_reply_address_stay_behind() -> None:
     given = {"api_key": "secret", "Nats-Rollup": "all", "nats-ttl": "1", "Reply-To": "_INBOX.x", "bad\r\nNats-TTL": "1", "kept": "1"}
     found = await _original(a_letter(a_failed_message(headers=given)))
     assert "secret" not in str(found.headers)
-    assert set(found.headers) == {"kept", "x-replay-count", "x-original-msg-id"}
+    assert set(found.headers) == {"kept", "x-replay-count", "x-original-msg-id", *FIRST}
 
 
 async def test_replays_are_counted_over_letters_and_capped() -> None:
     letter = a_letter(a_failed_message(headers={"x-replay-count": "2"}))
     assert (await _original(letter)).id == "replay:1:3"
     assert "replayed 2 times" in await _cause(letter, max_replays=2)
+
+
+async def test_the_time_of_the_first_storing_goes_from_letter_to_letter_and_only_backwards() -> None:
+    for told, sent in {"1600000000000": "1600000000000", "1800000000000": "1700000000000", "soon": "1700000000000"}.items():
+        found = await _original(a_letter(a_failed_message(headers={"x-first-stored-ms": told})))
+        assert found.headers["x-first-stored-ms"] == sent
+
+
+async def test_a_letter_that_names_no_time_says_none() -> None:
+    for claimed in (None, "1", -1, True, 1e9, 10**15):
+        forged = stored({"reason": "x", "original_subject": "a", "received_at": claimed, "message": {"payload": "x"}}, "a.dlq")
+        assert "x-first-stored-ms" not in (await _original(forged)).headers
 
 
 async def test_a_payload_that_is_not_in_the_letter_is_taken_from_its_stream() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from router.delivery.identical import IdenticalRequests
 from router.delivery.rendezvous import Question, Rendezvous
 
 WINDOW = 0.1
@@ -121,3 +122,89 @@ def test_without_ids_no_inbox_of_two_instances_is_left_out(sent: list[tuple[floa
             elif instance == sent[number][2]:
                 rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
     assert set(told) == {str(number) for number in range(len(sent))}
+
+
+# -- several instances that hear one another ------------------------------------------------------------------------------
+
+
+class Fleet:
+    """Instances that hear every request in one order, and one another; a stored copy is decided by one of them."""
+
+    def __init__(self, count: int) -> None:
+        self.told: Counter[str] = Counter()
+        self.instances = [self._instance(at) for at in range(count)]
+        self.tick(0.0)
+
+    def _instance(self, at: int) -> Rendezvous:
+        def tell(lines: list[str]) -> None:
+            for place, other in enumerate(getattr(self, "instances", ())):
+                if place != at:
+                    other.identical.meet_other(self.now)
+                    for line in lines:
+                        other.forget(line)
+
+        identical = IdenticalRequests(tell)
+        identical.shift = 100 - at  # each began to listen at another time
+        return Rendezvous(lambda inbox, _: self.told.update([inbox]), lambda _: b"", dedupe_window_s=WINDOW, identical=identical)
+
+    def tick(self, now: float) -> None:
+        self.now = now
+        for instance in self.instances:
+            instance.tick(now)
+
+    def ask(self, number: int, now: float, hears: int) -> None:
+        one = self.instances[hears]
+        one.ask(QUESTION, str(number), now, number + 1 + hears)
+
+    def answer(self, number: int, now: float, decides: int) -> None:
+        self.now = now
+        self.instances[decides].answer(QUESTION, b"yes", lambda: None, may_wait=True, now=now, sequence=101 + number)
+
+
+QUESTION = Question(None, "t", b"x")
+COPIES = st.lists(st.tuples(milliseconds(0, 80), st.integers(0, 3)), min_size=1, max_size=12)
+
+
+@settings(max_examples=120, deadline=None)
+@given(COPIES, milliseconds(0, 30))
+def test_identical_requests_of_a_fleet_are_answered_once_each(sent: list[tuple[float, int]], apart: float) -> None:
+    """Heard by all in one order, decided by any of four in any order."""
+    fleet = Fleet(4)
+    events = [(0.05 + at / 20, 2, -1) for at in range(40)]
+    for number, (decided_after, _) in enumerate(sent):
+        events += [(0.06 + number * apart, 0, number), (0.06 + number * apart + decided_after, 1, number)]
+    for now, kind, number in sorted(events):
+        if kind == 2:
+            fleet.tick(now)
+        elif kind == 0:
+            for hears in range(4):
+                fleet.ask(number, now, hears)
+        else:
+            fleet.answer(number, now, sent[number][1])
+    assert set(fleet.told) == {str(number) for number in range(len(sent))}
+    assert max(fleet.told.values()) <= 2
+    assert fleet.told.total() <= len(sent) + 1  # the first one is like no other as long as it is the only one
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(
+        st.tuples(milliseconds(0, 40), st.lists(milliseconds(0, 40), min_size=3, max_size=3), st.integers(0, 2)), min_size=1, max_size=8
+    )
+)
+def test_none_of_a_fleet_is_left_out_whatever_order_its_instances_hear(sent: list[tuple[float, list[float], int]]) -> None:
+    fleet = Fleet(3)
+    heard = [0] * 3
+    events = [(0.05 + at / 20, 2, -1, 0) for at in range(60)]
+    for number, (decided_after, heard_after, _) in enumerate(sent):
+        events += [(0.06 + number / 100 + after, 0, number, hears) for hears, after in enumerate(heard_after)]
+        events += [(0.06 + number / 100 + decided_after, 1, number, 0)]
+    for now, kind, number, hears in sorted(events):
+        if kind == 2:
+            fleet.tick(now)
+        elif kind == 0:
+            fleet.instances[hears].ask(QUESTION, str(number), now, heard[hears] + 1 + hears)
+            heard[hears] += 1
+        else:
+            fleet.answer(number, now, sent[number][2])
+    assert set(fleet.told) == {str(number) for number in range(len(sent))}

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_value
+from router.contracts.first_stored import FIRST_STORED, first_stored_ms
 from router.contracts.headers import MESSAGE_ID, traceparent_in
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.mailbox.entities import EventSubject
@@ -67,7 +68,7 @@ def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: 
         message.subject,
         event_type,
         int(version),
-        _instant(headers.get("Occurred-At")) or _stream_time(message.stored_ns),
+        _instant(headers.get("Occurred-At")) or _stream_time(message),
         _uuid(headers.get("Correlation-Id")),
         _uuid(headers.get("Causation-Id")),
         message.data,
@@ -122,5 +123,7 @@ def _instant(text: str | None) -> str | None:
     return text if parsed.tzinfo is not None else None
 
 
-def _stream_time(stored_ns: int) -> str:
-    return datetime.fromtimestamp(stored_ns / 1e9, UTC).isoformat().replace("+00:00", "Z")
+def _stream_time(message: Message) -> str:
+    """Of the first storing, which a replay says in a header."""
+    seconds = first_stored_ms(message) / 1e3 if FIRST_STORED in message.headers else message.stored_at
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

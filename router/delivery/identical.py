@@ -1,0 +1,167 @@
+"""Identical requests without ids, where several instances hear all of them and each decides some: who answers which inbox.
+
+Nothing in a stored copy says whose it is. An instance that answered every inbox of the same bytes would answer those of the other
+instances' copies too, so that N instances gave N answers. But all of them hear the requests nearly in the order of the stream:
+
+    heard as number 7, `shift` 40   -> stored as sequence 47; so the copy of sequence 47 answers the inbox heard as number 7
+    its inbox is answered           -> the other instances are told, and forget it
+    an inbox that stays             -> is answered after all, by the instance whose turn to look comes first
+
+The shift is learned when the listener begins and from each request that is like no other. Where it is wrong for a moment an inbox is
+answered twice, or `NET_S` late; none is left out. An instance that hears no other answers at once all that it heard.
+What is told is believed, so only routers may publish on the subject.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable
+from zlib import crc32
+
+Asked = tuple[str, int, float]  # inbox, its number among all that was heard (0: it has none), when
+Spot = int  # where requests with the same bytes meet
+
+SPEAK_S = 5.0
+MEET_S = 1.0  # after the start, until an instance that heard no other takes itself for the only one
+OTHERS_S = 15.0  # an instance that says nothing for so long is gone
+NET_S = 0.25  # an inbox whose turn never came is answered after once to twice this
+MOST = 10_000  # kinds of identical requests at once
+MOST_BYTES = 8 * 1024 * 1024  # of the answers that wait for a second look; above it all inboxes are answered at once
+NEAR = 16  # places to each side in which an inbox that another instance answered is looked for
+MOST_LINES = 2_000  # of one message
+LONGEST = 512  # characters of a line
+
+
+class IdenticalRequests:
+    """Of one subject on one instance. `tell` sends lines to the other instances."""
+
+    def __init__(self, tell: Callable[[list[str]], None], net_s: float = NET_S) -> None:
+        self._tell = tell
+        self._net_s = net_s * (1 + random.random())  # noqa: S311 - so that instances do not look all at once
+        self._spots: OrderedDict[int, Spot] = OrderedDict()  # by checksum of the bytes: told of by other instances
+        self.repeated: set[Spot] = set()
+        self._nets: OrderedDict[Spot, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look
+        self._net_bytes = 0
+        self._others_at: float | None = None  # None: there was no time yet to hear of one
+        self._alone: OrderedDict[Spot, Asked] = OrderedDict()  # answered while it was like no other
+        self._lines: list[str] = []
+        self._spoke_at = -SPEAK_S
+        self._learned: int | None = None
+        self.shift: int | None = None  # a request's sequence in the stream, less its number among the heard
+
+    def meet_other(self, now: float) -> None:
+        """Another instance said something; the first to do so is answered at once."""
+        if self.is_alone(now):
+            self._spoke_at = -SPEAK_S
+        self._others_at = now
+
+    def is_alone(self, now: float) -> bool:
+        return self._others_at is not None and now - self._others_at >= OTHERS_S
+
+    def keep_first(self, spot: Spot, one: Asked, now: float) -> None:
+        """Its inbox is answered; the other instances need to know only if another one like it comes (`hear_again`)."""
+        if not self.is_alone(now):
+            self._alone.pop(spot, None)
+            self._alone[spot] = one
+            if len(self._alone) > MOST:
+                self._alone.popitem(last=False)
+
+    def hear_again(self, spot: Spot, request: bytes, now: float) -> None:
+        """Called for every request without an id."""
+        if self._alone and (first := self._alone.pop(spot, None)) is not None:
+            self.tell_answered(self.note(spot, request), first, now)
+
+    def note(self, spot: Spot, data: bytes) -> int:
+        """There are several requests with these bytes; their checksum."""
+        checksum = crc32(data)
+        if checksum not in self._spots:
+            self._spots[checksum] = spot
+            self.repeated.add(spot)
+            if len(self._spots) > MOST:
+                self.repeated.discard(self._spots.popitem(last=False)[1])
+        return checksum
+
+    def learn(self, one: Asked, sequence: int) -> None:
+        """A request that is like no other was stored at this sequence; two that agree are believed."""
+        shift = sequence - one[1] if one[1] else self.shift
+        if shift == self._learned or self.shift is None:
+            self.shift = shift
+        self._learned = shift
+
+    def may_be_anothers(self, one: Asked, sequence: int, now: float, *, is_old: bool) -> bool:
+        """Whether the inbox of this copy may still be on its way: by the shift, where it is known, else by the age of this one."""
+        if self.shift is None or not one[1] or not sequence or self.is_alone(now):
+            return is_old
+        return one[1] < sequence - self.shift
+
+    def can_choose(self, asked: list[Asked], sequence: int, now: float) -> bool:
+        has_room = self._net_bytes < MOST_BYTES and len(self._nets) < MOST
+        return self.shift is not None and sequence > 0 and asked[0][1] > 0 and has_room and not self.is_alone(now)
+
+    def choose(self, asked: list[Asked], sequence: int) -> int | None:
+        """The place in `asked` of the inbox that this copy answers; None: it is not heard yet."""
+        target = sequence - (self.shift or 0)
+        at = bisect_left(asked, target, key=_number)
+        if at == len(asked):
+            return None
+        return at - 1 if at and target - asked[at - 1][1] < asked[at][1] - target else at
+
+    def tell_answered(self, checksum: int, one: Asked, now: float) -> None:
+        """The other instances are told with the next `speak`, where they have heard several of these."""
+        if self.shift is None or not one[1] or checksum not in self._spots or self.is_alone(now):
+            return
+        self._lines.append(f"{checksum} {one[1] + self.shift} {one[0]}")
+        if len(self._lines) >= MOST_LINES:
+            self._flush(now)
+
+    def speak(self, now: float) -> None:
+        """Called some twenty times a second: what was answered, and now and then that this instance is there."""
+        if self._others_at is None:
+            self._others_at = now - OTHERS_S + MEET_S
+        if self._lines or now - self._spoke_at >= SPEAK_S:
+            self._flush(now)
+
+    def _flush(self, now: float) -> None:
+        self._tell(self._lines)
+        self._lines, self._spoke_at = [], now
+
+    def read(self, line: str) -> tuple[Spot, int, str] | None:
+        """What another instance told: where the bytes meet, the number that it has here, the inbox. None: nothing to forget."""
+        checksum, _, rest = line.partition(" ")
+        sequence, _, inbox = rest.partition(" ")
+        if self.shift is None or len(line) > LONGEST or not inbox or not (_is_number(checksum) and _is_number(sequence)):
+            return None
+        spot = self._spots.get(int(checksum))
+        return None if spot is None else (spot, int(sequence) - self.shift, inbox)
+
+    @staticmethod
+    def find(asked: list[Asked], number: int, inbox: str) -> int | None:
+        """Where it stands, near its number."""
+        at = bisect_left(asked, number, key=_number)
+        near = range(max(0, at - NEAR), min(len(asked), at + NEAR))
+        return next((place for place in near if asked[place][0] == inbox), None)
+
+    def watch(self, spot: Spot, checksum: int, answer: bytes, now: float) -> None:
+        """Look again later for inboxes of these bytes that no instance answered."""
+        if spot not in self._nets:
+            self._nets[spot] = (checksum, answer, now + self._net_s)
+            self._net_bytes += len(answer)
+
+    def take_due(self, now: float) -> list[tuple[Spot, int, bytes]]:
+        """Where it is time to look again: the place, the checksum, the answer."""
+        due = []
+        while self._nets and next(iter(self._nets.values()))[2] <= now:
+            spot, (checksum, answer, _) = self._nets.popitem(last=False)
+            self._net_bytes -= len(answer)
+            due.append((spot, checksum, answer))
+        return due
+
+
+def _number(one: Asked) -> int:
+    return one[1]
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= 19 and text.isascii() and text.isdecimal()

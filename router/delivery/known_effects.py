@@ -1,0 +1,50 @@
+"""Which effects are stored already, or on their way: one that is repeated is not published again.
+
+A stream drops a second message of one id, but who listens on the subject beside the stream hears it. So an effect that names its
+owner is published once for each connection and for `keep_s`:
+
+    first of its id        -> published
+    its copy is on its way -> waits for that copy's PubAck
+    its PubAck is here     -> that PubAck, marked duplicate
+
+A reconnect forgets everything: a server that was killed may have lost what it acknowledged last. So does the end of the process, and
+another instance knows nothing of it: then the effect is published again, and its stream drops it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from router.clock import Clock, steady
+from router.memory import Memory
+from router.message import Effect
+from router.outcome import Receipt
+
+LIMIT = 100_000  # PubAcks, some 30 MB; each owner has a share
+
+
+class KnownEffects:
+    """Effects of one subject, by id."""
+
+    def __init__(self, keep_s: float, limit: int = LIMIT, clock: Clock = steady) -> None:
+        self._keep_s = keep_s
+        self._limit = limit
+        self._clock = clock
+        self._lives = 0  # of the connection, when the oldest of these was published
+        self._stored: Memory[str, Receipt] = Memory(limit)
+
+    def receipt_of(self, effect: Effect, lives: int) -> Receipt | None:
+        """The PubAck of an earlier copy, as the server would send it again."""
+        if lives != self._lives:
+            self._lives, self._stored = lives, Memory(self._limit)
+            return None
+        known = self._stored.recall(effect.id, self._clock())
+        return None if known is None else replace(known, is_duplicate=True)
+
+    def keep(self, effect: Effect, receipt: Receipt) -> None:
+        """Its PubAck is here."""
+        now = self._clock()
+        self._stored.keep(effect.id, receipt, now + self._keep_s, now, owner=effect.owner)
+
+    def __len__(self) -> int:
+        return len(self._stored)

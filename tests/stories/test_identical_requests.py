@@ -1,0 +1,44 @@
+"""Identical requests without ids, and several routers that all hear them: each is answered, and not by every router."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import nats
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from tests.support.service import a_router, settings_for
+from tests.support.stories import SILENCE_S, Ears, Inboxes, a_request, is_settled
+from tests.support.waiting import until
+
+ROUTERS, REQUESTS = 4, 150
+
+
+@pytest.fixture(params=["live copies", "stored copies"])
+async def settings(nats_url: str, prefix: str, request: pytest.FixtureRequest) -> AsyncIterator[Settings]:
+    settings = settings_for(nats_url, prefix, **({} if request.param == "live copies" else {"admission__fair_after_ms": None}))
+    async with AsyncExitStack() as stack:
+        for _ in range(ROUTERS):
+            await stack.enter_async_context(a_router(settings))
+        yield settings
+
+
+async def test_one_after_the_other_and_many_at_once(nc: Client, nats_url: str, settings: Settings) -> None:
+    """Each inbox has its answer, none goes astray, and twice is the exception: before, there were four answers for each request."""
+    inboxes, strays = await Inboxes.under(nc, "same"), await Ears.on(nc, f"{settings.decide.subject}.reply")
+    other = await nats.connect(nats_url)
+    for number in range(REQUESTS):
+        await nc.publish(settings.decide.subject, a_request("same"), reply=inboxes.of(number))
+        await until(lambda number=number: inboxes.of(number) in inboxes.heard)
+    for number in range(REQUESTS, 3 * REQUESTS):
+        publisher = nc if number % 2 else other
+        await publisher.publish(settings.decide.subject, a_request("same"), reply=inboxes.of(number))
+    await until(lambda: len(inboxes.subjects) == 3 * REQUESTS)
+    await until(lambda: is_settled(nc, settings))
+    await asyncio.sleep(SILENCE_S)
+    await other.close()
+
+    assert len(strays) == 0
+    assert len(inboxes) <= 2 * 3 * REQUESTS

@@ -1,0 +1,77 @@
+"""Workers on the subject, beside the stream, did assignments: the first worker on the stream does not do them again."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from router.contracts.assignment import assignment_id_of
+from router.delivery.topology import Topology, create
+from router.errors import Misconfigured
+from router.sdk import Worker
+from router.sdk.start_point import StartPoint
+from router.sdk.worker import worker_durable
+from tests.support.sdk import WorkPlace, a_body, a_step, a_work_place, at_work
+
+
+@pytest.fixture
+async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkPlace]:
+    """Four assignments that waited: one has a result by its id, one by its request's, one was never done, other results are of others."""
+    async with a_work_place(nats_url, prefix) as place:
+        await place.push(a_body("a-1"), a_body(BY_REQUEST, request_id="r-2"), a_body("a-3"))
+        await _report(place, assignment_id="a-1", status="error")
+        await _report(place, request_id="r-2", tenant_id="acme")
+        await _report(place, assignment_id="a-of-another")
+        await _report(place, assignment_id="a-3", tenant_id="another")
+        await place.connection.jetstream().publish(place.places.results, b"\xff no result")
+        yield place
+
+
+BY_REQUEST = assignment_id_of("acme", "r-2")
+
+
+async def _report(place: WorkPlace, **fields: object) -> None:
+    body = {"status": "success", "latency_ms": 1, "cost": 0.5, **fields}
+    await place.connection.jetstream().publish(place.places.results, json.dumps(body).encode())
+
+
+async def _done_by(place: WorkPlace, *, durable: str = "caf-worker", **settings: Any) -> list[str]:
+    """What a worker's handler is given of what waits, and of one that comes when it is there."""
+    done: list[str] = []
+    worker = place.worker(lambda assignment: done.append(assignment.assignment_id) or a_step(), **settings)  # type: ignore[func-returns-value]
+    async with at_work(worker):
+        await place.push(a_body("a-4"))
+        await place.settled()
+    return sorted(done)
+
+
+async def test_what_has_a_result_is_not_done_again(place: WorkPlace) -> None:
+    assert await _done_by(place) == ["a-3", "a-4"]
+
+
+async def test_only_what_comes_from_now_on(place: WorkPlace) -> None:
+    assert await _done_by(place, start="new") == ["a-4"]
+
+
+async def test_all_of_it(place: WorkPlace) -> None:
+    assert await _done_by(place, start="all") == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
+
+
+async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkPlace) -> None:
+    """The one that made the durable did nothing; what it noted stands in the durable."""
+    note = await StartPoint(place.jetstream, place.places.stream, place.places.results, "unanswered").note()
+    spec = worker_durable(place.places.stream, subject=place.subject, ack_wait_s=1.0)
+    assert await create(place.jetstream, Topology((), (replace(spec, metadata=note),))) == []
+    assert await _done_by(place, start="all") == ["a-3", "a-4"]
+
+
+async def test_a_durable_that_an_operator_made_gives_all_of_its_work(place: WorkPlace) -> None:
+    await create(place.jetstream, Topology((), (worker_durable(place.places.stream, subject=place.subject, ack_wait_s=1.0),)))
+    assert await _done_by(place) == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
+
+
+def test_a_start_that_is_none_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="unanswered, new, all"):
+        Worker("nats://nowhere", print, worker_id="w", start="later")  # type: ignore[arg-type]

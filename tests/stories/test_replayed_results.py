@@ -1,0 +1,60 @@
+"""A result that failed and is replayed later is metered at the time of its first storing, however often it was replayed."""
+
+import nats.js.api
+import pytest
+from nats.aio.client import Client
+
+from router.config import Settings
+from router.deadletters import by_filter, replay
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from tests.support.circle import a_result, assign, report, results_are_settled, usage
+from tests.support.service import a_router, settings_for
+from tests.support.stories import letters
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def settings(nats_url: str, prefix: str) -> Settings:
+    return settings_for(nats_url, prefix)
+
+
+async def test_a_result_without_a_time_is_metered_at_its_first_storing(nc: Client, settings: Settings, nats_url: str) -> None:
+    """It lacks its job, which only its assignment can fill; the first replay comes before the assignment, the second after it."""
+    async with a_router(settings):
+        await report(nc, settings, a_result("late", timestamp=None, job=None, provider_id=None))
+        await _fails(nc, settings)
+        await _replay(nats_url, settings)
+        await _fails(nc, settings)
+        await assign(nc, settings, "late")
+        await _replay(nats_url, settings)
+        await until(lambda: results_are_settled(nc, settings))
+        (event,) = await usage(nc, settings)
+    first, *_, last = [await _stored_ms(nc, settings, sequence) for sequence in (1, 2, 3)]
+    assert first < last
+    assert event["timestamp"] == first
+
+
+async def _fails(nc: Client, settings: Settings) -> None:
+    async def has_failed() -> bool:
+        return await results_are_settled(nc, settings) and len(await letters(nc, settings)) == 1
+
+    await until(has_failed)
+
+
+async def _replay(nats_url: str, settings: Settings) -> None:
+    connection = await connect({"servers": [nats_url]})
+    jetstream, stream = JetStream(connection), settings.streams.dlq.name
+    report = await replay(jetstream, stream, by_filter(jetstream, stream))
+    assert (report.sent, report.kept) == (1, [])
+    await connection.close()
+
+
+async def _stored_ms(nc: Client, settings: Settings, sequence: int) -> int:
+    config = nats.js.api.ConsumerConfig(
+        deliver_policy=nats.js.api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, ack_policy=nats.js.api.AckPolicy.NONE
+    )
+    told = await nc.jetstream().subscribe(settings.results.subject, stream=settings.streams.results.name, config=config)
+    message = await told.next_msg(timeout=5)
+    await told.unsubscribe()
+    return int(message.metadata.timestamp.timestamp() * 1000)
