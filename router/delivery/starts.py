@@ -74,18 +74,18 @@ class Starts:
         Raises BrokerUnavailable.
         """
         record = known or await self._find(message, FIRST_ASSUMED)
-        while record.attempts < record.limit(most) and record.writer != self._writer_of(message):
+        while record.attempts < record.limit(most) and not self._wrote(record, message):
             wanted = replace(record, attempts=record.attempts + 1, was_begun=True)
             if (revision := await self._write(message, wanted)) is not None:
                 return _numbered(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
             record = await self._find(message, FIRST_ASSUMED)
-        is_ours = record.writer == self._writer_of(message)  # the publish ack was lost, the entry is there
+        is_ours = self._wrote(record, message)  # the publish ack was lost, the entry is there
         return _numbered(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
 
     async def count_failure(self, message: Message) -> Message:
         """Count a first delivery that has failed; returns the message with its number. Raises BrokerUnavailable."""
         record = NO_ATTEMPT
-        while record.writer != self._writer_of(message):
+        while not self._wrote(record, message):
             is_counted = record.is_first_assumed  # it was redelivered meanwhile, and this attempt was counted then
             wanted = replace(record, attempts=record.attempts + (not is_counted), is_first_assumed=False, was_begun=True)
             if (revision := await self._write(message, wanted)) is not None:
@@ -114,7 +114,7 @@ class Starts:
     async def _write(self, message: Message, record: AttemptRecord) -> int | None:
         """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
         subject, expected = self._subject(message), str(record.revision)
-        once = f"{self._writer_of(message)}:{expected}"
+        once = f"{self._writer_of(message, subject)}:{expected}"
         receipt = await self._evidence.stored([Effect(subject, _text(record), once, {EXPECTED: expected})])
         if not isinstance(receipt, NotStored):
             return receipt[0].sequence
@@ -122,9 +122,13 @@ class Starts:
             return None
         raise BrokerUnavailable(f"a start cannot be written down: {receipt.cause}")
 
-    def _writer_of(self, message: Message) -> str:
+    def _wrote(self, record: AttemptRecord, message: Message) -> bool:
+        """Whether it is what this very delivery wrote, and its publish ack was lost."""
+        return record.writer != "" and record.writer == self._writer_of(message, self._subject(message))
+
+    def _writer_of(self, message: Message, subject: str) -> str:
         """This delivery in this process. A server that was killed may count deliveries anew, so the reconnects are part of it."""
-        return f"{self._subject(message)}:{self._process}:{self._connection.lives}:{message.deliveries}"
+        return f"{subject}:{self._process}:{self._connection.lives}:{message.deliveries}"
 
     def _subject(self, message: Message) -> str:
         return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))
