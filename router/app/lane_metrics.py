@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from router.app.alerts import Alerts
+from router.app.violations import Violations
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.deadletters.replay import RUN
@@ -36,6 +37,7 @@ class LaneMetrics:
         self._without_letter: Message | None = None  # settled in the same breath
         for what in (WAITING, SENT_BACK, DECLINED, LETTER_GIVEN_UP):
             metrics.storage_refused[consumer, what] += 0  # a series that begins with its first event has no increase to show
+        self.violations: Violations | None = None  # hears which attempt came to something
         self.newest_ns = 0  # stream time of what was settled last
 
     def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
@@ -49,6 +51,8 @@ class LaneMetrics:
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         metrics = self._metrics
         self.newest_ns = message.stored_ns
+        if self.violations is not None and self.violations.unsettled:
+            self.violations.settled(message)
         if is_final:
             metrics.acks[self._consumer,] += 1
             if RUN in message.headers:

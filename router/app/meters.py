@@ -33,7 +33,7 @@ class DecideMetrics:
         metrics.decision_seconds.observe(seconds)
 
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        self._violations.note(message, violations)
+        self._violations.read(message, violations)
 
     def replayed(self) -> None:
         self._metrics.replays.value += 1
@@ -56,7 +56,7 @@ class ResultsMetrics:
         self._lines = Once(every_s=1.0)
 
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        self._violations.note(message, violations)
+        self._violations.read(message, violations)
 
     def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         labels = self._metrics.provider
@@ -88,7 +88,7 @@ class AcksMetrics:
         self._violations = violations
 
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
-        self._violations.note(message, violations)
+        self._violations.read(message, violations)
 
     def acknowledged(self, status: str) -> None:
         self._metrics.assignment_acks[status,] += 1

@@ -73,6 +73,7 @@ class Station:
     async def run(self, ground: Ground, survey: Survey, ending: Ending, answer: Answer) -> None:
         """The child: until cancelled, then it drains."""
         ending.is_off()
+        self.observer.violations = ground.violations
         consumer = self._consumer = Consumer(
             self._make_lane(ground, self.observer),
             ground.jetstream,

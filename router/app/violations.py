@@ -1,4 +1,13 @@
-"""Broken header rules become metrics, a log line and, when they come in numbers, an alert (CONTRACTS §3, §6)."""
+"""Broken header rules become metrics, a log line and, when they come in numbers, an alert: once for each stored message.
+
+A message may have several attempts, on several routers. Its violations are counted by the attempt that the shared attempt
+record names as the first one (`delivery.starts`):
+
+    a first delivery              -> remembered here, and counted when the attempt is settled: then its record tells
+    a redelivery without record   -> counted at once: whoever had the first delivery died, or handed it back unread
+    a redelivery with a record    -> counted already
+    a live copy                   -> remembered, and counted when its stored copy is settled; that may have been read, too
+"""
 
 from __future__ import annotations
 
@@ -7,7 +16,7 @@ from collections import defaultdict, deque
 from router.app.alerts import Alerts
 from router.clock import Clock, steady
 from router.contracts.alert import WARNING, Alert
-from router.contracts.headers import Violation, message_id_in
+from router.contracts.headers import MESSAGE_ID, Violation, message_id_in
 from router.message import Message
 from router.observability import Metrics, Once, events, logs
 
@@ -15,6 +24,9 @@ log = logs.logger(__name__)
 
 MANY = 10
 WITHIN_S = 60.0
+MOST_UNSETTLED = 10_000  # messages whose first attempt is under way: far more than a lane may hold
+
+Place = tuple[str, str, int, int] | int  # in a stream; of a live copy its content's hash
 
 
 class Violations:
@@ -26,6 +38,25 @@ class Violations:
         self._clock = clock
         self._lines = Once(every_s=1.0, clock=clock)
         self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MANY))
+        self.unsettled: dict[Place, tuple[Violation, ...]] = {}  # oldest first; empty for who keeps the contract
+
+    def read(self, message: Message, violations: tuple[Violation, ...]) -> None:
+        """An attempt has read a message that breaks rules."""
+        if message.deliveries == 1:
+            self.unsettled[_place(message) if message.sequence else _content(message)] = violations
+            if len(self.unsettled) > MOST_UNSETTLED:
+                del self.unsettled[next(iter(self.unsettled))]
+            return
+        self.unsettled.pop(_place(message), None)  # of a delivery that was handed back
+        if not message.is_recorded:
+            self.note(message, violations)
+
+    def settled(self, message: Message) -> None:
+        """An attempt has come to something."""
+        heard = self.unsettled.pop(_content(message), None)
+        violations = self.unsettled.pop(_place(message), heard)
+        if violations is not None and not message.is_recorded:
+            self.note(message, violations)
 
     def note(self, message: Message, violations: tuple[Violation, ...]) -> None:
         subject = self._metrics.subject[message.subject]
@@ -57,3 +88,12 @@ class Violations:
                     metadata={"subject": subject},
                 )
             )
+
+
+def _place(message: Message) -> Place:
+    return message.stream, message.consumer, message.sequence, message.stored_ns
+
+
+def _content(message: Message) -> int:
+    """A live copy does not know its place."""
+    return hash((message.data, message.headers.get(MESSAGE_ID)))

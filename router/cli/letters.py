@@ -41,7 +41,9 @@ def panel(letter: Letter) -> Panel:
 
 def _what(letter: Letter) -> list[tuple[str, object]]:
     source = letter.source
-    origin = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.starts}" if source.stream else None
+    unconfirmed = " (the first of them not confirmed: its process died)" if source.starts_unconfirmed else ""
+    place = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.starts}{unconfirmed}"
+    origin = place if source.stream else None
     facts: list[tuple[str, object]] = [
         ("subject", letter.original_subject),
         ("reason", letter.reason),

@@ -54,7 +54,7 @@ class StreamsConfig(Group):
 
 
 class BucketsConfig(Group):
-    """Every bucket. `starts` holds the attempts of what is still undecided, so it forgets after an hour."""
+    """Every bucket. `starts` holds the attempts of what failed: it forgets after an hour, far above any pause between two attempts."""
 
     policies: BucketConfig = BucketConfig(name="ROUTER_POLICIES", history=64)
     extensions: BucketConfig = BucketConfig(name="ROUTER_EXTENSIONS", history=64)

@@ -109,6 +109,7 @@ def _source(message: Message) -> dict[str, object]:
         "sequence": message.sequence,
         "deliveries": message.deliveries,
         "starts": message.starts,
+        **({"starts_unconfirmed": 1} if message.is_first_assumed else {}),
     }
 
 

@@ -37,6 +37,7 @@ class Source(Struct, frozen=True):
     sequence: int = 0
     deliveries: int = 0
     starts: int = 0
+    starts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
 
 
 class Letter(Struct, frozen=True, kw_only=True):
@@ -167,7 +168,7 @@ def _payload(body: Mapping[str, Any], original: Mapping[str, Any]) -> tuple[byte
 
 
 def _source(part: Mapping[str, Any]) -> Source:
-    numbers = (part.get(name) for name in ("sequence", "deliveries", "starts"))
+    numbers = (part.get(name) for name in ("sequence", "deliveries", "starts", "starts_unconfirmed"))
     return Source(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
 
 

@@ -16,6 +16,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 
+from msgspec.structs import replace
+
 from router.crashpoints import crashpoint
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
@@ -147,6 +149,7 @@ class Desk:
 
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
+            self._again.spend_nothing(message)
             self._connection.post(message.token, nak(AT_ONCE))
         else:
             self.hands.hold(message)
@@ -235,6 +238,8 @@ class Desk:
     # -- the broker is away for a handler ------------------------------------------------------------------------
 
     def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
+        if message.deliveries > 1:
+            message = replace(message, is_recorded=True)  # its handler has read it, and will again: that is no other attempt
         self.hands.hold(message).task = None
         self._stalled.take(message, cause)
 
@@ -273,6 +278,10 @@ class Desk:
             self.begin_waiting()
             self.freed()
             return
+        if type(outcome) is Retry and outcome.spends and message.deliveries == 1 and not message.revision:
+            self.hands.hold(message)
+            self._again.count_failure(message, outcome)  # and concluded again, with its number
+            return
         try:
             verdict = judge(self.lane, message, outcome)
         except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
@@ -282,7 +291,7 @@ class Desk:
 
     def _finished(self, case: Case) -> None:
         if case.verdict.is_final:
-            self._again.settled(case.message, case.verdict.stamp)
+            self._again.settled(case.message, case.verdict.stamp, is_exhausted=isinstance(case.outcome, Retry))
         elif isinstance(case.outcome, Retry):
             self._again.sent_away(case.message, case.outcome)
         self.begin_waiting()
@@ -322,12 +331,14 @@ class Desk:
                 self._send_back(message)
             self._chores.end()  # else who is being examined is begun: its start is written down already, or about to be
         for message, awaited in self._without_slot:
-            self._again.spend_nothing(message)
             self._waiting.append(message)
             if isinstance(awaited, Coroutine):
                 awaited.close()  # never awaited: it has done nothing
         self._without_slot.clear()
-        for message in (*self._waiting, *self._again.stop()):
+        for message in self._waiting:
+            self._again.spend_nothing(message)
+            self._send_back(message)
+        for message in self._again.stop():
             self._send_back(message)
         self._waiting.clear()
 

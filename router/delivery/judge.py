@@ -74,7 +74,9 @@ def beyond_storage(lane: Lane, case: Case) -> tuple[str, Case]:
     """
     message, verdict, delay = case.message, case.verdict, lane.pace.full_retry
     if lane.overloaded is None:
-        return SENT_BACK, Case(message, Retry(NO_ROOM, delay, spends=False), Verdict((), None, None, nak(delay), False))
+        # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
+        instead = Retry(NO_ROOM, delay, spends=isinstance(case.outcome, Retry))
+        return SENT_BACK, Case(message, instead, Verdict((), None, None, nak(delay), False))
     if isinstance(case.outcome, Done):
         return DECLINED, Case(message, Done(), Verdict((), lane.overloaded(message, delay), None, ACK, True))
     return LETTER_GIVEN_UP, Case(message, Done(), Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))

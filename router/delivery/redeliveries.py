@@ -1,36 +1,36 @@
-"""Messages that come again: their start is written down before they are begun (CONTRACTS §1, "Deliveries are not attempts").
+"""Messages that fail or come again: each attempt is counted in the record that all processes share (`starts`).
 
     settled a moment ago      --> it was on its way when its last stamp was said: the stamp is said again, nothing is begun
-    we sent it away ourselves --> its start is known: written down, begun; it stands in no queue
-    nobody here knows why     --> a suspect: its marks are read, one more is written, and it is begun, one at a time
+    we sent it away ourselves --> its attempt is counted, from the entry as we wrote it; then it is begun, and stands in no queue
+    nobody here knows why     --> a suspect: its entry is read, its attempt counted, and it is begun, one at a time
+    a first delivery failed   --> its attempt is counted before its outcome is judged
 
-What writing it down costs is waited for in a chore, never on the way of a first delivery. Starts that cannot be written
-down close the lane's gate until they can.
+No process trusts its own count: if another one has written since, its entry holds. What the counting costs is waited for in a
+chore, never on the way of a first delivery that succeeds. Attempts that cannot be counted close the lane's gate until they can.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.gate import Gate
 from router.delivery.hands import Hands
 from router.delivery.lane import Lane
-from router.delivery.starts import Starts
+from router.delivery.starts import AttemptRecord, Starts
 from router.delivery.turn import Turn
 from router.errors import RouterError
 from router.later import Later
 from router.message import Message
 from router.outcome import Fault, Outcome, Retry
 
-KILLED = Fault("internal", "started as often as allowed, and never settled: the process died on it")
+KILLED = Fault("internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room")
 STARTS = "starts"
 MOST_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
 
@@ -73,18 +73,17 @@ class Redeliveries:
         self._send_back = send_back
         self._suspects: deque[Message] = deque()  # redelivered, nobody here knows why; begun one at a time
         self._examiner: asyncio.Task[None] | None = None
-        self._sent_away: OrderedDict[tuple[int, int], tuple[int, float]] = OrderedDict()  # NAKed by us: starts spent, when to forget it
+        self._sent_away: OrderedDict[tuple[int, int], tuple[AttemptRecord | None, float]] = (
+            OrderedDict()
+        )  # NAKed by us: its entry, when to forget it
         self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()  # oldest first; its marks are gone, so nothing else tells
-        # A redelivery may never have been begun, and its mark is the only way to know: so even one attempt means two starts.
-        self._most_starts = max(2, lane.pace.max_attempts)
         self._is_ending = False
         self._now = asyncio.get_running_loop().time
 
     def take(self, message: Message) -> bool:
         """One that is in hand, and came again. False: nobody here knows why."""
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
-            again = self._chores.start(self._begin_again(message, known[0]))
-            again.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
+            self._start_chore(message, self._begin_again(message, known[0]))
             return True
         self._lane.observer.timed_out(message)
         self._suspects.append(message)
@@ -111,18 +110,20 @@ class Redeliveries:
 
     def sent_away(self, message: Message, outcome: Retry) -> None:
         """It was NAKed: it will come again, and that will be no surprise."""
-        spent = message.starts
-        if not outcome.spends:
-            spent -= 1
-            self.spend_nothing(message)
+        record = None
+        if outcome.spends and message.revision:
+            record = AttemptRecord(message.starts, message.revision, message.is_first_assumed, was_begun=True)
+        elif not outcome.spends:
+            self._starts.give_back(message, was_begun=True)
         self._settled.pop((message.sequence, message.stored_ns), None)
-        self._sent_away[(message.sequence, message.stored_ns)] = (spent, self._now() + 2 * self._lane.pace.ack_wait)
+        self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._lane.pace.ack_wait)
 
-    def settled(self, message: Message, stamp: bytes | None) -> None:
-        """Its last stamp was said: its marks mean nothing any more."""
+    def settled(self, message: Message, stamp: bytes | None, *, is_exhausted: bool) -> None:
+        """Its last stamp was said. Where its attempts are exhausted its entry stays: another process may have a redelivery of it."""
         if message.deliveries == 1:
             return
-        self._starts.forget(self._connection, message)
+        if not is_exhausted:
+            self._starts.forget(message)
         if stamp is not None:
             until = self._now() + 2 * self._lane.pace.ack_wait
             self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.lives, until)
@@ -130,8 +131,13 @@ class Redeliveries:
                 self._settled.popitem(last=False)
 
     def spend_nothing(self, message: Message) -> None:
-        if message.deliveries > 1:
-            self._starts.take_back(self._connection, message)  # another instance may get it next
+        """It is handed back before its handler has come to anything: another process may get it next, and this attempt is its."""
+        if message.revision or message.deliveries == 1:
+            self._starts.give_back(message, was_begun=message.deliveries > 1)
+
+    def count_failure(self, message: Message, outcome: Retry) -> None:
+        """A first delivery has failed: its outcome is judged when its attempt is counted."""
+        self._start_chore(message, self._judge_counted(message, outcome))
 
     def tick(self) -> None:
         """Called by the lane's timer."""
@@ -150,6 +156,10 @@ class Redeliveries:
 
     # -- chores --------------------------------------------------------------------------------------------------
 
+    def _start_chore(self, message: Message, work: Coroutine[Any, Any, None]) -> None:
+        chore = self._chores.start(work)
+        chore.add_done_callback(lambda task: self._send_back(message) if task.cancelled() else None)  # even if it never ran
+
     async def _examine(self) -> None:
         """One suspect at a time, so that one that kills the process takes no neighbours along."""
         while self._suspects:
@@ -159,32 +169,33 @@ class Redeliveries:
     async def _examine_one(self, message: Message) -> None:
         try:
             await self._gate.wait()
-            starts = await self._insist(lambda: self._write_down(message))
+            counted, may_begin = await self._insist(lambda: self._count_begin(message, None))
         except asyncio.CancelledError:
             self._send_back(message)
             raise
-        if starts > self._most_starts:
-            self._conclude(replace(message, starts=starts - 1), Retry(KILLED))  # its last is spent: judge writes the letter
-            return
-        self._begin(replace(message, starts=starts))
+        self._begin_counted(counted, may_begin)
         if (held := self._hands.find(message)) is not None and held.task is not None:
             await _over(held.task)
 
-    async def _write_down(self, message: Message) -> int:
-        """Which start this one is; one more than allowed, and nothing written, when there must be none."""
-        marks = await self._starts.marks(message)
-        if marks < self._most_starts - 1:
-            await self._starts.mark(message, marks + 1)
-        return marks + 2
-
-    async def _begin_again(self, message: Message, starts: int) -> None:
+    async def _begin_again(self, message: Message, known: AttemptRecord | None) -> None:
         """A redelivery that we asked for ourselves: it killed nobody, so it stands in no queue."""
         await self._gate.wait()
         if self._is_ending:
             self._send_back(message)
             return
-        await self._insist(lambda: self._starts.mark(message, starts))
-        self._begin(replace(message, starts=starts + 1))
+        self._begin_counted(*await self._insist(lambda: self._count_begin(message, known)))
+
+    async def _count_begin(self, message: Message, known: AttemptRecord | None) -> tuple[Message, bool]:
+        return await self._starts.count_begin(message, known, self._lane.pace.max_attempts)
+
+    def _begin_counted(self, message: Message, may_begin: bool) -> None:
+        if may_begin:
+            self._begin(message)
+        else:
+            self._conclude(message, Retry(KILLED))  # its last attempt is spent: judge writes the letter
+
+    async def _judge_counted(self, message: Message, outcome: Retry) -> None:
+        self._conclude(await self._insist(lambda: self._starts.count_failure(message)), outcome)
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Until the bucket of starts takes it; the lane is paused meanwhile."""

@@ -43,8 +43,9 @@ class Twin:
         self.effects: list[Effect] = []  # each id once
         self.refuses: str | None = None  # why nothing can be stored, as long as it cannot
         self._dies_on = dies_on
-        self._spent: dict[int, int] = {}  # sent away by us: starts spent; known to the process, so lost when it dies
-        self._marks: dict[int, int] = {}
+        self._sent_away: set[int] = set()  # by the process that lives; lost when it dies
+        self._counted: dict[int, int] = {}  # attempts, by sequence: what stands in the bucket
+        self._assumed: set[int] = set()  # whose first attempt is: nothing was counted when they came again
         self._stuck: Case | None = None
         self._stalled: Message | None = None  # its handler found the broker away
         self._away: str | None = None
@@ -73,14 +74,14 @@ class Twin:
         return [step.value for step in self.steps if step.kind == "stamped" and step.sequence == sequence]
 
     async def _deliver(self, message: Message) -> None:
-        starts = self._write_down(message)
-        message = replace(message, starts=min(starts, self.lane.pace.max_attempts))
-        if starts > self.lane.pace.max_attempts:
+        attempts, may_begin = self._count_begin(message)
+        message = replace(message, starts=attempts)
+        if not may_begin:
             await self._settle(Case(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
             return
         if self._dies_on(message):
             self._note("started", message, message.data)
-            self._spent.clear()
+            self._sent_away.clear()
             self._durable.deliver_again(message, self.lane.pace.ack_wait)
         else:
             await self._begin(message)
@@ -102,17 +103,21 @@ class Twin:
         if has_changed:
             self.lane.observer.flow_changed(cause)
 
-    def _write_down(self, message: Message) -> int:
-        """Which start this is, counted as `Desk` and `Starts` do: from the second delivery on by marks."""
+    def _count_begin(self, message: Message) -> tuple[int, bool]:
+        """Which attempt this one is, and whether it may begin: counted as `Starts` does."""
         if message.deliveries == 1:
-            return 1
-        if (spent := self._spent.pop(message.sequence, None)) is not None:
-            self._marks[message.sequence] = spent
-            return spent + 1
-        self.lane.observer.timed_out(message)
-        marks = self._marks.get(message.sequence, 0)
-        self._marks[message.sequence] = min(marks + 1, self.lane.pace.max_attempts - 1)
-        return marks + 2
+            return 1, True
+        if message.sequence not in self._sent_away:
+            self.lane.observer.timed_out(message)
+        self._sent_away.discard(message.sequence)
+        if message.sequence not in self._counted:
+            self._assumed.add(message.sequence)
+        most = self.lane.pace.max_attempts
+        attempts = self._counted.get(message.sequence, 1)
+        if attempts >= (max(2, most) if message.sequence in self._assumed else most):
+            return attempts, False
+        self._counted[message.sequence] = attempts + 1
+        return attempts + 1, True
 
     async def _outcome_of(self, message: Message) -> Outcome:
         if self.lane.is_allowed is not None and not self.lane.is_allowed(message.subject):
@@ -165,9 +170,8 @@ class Twin:
         """What the server makes of a NAK with a delay, or of no stamp at all."""
         message, outcome, stamp = case.message, case.outcome, case.verdict.stamp
         if isinstance(outcome, Retry):
-            self._spent[message.sequence] = message.starts if outcome.spends else message.starts - 1
-            if not outcome.spends:
-                self._marks[message.sequence] = max(0, message.starts - 2)
+            self._sent_away.add(message.sequence)
+            self._counted[message.sequence] = message.starts if outcome.spends else message.starts - 1
         delay_s = orjson.loads(stamp.removeprefix(b"-NAK "))["delay"] / 1e9 if stamp is not None else self.lane.pace.ack_wait
         self._durable.deliver_again(message, delay_s)
 

@@ -119,7 +119,7 @@ class ResultsHandler:
 
     def _refuse(self, message: Message) -> Outcome:
         """The bucket's replica that was asked may lag by moments, so a result is refused when it comes again."""
-        if message.deliveries <= 1:
+        if message.starts <= 1:
             return Retry(UNKNOWN)
         self._meter.uncorrelated()
         return Dead(UNKNOWN)

@@ -1,6 +1,9 @@
 """Broken header rules are counted one by one, and alerted when they come in numbers."""
 
-from router.app.violations import MANY, WITHIN_S, Violations
+from msgspec.structs import replace
+
+from router.app.violations import MANY, MOST_UNSETTLED, WITHIN_S, Violations
+from router.message import Message
 from router.observability import Metrics
 from tests.support.app import Told
 from tests.support.delivery import a_delivery
@@ -33,3 +36,73 @@ def test_nine_and_slow_ones_are_none() -> None:
     violated(few, MANY - 1, 0.0)
     violated(slow, 3 * MANY, WITHIN_S / (MANY - 2))
     assert (few.causes, slow.causes) == ([], [])
+
+
+# -- once for each stored message --------------------------------------------------------------------------------------
+
+
+class Counting:
+    """Violations and their count. A live copy has no place in the stream."""
+
+    def __init__(self) -> None:
+        told = Told()
+        self._metrics = Metrics()
+        self.violations = Violations(self._metrics, told.alerts, told.clock)
+
+    @property
+    def count(self) -> int:
+        return int(self._metrics.violations["work", "trace_id", "empty"])
+
+    def attempt(self, message: Message, **counted: object) -> None:
+        """It is read, and settled with what its attempt record says."""
+        self.violations.read(message, BROKEN)
+        self.violations.settled(replace(message, **counted))  # type: ignore[arg-type]
+
+
+def test_of_many_attempts_the_first_is_counted() -> None:
+    counting = Counting()
+    counting.attempt(a_delivery(), starts=1, revision=7)
+    for starts in (2, 3):
+        counting.attempt(replace(a_delivery(deliveries=starts, starts=starts), is_recorded=True))
+    assert (counting.count, len(counting.violations.unsettled)) == (1, 0)
+
+
+def test_a_first_delivery_is_counted_when_it_is_settled_and_not_if_another_router_was_first() -> None:
+    counting = Counting()
+    counting.violations.read(a_delivery(1), BROKEN)
+    assert counting.count == 0
+    counting.attempt(a_delivery(2), starts=2, is_recorded=True)
+    assert counting.count == 0
+
+
+def test_a_redelivery_of_which_nothing_is_recorded_is_counted() -> None:
+    """The router that had the first delivery died, and its counters with it."""
+    counting = Counting()
+    counting.attempt(a_delivery(deliveries=2, starts=2))
+    assert counting.count == 1
+
+
+def test_a_handler_that_is_asked_again_while_the_broker_is_away_makes_no_more_of_it() -> None:
+    counting = Counting()
+    for _ in range(5):
+        counting.violations.read(a_delivery(), BROKEN)
+    counting.attempt(a_delivery())
+    assert counting.count == 1
+
+
+def test_a_live_copy_is_counted_with_its_stored_copy_whether_that_is_read_or_only_acknowledged() -> None:
+    counting = Counting()
+    for sequence, is_read in ((1, True), (2, False)):
+        stored = a_delivery(sequence, data=b"%d" % sequence)
+        counting.violations.read(replace(stored, sequence=0), BROKEN)
+        if is_read:
+            counting.violations.read(stored, BROKEN)
+        counting.violations.settled(stored)
+    assert (counting.count, len(counting.violations.unsettled)) == (2, 0)
+
+
+def test_what_is_never_settled_here_is_forgotten() -> None:
+    counting = Counting()
+    for sequence in range(1, MOST_UNSETTLED + 10):
+        counting.violations.read(a_delivery(sequence), BROKEN)
+    assert (len(counting.violations.unsettled), counting.count) == (MOST_UNSETTLED, 0)

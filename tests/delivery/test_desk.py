@@ -104,9 +104,9 @@ async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> Non
     async with a_desk(Away(), store_retry=60) as bench:
         bench.take(1, deliveries=2)
         await until(lambda: bench.gate.cause)
-        assert bench.starts.counts == {1: 1}
+        assert bench.starts.counts == {1: 2}
         bench.desk.stop_taking()
-        assert (bench.stamps(1, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 0})
+        assert (bench.stamps(1, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 1})
         assert await bench.desk.drain(0, 0)
 
 
@@ -135,7 +135,7 @@ async def test_a_redelivery_writes_its_start_down_before_it_begins() -> None:
         assert bench.take(1, deliveries=2) is False
         assert marks_at_begin == []
         await until(lambda: bench.stamps(1, 2))
-        assert (marks_at_begin, bench.stamps(1, 2)) == ([1], [b"+ACK"])
+        assert (marks_at_begin, bench.stamps(1, 2)) == ([2], [b"+ACK"])
 
 
 async def test_starts_are_marks_and_one() -> None:
@@ -151,7 +151,7 @@ async def test_starts_are_marks_and_one() -> None:
 async def test_a_message_that_was_started_as_often_as_allowed_is_given_up_unread() -> None:
     begun = Begun()
     async with a_desk(begun, max_attempts=3, last_word=b"+TERM") as bench:
-        bench.starts.counts[1] = 2
+        bench.starts.counts[1] = 3
         bench.take(1, deliveries=4)
         await until(lambda: bench.evidence.asked)
         bench.evidence.accept()
@@ -173,7 +173,7 @@ async def test_suspects_are_begun_one_at_a_time() -> None:
         for sequence in (1, 2, 3):
             bench.take(sequence, deliveries=2)
         await until(lambda: slow.messages)
-        assert (slow.sequences, bench.starts.counts) == ([1], {1: 1})
+        assert (slow.sequences, bench.starts.counts) == ([1], {1: 2})
         slow.ends.set()
         await until(lambda: bench.stamps(3, 2))
         assert slow.sequences == [1, 2, 3]
@@ -191,9 +191,43 @@ async def test_a_redelivery_that_we_asked_for_is_no_suspect_and_counts_on() -> N
     begun = Begun(Retry(FAULT))
     async with a_desk(begun, max_attempts=3) as bench:
         bench.take(1)
+        await until(lambda: bench.stamps(1))
         assert bench.take(1, deliveries=2) is True
         await until(lambda: len(begun.messages) == 2)
-        assert (begun.starts, bench.starts.counts, bench.watcher.timeouts) == ([1, 2], {1: 1}, [])
+        assert (begun.starts, bench.starts.counts, bench.watcher.timeouts) == ([1, 2], {1: 2}, [])
+
+
+async def test_what_another_process_has_counted_since_holds_over_what_we_remember() -> None:
+    """It failed here, then three times elsewhere: here nothing is left for it but its dead letter, and that tells all four."""
+    begun = Begun(Retry(FAULT))
+    async with a_desk(begun, max_attempts=4) as bench:
+        bench.take(1)
+        await until(lambda: bench.stamps(1))
+        bench.starts.counts[1] = 4
+        bench.take(1, deliveries=5)
+        await until(lambda: bench.evidence.asked)
+        assert (begun.starts, bench.starts.counts) == ([1], {1: 4})
+
+
+async def test_a_first_delivery_that_fails_is_judged_by_the_count_that_all_share() -> None:
+    """A server that was killed may have forgotten that it delivered the message before."""
+    begun = Begun(Retry(FAULT))
+    async with a_desk(begun, max_attempts=3) as bench:
+        bench.starts.counts[1] = 2
+        bench.take(1)
+        await until(lambda: bench.evidence.asked)
+        assert (bench.starts.counts, bench.stamps(1)) == ({1: 3}, [])
+
+
+async def test_a_failure_that_cannot_be_counted_is_held_until_it_can() -> None:
+    async with a_desk(Begun(Retry(FAULT)), store_retry=0.01) as bench:
+        bench.starts.is_down = True
+        bench.take(1)
+        await until(lambda: bench.starts.tries > 2)
+        assert (bench.stamps(1), bench.gate.cause) == ([], "a start cannot be written down: down")
+        bench.starts.is_down = False
+        await until(lambda: bench.stamps(1))
+        assert bench.gate.is_open
 
 
 async def test_a_retry_that_spends_nothing_is_begun_again_with_the_same_count() -> None:
@@ -224,10 +258,11 @@ async def test_a_message_settled_for_good_leaves_no_marks() -> None:
 
 
 async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_begun_no_more() -> None:
-    """Its marks are gone: it would be begun once more than is allowed. The last word may have been lost, so it is said again."""
+    """The last word may have been lost, so it is said again."""
     begun = Begun(Retry(FAULT))
     async with a_desk(begun, max_attempts=2, last_word=b"+TERM") as bench:
         bench.take(1)
+        await until(lambda: bench.stamps(1))
         bench.take(1, deliveries=2)
         await until(lambda: bench.evidence.asked)
         bench.evidence.accept()
@@ -285,6 +320,7 @@ async def test_a_subject_outside_the_allow_list_is_sent_away_unread() -> None:
     begun = Begun()
     async with a_desk(begun, is_allowed=lambda subject: subject == "other") as bench:
         bench.take(1)
+        await until(bench.stamps)
         assert (begun.messages, bench.stamps()) == ([], [b'-NAK {"delay": 1000000000}'])
 
 
@@ -338,6 +374,7 @@ async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_dela
     async with a_desk(Begun(Retry(FAULT)), prefetch=10, max_delayed=3) as bench:
         for sequence in range(1, 6):
             bench.take(sequence)
+        await until(lambda: bench.stamps(5))
         assert bench.desk.room() == 8
 
 
@@ -416,7 +453,7 @@ async def test_a_drain_hands_back_what_was_never_begun_and_spends_nothing() -> N
             bench.take(sequence)
         await until(lambda: slow.messages)
         bench.desk.stop_taking()
-        assert (bench.stamps(2), bench.stamps(3), bench.starts.counts) == ([NAK_AT_ONCE], [NAK_AT_ONCE], {})
+        assert (bench.stamps(2), bench.stamps(3), bench.starts.counts) == ([NAK_AT_ONCE], [NAK_AT_ONCE], {2: 0, 3: 0})
         slow.ends.set()
         assert await bench.desk.drain(1, 2) is True
         assert (bench.stamps(1), slow.sequences) == ([b"+ACK"], [1])
@@ -429,7 +466,7 @@ async def test_suspects_that_were_never_begun_are_handed_back_unmarked() -> None
         bench.take(2, deliveries=2)
         await until(lambda: slow.messages)
         bench.desk.stop_taking()
-        assert (bench.stamps(2, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 1})
+        assert (bench.stamps(2, 2), bench.starts.counts) == ([NAK_AT_ONCE], {1: 2})
 
 
 @pytest.mark.parametrize("deliveries", [1, 2])
@@ -457,11 +494,13 @@ async def test_a_redelivery_that_waits_for_a_paused_lane_is_handed_back_by_the_d
     async with a_desk(begun) as bench:
         if is_expected:
             bench.take(1)
+            await until(lambda: bench.stamps(1))
         bench.gate.close("evidence", "full")
         bench.take(1, deliveries=2)
         bench.desk.stop_taking()
         await until(lambda: bench.stamps(1, 2), within_s=1)
-        assert (bench.stamps(1, 2), bench.starts.counts, len(begun.messages)) == ([NAK_AT_ONCE], {}, int(is_expected))
+        counts = {1: 1} if is_expected else {}
+        assert (bench.stamps(1, 2), bench.starts.counts, len(begun.messages)) == ([NAK_AT_ONCE], counts, int(is_expected))
 
 
 async def test_work_is_cut_off_at_the_soft_deadline_and_handed_back() -> None:
@@ -500,6 +539,7 @@ async def test_a_promise_that_fails_is_a_failure_of_the_handler() -> None:
 
     async with a_desk(failing) as bench:
         bench.take(1)
+        await until(lambda: bench.stamps(1))
         assert bench.stamps(1) == [b'-NAK {"delay": 1000000000}']
 
 

@@ -11,7 +11,7 @@ from router.delivery.judge import Case, beyond_storage, judge
 from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK
 from router.delivery.refused_storage import RefusedStorage
 from router.message import Effect, Message, Reply
-from router.outcome import Dead, Done, Fault, Outcome
+from router.outcome import Dead, Done, Fault, Outcome, Retry
 from tests.support.delivery import Watcher, a_delivery, a_lane, receipts_for
 from tests.support.waiting import until
 
@@ -102,6 +102,14 @@ async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Wai
 async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:
     what, case = beyond_storage(waits.lane, waits.case(Done((Effect("effects", b"", "e"),))))
     assert (what, case.verdict.stamp, case.verdict.is_final) == (SENT_BACK, b'-NAK {"delay": 5000000000}', False)
+
+
+async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_again_for_its_dead_letter_alone(waits: Waits) -> None:
+    _, exhausted = beyond_storage(waits.lane, waits.case(Retry(Fault("busy", ""))))
+    _, handled = beyond_storage(waits.lane, waits.case(Done((Effect("effects", b"", "e"),))))
+    assert isinstance(exhausted.outcome, Retry)
+    assert isinstance(handled.outcome, Retry)
+    assert (exhausted.outcome.spends, handled.outcome.spends) == (True, False)
 
 
 async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> None:

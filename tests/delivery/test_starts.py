@@ -1,11 +1,14 @@
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 from msgspec.structs import replace
 
 from router.delivery.evidence import Evidence
-from router.delivery.starts import Starts
+from router.delivery.starts import AttemptRecord, Starts
 from router.errors import BrokerUnavailable
+from router.ids import key
+from router.message import Message
 from tests.support.delivery import Place, a_delivery, a_place
 from tests.support.waiting import until
 
@@ -29,50 +32,131 @@ async def starts(place: Place, evidence: Evidence) -> Starts:
     return Starts(place.jetstream, evidence, place.bucket)
 
 
-async def test_a_message_that_nobody_marked_has_no_marks(starts: Starts) -> None:
-    assert await starts.marks(a_delivery(deliveries=9)) == 0
+FIRST, AGAIN = a_delivery(deliveries=1), a_delivery(deliveries=2)
+MOST = 3
 
 
-async def test_a_mark_is_there_for_every_later_delivery_and_every_other_process(place: Place, evidence: Evidence, starts: Starts) -> None:
-    await starts.mark(a_delivery(deliveries=2), 1)
-    await starts.mark(a_delivery(deliveries=3), 2)
-    assert await Starts(place.jetstream, evidence, place.bucket).marks(a_delivery(deliveries=4)) == 2
+@pytest.fixture
+async def other(place: Place, evidence: Evidence) -> Starts:
+    """Another process' view of the same bucket."""
+    return Starts(place.jetstream, evidence, place.bucket)
 
 
-async def test_marks_are_of_one_stream_one_consumer_one_message(starts: Starts) -> None:
-    await starts.mark(a_delivery(1, deliveries=2), 1)
-    marked = a_delivery(1)
-    others = [replace(marked, stream="T"), replace(marked, consumer="D"), replace(marked, sequence=2), replace(marked, stored_ns=5)]
-    assert [await starts.marks(other) for other in others] == [0, 0, 0, 0]
+async def attempts(starts: Starts, message: Message = AGAIN) -> int | None:
+    record = await starts.record_of(message)
+    return record.attempts if record is not None else None
+
+
+async def test_a_redelivery_of_which_nothing_is_known_counts_the_first_delivery_as_an_attempt(starts: Starts) -> None:
+    assert await starts.record_of(AGAIN) is None
+    counted, may_begin = await starts.count_begin(a_delivery(deliveries=9), None, MOST)
+    assert (counted.starts, counted.is_first_assumed, counted.is_recorded, may_begin) == (2, True, False, True)
+
+
+async def test_every_process_counts_on_from_what_the_others_wrote(starts: Starts, other: Starts) -> None:
+    """The memory of what one wrote itself saves a look, and never decides."""
+    failed = await starts.count_failure(FIRST)
+    remembered = AttemptRecord(failed.starts, failed.revision, was_begun=True)
+    second, _ = await other.count_begin(AGAIN, None, MOST)
+    third, may_begin = await starts.count_begin(a_delivery(deliveries=3), remembered, MOST)
+    assert (failed.starts, second.starts, third.starts, may_begin) == (1, 2, 3, True)
+    assert (failed.is_recorded, second.is_recorded, third.is_recorded) == (False, True, True)
+
+
+async def test_what_has_had_its_attempts_is_not_begun_again_and_nothing_is_written(starts: Starts, other: Starts) -> None:
+    await starts.count_failure(FIRST)
+    for deliveries in (2, 3):
+        await other.count_begin(a_delivery(deliveries=deliveries), None, MOST)
+    counted, may_begin = await starts.count_begin(a_delivery(deliveries=4), None, MOST)
+    assert (counted.starts, may_begin, await attempts(other)) == (3, False, 3)
+
+
+async def test_two_that_begin_the_same_delivery_at_once_have_two_numbers(starts: Starts, other: Starts) -> None:
+    (one, _), (two, _) = await asyncio.gather(*(each.count_begin(AGAIN, None, MOST) for each in (starts, other)))
+    assert {one.starts, two.starts} == {2, 3}
+
+
+async def test_a_count_that_is_tried_again_after_its_publish_ack_was_lost_counts_once(starts: Starts) -> None:
+    assert (await starts.count_begin(AGAIN, None, MOST))[0].starts == 2
+    counted, may_begin = await starts.count_begin(AGAIN, None, MOST)
+    assert (counted.starts, may_begin) == (2, True)
+    assert (await starts.count_failure(a_delivery(7))).starts == (await starts.count_failure(a_delivery(7))).starts == 1
+
+
+async def test_a_failure_that_was_counted_when_the_message_came_again_is_not_counted_twice(starts: Starts, other: Starts) -> None:
+    """A process that stood still longer than the ack wait fails its first delivery after another one has begun the second."""
+    assert (await other.count_begin(AGAIN, None, MOST))[0].starts == 2
+    late = await starts.count_failure(FIRST)
+    assert (late.starts, late.is_recorded, await attempts(starts)) == (1, True, 2)
+
+
+async def test_a_first_delivery_whose_count_the_server_forgot_is_one_attempt_more(starts: Starts, other: Starts) -> None:
+    await starts.count_failure(FIRST)
+    assert (await other.count_failure(FIRST)).starts == 2
+
+
+async def test_a_first_delivery_that_is_handed_back_unread_spends_nothing(starts: Starts, other: Starts) -> None:
+    starts.give_back(FIRST)
+    await until(lambda: starts.record_of(FIRST))
+    counted, _ = await other.count_begin(AGAIN, None, 1)
+    assert (counted.starts, counted.is_first_assumed, counted.is_recorded) == (1, False, False)
+
+
+async def test_with_one_attempt_allowed_a_counted_one_is_all_and_an_assumed_one_is_not(starts: Starts) -> None:
+    await starts.count_failure(FIRST)
+    assert not (await starts.count_begin(AGAIN, None, 1))[1]
+    assert (await starts.count_begin(a_delivery(2, deliveries=2), None, 1))[1]
+
+
+async def test_records_are_of_one_stream_one_consumer_one_message(starts: Starts) -> None:
+    await starts.count_failure(FIRST)
+    others = [replace(FIRST, stream="T"), replace(FIRST, consumer="D"), replace(FIRST, sequence=2), replace(FIRST, stored_ns=5)]
+    assert [await starts.record_of(other) for other in others] == [None] * 4
 
 
 async def test_names_that_are_no_keys_do_not_meet(starts: Starts) -> None:
-    await starts.mark(replace(a_delivery(deliveries=2), stream="a.b", consumer="c"), 1)
-    assert await starts.marks(replace(a_delivery(), stream="a", consumer="b.c")) == 0
+    await starts.count_failure(replace(FIRST, stream="a.b", consumer="c"))
+    assert await starts.record_of(replace(FIRST, stream="a", consumer="b.c")) is None
 
 
-async def test_a_start_that_is_not_to_count_is_taken_back(place: Place, starts: Starts) -> None:
-    for count in (1, 2):
-        await starts.mark(a_delivery(deliveries=count + 1), count)
-    starts.take_back(place.connection, a_delivery(deliveries=3, starts=3))
+async def test_an_attempt_that_is_not_to_count_is_taken_back(starts: Starts) -> None:
+    await starts.count_failure(FIRST)
+    second, _ = await starts.count_begin(AGAIN, None, MOST)
+    starts.give_back(second, was_begun=True)
 
     async def is_taken_back() -> bool:
-        return await starts.marks(a_delivery(deliveries=4)) == 1
+        return await attempts(starts) == 1
 
     await until(is_taken_back)
 
 
-async def test_a_settled_message_is_forgotten(place: Place, starts: Starts) -> None:
-    message = a_delivery(deliveries=2)
-    await starts.mark(message, 1)
-    starts.forget(place.connection, message)
+async def test_an_attempt_is_not_taken_back_from_whoever_has_counted_since(starts: Starts, other: Starts) -> None:
+    second, _ = await starts.count_begin(AGAIN, None, MOST)
+    await other.count_begin(a_delivery(deliveries=3), None, MOST)
+    starts.give_back(second, was_begun=True)
+    await starts.count_failure(a_delivery(2))  # over the same connection, later: the other one was answered
+    assert await attempts(starts) == 3
+
+
+async def test_a_settled_message_is_forgotten_and_counts_anew(starts: Starts) -> None:
+    await starts.count_begin(AGAIN, None, MOST)
+    starts.forget(AGAIN)
 
     async def is_forgotten() -> bool:
-        return await starts.marks(message) == 0
+        return await starts.record_of(AGAIN) is None
 
     await until(is_forgotten)
+    assert (await starts.count_begin(a_delivery(deliveries=3), None, MOST))[0].starts == 2
 
 
-async def test_a_mark_that_cannot_be_stored_is_said(place: Place, evidence: Evidence) -> None:
+@pytest.mark.parametrize("text", [b"", b"x", b"-1", b"9" * 40, b"1 2"])
+async def test_an_entry_that_is_no_record_is_none(place: Place, starts: Starts, text: bytes) -> None:
+    subject = f"$KV.{place.bucket}.{key(FIRST.stream, FIRST.consumer, str(FIRST.sequence), str(FIRST.stored_ns))}"
+    await place.jetstream.publish(subject, text, {})
+    counted, may_begin = await starts.count_begin(AGAIN, None, 10**12)
+    assert (counted.starts >= 2, may_begin) == (True, True)
+
+
+async def test_a_count_that_cannot_be_stored_is_said(place: Place, evidence: Evidence) -> None:
     with pytest.raises(BrokerUnavailable, match="a start cannot be written down"):
-        await Starts(place.jetstream, evidence, "NO_SUCH_BUCKET").mark(a_delivery(deliveries=2), 1)
+        await Starts(place.jetstream, evidence, "NO_SUCH_BUCKET").count_failure(FIRST)

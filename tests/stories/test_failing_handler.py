@@ -48,7 +48,7 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         assert b'"code":"internal"' in answer
         assert b'"request_id":"r-doomed"' in answer
         assert await is_settled(nc, settings)
-        assert await marks(nc, settings) == []
+        assert len(await marks(nc, settings)) == 1  # it stays: a redelivery may be on its way to another router
 
 
 async def test_a_handler_that_recovers_leaves_no_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 from msgspec import Struct
+from msgspec.structs import replace
 from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
@@ -15,6 +16,7 @@ from router.delivery.desk import Desk
 from router.delivery.evidence import NotStored, Receipts, Told
 from router.delivery.gate import Gate
 from router.delivery.lane import Lane, Pace
+from router.delivery.starts import AttemptRecord
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
@@ -94,25 +96,33 @@ class FakeEvidence:
 
 
 class FakeStarts:
-    """The marks of one bucket, in a dict; `is_down` refuses to write or to look."""
+    """The attempt records of one bucket, in a dict; `is_down` refuses to write or to look."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
+        self.assumed: set[int] = set()  # whose first attempt is
         self.is_down = False
         self.tries = 0
 
-    async def marks(self, message: Message) -> int:
+    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int) -> tuple[Message, bool]:
         self._try()
-        return self.counts.get(message.sequence, 0)
+        if message.sequence not in self.counts:
+            self.assumed.add(message.sequence)
+        attempts = self.counts.get(message.sequence, 1)
+        may_begin = attempts < (max(2, most) if message.sequence in self.assumed else most)
+        if may_begin:
+            attempts = self.counts[message.sequence] = attempts + 1
+        return replace(message, starts=attempts, revision=attempts), may_begin
 
-    async def mark(self, message: Message, count: int) -> None:
+    async def count_failure(self, message: Message) -> Message:
         self._try()
-        self.counts[message.sequence] = count
+        attempts = self.counts[message.sequence] = self.counts.get(message.sequence, 0) + 1
+        return replace(message, starts=attempts, revision=attempts)
 
-    def take_back(self, connection: object, message: Message) -> None:
-        self.counts[message.sequence] = max(0, message.starts - 2)
+    def give_back(self, message: Message, *, was_begun: bool = False) -> None:
+        self.counts[message.sequence] = message.starts - 1
 
-    def forget(self, connection: object, message: Message) -> None:
+    def forget(self, message: Message) -> None:
         self.counts.pop(message.sequence, None)
 
     def _try(self) -> None:

@@ -125,12 +125,14 @@ async def is_settled(nc: Client, settings: Settings) -> bool:
 
 
 async def marks(nc: Client, settings: Settings) -> list[str]:
-    """The starts that are written down."""
+    """The messages of which an attempt is counted. What was handed back unread has a record, too, of none."""
     bucket = await nc.jetstream().key_value(settings.buckets.starts.name)
     try:
-        return await bucket.keys()
+        keys = await bucket.keys()
     except NoKeysError:
         return []
+    entries = await asyncio.gather(*(bucket.get(key) for key in keys))
+    return [entry.key for entry in entries if not (entry.value or b"").startswith(b"0")]
 
 
 # -- the letters' view -------------------------------------------------------------------------------------------

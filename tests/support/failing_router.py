@@ -1,0 +1,78 @@
+"""A router whose messages all fail, and a witness of it: `python -m tests.support.failing_router --policies DIR`.
+
+Its settings come from the environment.
+
+The whole router; its decide handler raises after the real one has read the request. What a handler begins and which violations
+are counted is appended to a file as it happens, so that a kill loses none of it: one line each, `KIND SEQUENCE`.
+"""
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from router.app import RouterService, acks_lane, decide_lane, results_lane
+from router.app.violations import Violations
+from router.config import load
+from router.message import Message
+from router.outcome import Handler, Outcome
+from tests.support.kills import Victim
+
+BEGUN, VIOLATED = "begun", "violated"
+
+
+class FailingRouter(Victim):
+    """The process. `witness`: where it writes, together with all others."""
+
+    command = ("-m", "tests.support.failing_router")
+
+    def __init__(self, settings: dict[str, object], witness: Path) -> None:
+        super().__init__(settings)
+        self._environ["WITNESS"] = str(witness)
+
+
+def seen(witness: Path, kind: str) -> Counter[int]:
+    """How often something was seen of each stored message, by its sequence. A live copy has none, and no attempt."""
+    lines = (line.split() for line in witness.read_text().splitlines())
+    return Counter(int(sequence) for of, sequence in lines if of == kind and sequence != "0")
+
+
+def _write(kind: str, message: Message) -> None:
+    os.write(_FILE, f"{kind} {message.sequence}\n".encode())  # one write: lines of several processes do not mix
+
+
+def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callable[[Any], Handler]:
+    def make_watched(ground: Any) -> Handler:
+        handle = make(ground)
+
+        def begin(message: Message) -> Outcome | Awaitable[Outcome]:
+            _write(BEGUN, message)
+            outcome = handle(message)
+            if raises:
+                raise RuntimeError("whatever it is asked")
+            return outcome
+
+        return begin
+
+    return make_watched
+
+
+if __name__ == "__main__":
+    _FILE = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    decide_lane.decide_handler = _watched(decide_lane.decide_handler, raises=True)  # type: ignore[assignment]
+    results_lane.results_handler = _watched(results_lane.results_handler)  # type: ignore[assignment]
+    acks_lane.acks_handler = _watched(acks_lane.acks_handler)  # type: ignore[assignment]
+    note = Violations.note
+
+    def note_and_write(self: Violations, message: Message, violations: Any) -> None:
+        _write(VIOLATED, message)
+        note(self, message, violations)
+
+    Violations.note = note_and_write  # type: ignore[method-assign]
+    service = RouterService(load().settings, policies_dir=Path(sys.argv[2]))
+    asyncio.run(service.run(lambda _: print(orjson.dumps({"event": FailingRouter.announces}).decode(), flush=True)))
