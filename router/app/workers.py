@@ -1,7 +1,7 @@
 """Workers as this instance hears them: who is alive, who fell silent, and what they gave up.
 
 heartbeats   both subjects, on a core subscription: nothing is stored, every instance hears all
-letters      `caf.exec.dlq.v1`: stored by its stream; here one instance of all tells the operators that something arrived
+letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; here one instance of all tells the operators that one came
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ class Workers:
 
     async def hear_letters(self, connection: Connection) -> None:
         """A child: whatever workers call hopeless is told to people."""
-        sid = await connection.attend(WORKERS_LETTERS, self.letter, QUEUE)
+        subscriptions = [await connection.attend(subject, self.letter, QUEUE) for subject in WORKERS_LETTERS]
         try:
             await asyncio.Event().wait()
         finally:
-            await connection.leave(sid)
+            for sid in subscriptions:
+                await connection.leave(sid)
 
     def beat(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         beat = read_heartbeat(data, now_ms(), headers or NO_HEADERS)
@@ -101,7 +102,7 @@ class Workers:
                 severity=WARNING,
                 component="router.workers",
                 cause="workers_letter",
-                message="A worker gave an assignment up; `router dlq list` shows it",
+                message="A worker gave an assignment up, or could not read one; `router dlq list` shows it",
                 metadata={"subject": subject, **seen},
             )
         )
