@@ -91,6 +91,7 @@ BREAKER_UNREADABLE: Final = "breaker.unreadable"
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
 WORKER_CHANGED: Final = "worker.changed"
+HEARTBEAT_REFUSED: Final = "heartbeat.refused"
 WORKERS_LETTER: Final = "worker.letter"
 
 # The mailbox
