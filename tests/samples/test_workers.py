@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.ack import SUBJECT as ack_subject
+from router.contracts.ack import SUBJECT as ACK_SUBJECT
 from router.contracts.ack import ExecAssignmentAck, read_ack
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import SUBJECT
@@ -26,10 +26,10 @@ TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)
 def test_the_pages_acknowledgement_is_one() -> None:
     (shown_ack,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     body = json.loads(shown_ack)
-    ack = read_ack(Message(ack_subject, shown_ack.encode(), {}, "ROUTER_ACKS", "router-acks", 1, 1, 1, "")).found
+    ack = read_ack(Message(ACK_SUBJECT, shown_ack.encode(), {}, "ROUTER_ACKS", "router-acks", 1, 1, 1, "")).found
     assert isinstance(ack, ExecAssignmentAck)
     assert {name: getattr(ack, name) for name in body} == body
-    assert PAGE.count(ack_subject) >= 3
+    assert PAGE.count(ACK_SUBJECT) >= 3
     assert "caf.exec.ack" not in PAGE
 
 
