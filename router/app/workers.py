@@ -30,7 +30,7 @@ DEAF_S = 15.0  # after a reconnect nobody is silent yet: it was we who did not h
 QUEUE = "router-workers-group"
 MOST_TOLD = 20  # workers that one look tells of by name, and lines a second: names that are made up must not flood operators
 
-NO_ROOM = Fault("OVERLOADED", "More workers are heard than one group of tenants may have remembered")
+NO_ROOM = Fault("overloaded", "More workers are heard than one group of tenants may have remembered")
 
 
 class Workers:
