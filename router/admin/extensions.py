@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from router.admin.asked import Asked
+from router.admin.fleet_view import merge, merge_health, node_ids
+from router.admin.instances import HEALTH, Instances
 from router.admin.policies import AUTHOR
 from router.admin.service import Answer, Service
 
@@ -25,21 +27,17 @@ class ExtensionBook(Protocol):
         """The version that is gone."""
 
 
-class HealthBook(Protocol):
-    def health(self) -> Mapping[str, object]:
-        """Of every registered extension, by id, as this instance saw it."""
-
-
 class ExtensionServices:
     """What `router extension` does, for who has a NATS client and nothing else."""
 
-    def __init__(self, book: ExtensionBook, health: HealthBook) -> None:
+    def __init__(self, book: ExtensionBook, instances: Instances) -> None:
         self._book = book
-        self._health = health
+        self._instances = instances
 
     def all(self) -> tuple[Service, ...]:
         listed = "{ok, extensions[{id, version, author, time, hash, entry}]}"
-        health = "{health{id: {extension_id, status, success_rate, …, circuit_breaker_state, circuit_breaker_opened_at_ms, updated_at}}}"
+        figures = "extension_id, status, success_rate, …, circuit_breaker_state, circuit_breaker_opened_at_ms, updated_at"
+        health = f"{{health{{id: {{{figures}, nodes{{node_id: {{status, …}}}}}}}}, router_node_ids[]}}"
         put = "a registry entry {id, type, subject, …}; beside it replaces? (0: only if there is none), author?"
         return (
             Service("list_extensions", "Every registered extension", "{}", listed, self.list),
@@ -59,4 +57,5 @@ class ExtensionServices:
         return {"id": extension_id, "version": await self._book.delete(extension_id, asked.replaces())}
 
     async def health(self, asked: Asked) -> Answer:
-        return {"health": self._health.health()}
+        parts = await self._instances.ask(HEALTH)
+        return {"health": merge(parts, "health", merge_health), "router_node_ids": node_ids(parts)}

@@ -1,9 +1,9 @@
-"""Asking every instance at once: the first that knows wins; silence and "not here" are the same."""
+"""Asking every instance at once: the first that knows wins, or all of them are heard; silence and "not here" are the same."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
@@ -12,6 +12,8 @@ from router.admin.proof import PROOF, Proofs
 from router.admin.service import Answer
 from router.delivery.connection import Connection, head_of
 from router.delivery.wire import Headers
+
+MOST = 256  # instances that are heard
 
 
 class Peers:
@@ -29,18 +31,41 @@ class Peers:
         """The first answer that is ok; None when there was none in time."""
         found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
+        def keep(answer: Mapping[str, Any]) -> None:
+            if not found.done():
+                found.set_result(answer)
+
+        await self._ask(subject, asked, keep, found)
+        return found.result() if found.done() else None
+
+    async def every(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        """All answers that are ok and come in time, at most `MOST`: it always takes the whole time, for how many there are is not known."""
+        answers: list[Mapping[str, Any]] = []
+        full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def keep(answer: Mapping[str, Any]) -> None:
+            if len(answers) < MOST:
+                answers.append(answer)
+
+        await self._ask(subject, asked, keep, full)
+        return answers
+
+    async def _ask(
+        self, subject: str, asked: Mapping[str, object], keep: Callable[[Mapping[str, Any]], None], until: asyncio.Future[Any]
+    ) -> None:
+        """`keep` hears of each answer that is ok, until the time is over or `until` is done."""
+
         def hear(_subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
             answer = _read(data)
-            if answer.get("ok") is True and not found.done():
-                found.set_result(answer)
+            if answer.get("ok") is True:
+                keep(answer)
 
         inbox, question = self._connection.new_inbox(), orjson.dumps(asked)
         head = head_of({PROOF: self._proofs.make(subject, inbox, question)}) if self._proofs is not None else b""
         sid = await self._connection.attend(inbox, hear)
         try:
             self._connection.post(subject, question, inbox, head)
-            await asyncio.wait({found}, timeout=self._within_s)
-            return found.result() if found.done() else None
+            await asyncio.wait({until}, timeout=self._within_s)
         finally:
             await self._connection.leave(sid)
 

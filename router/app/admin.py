@@ -9,6 +9,7 @@ from router.admin.breakers import BreakerServices
 from router.admin.decisions import DecisionServices
 from router.admin.extensions import ExtensionServices
 from router.admin.gather import Peers
+from router.admin.instances import Instances
 from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
 from router.admin.proof import Proofs
@@ -65,20 +66,30 @@ def _key_refused(ground: Ground) -> Callable[[], None]:
 def admin_services(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
     """The whole table, each over what it asks. `proofs`: what other instances are shown in place of the key."""
     extensions = ExtensionStore(Documents(ground.jetstream, ground.settings.buckets.extensions.name))
-    health = ExtensionHealth(ground.registry, ground.health, ground.breakers)
+    instances = _instances(ground, proofs)
     return (
         *PolicyServices(Policies(ground.policy_store)).all(),
-        *ExtensionServices(Extensions(extensions), health).all(),
-        *BreakerServices(BreakerStates(ground.registry, ground.breakers), ground.settings.node_id).all(),
+        *ExtensionServices(Extensions(extensions), instances).all(),
+        *BreakerServices(instances).all(),
+        *instances.all(),
         *PipelineServices(Pipelines(ground)).all(),
         *_decisions(ground, proofs),
         *_recorded(ground),
     )
 
 
+def _instances(ground: Ground, proofs: Proofs | None) -> Instances:
+    health = ExtensionHealth(ground.registry, ground.health, ground.breakers)
+    states = BreakerStates(ground.registry, ground.breakers)
+    return Instances(health, states, ground.settings.node_id, _peers(ground, proofs))
+
+
 def _decisions(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
-    peers = Peers(ground.connection, proofs, ground.settings.admin.peers_wait_ms / 1000)
-    return DecisionServices(Decided(ground.replays, ground.book), peers).all()
+    return DecisionServices(Decided(ground.replays, ground.book), _peers(ground, proofs)).all()
+
+
+def _peers(ground: Ground, proofs: Proofs | None) -> Peers:
+    return Peers(ground.connection, proofs, ground.settings.admin.peers_wait_ms / 1000)
 
 
 def _recorded(ground: Ground) -> tuple[Service, ...]:

@@ -28,14 +28,14 @@ from router.policy import Policy, Step, evaluate
 
 
 class ExtensionHealth:
-    """`admin.extensions.HealthBook`: the window's figures with the breaker's state beside them."""
+    """`admin.instances.HealthBook`: the window's figures with the breaker's state beside them."""
 
     def __init__(self, registry: Registry, health: Health, breakers: Breakers) -> None:
         self._registry = registry
         self._health = health
         self._breakers = breakers
 
-    def health(self) -> Mapping[str, object]:
+    def health(self) -> Mapping[str, Answer]:
         states = self._breakers.extension_states()
         return {extension_id: self._line(extension_id, states.get(extension_id, {})) for extension_id in sorted(self._registry.all())}
 
@@ -46,7 +46,7 @@ class ExtensionHealth:
 
 
 class BreakerStates:
-    """`admin.breakers.BreakerBook`: each registered extension has a state, whether anybody has called it or not."""
+    """`admin.instances.BreakerBook`: each registered extension has a state, whether anybody has called it or not."""
 
     def __init__(self, registry: Registry, breakers: Breakers) -> None:
         self._registry = registry

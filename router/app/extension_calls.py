@@ -13,6 +13,9 @@ from router.observability import Metrics, Once, events, logs
 log = logs.logger(__name__)
 
 
+UNTIMED = frozenset({"open", "late"})  # what was not sent, or not waited for, tells no latency
+
+
 class ExtensionMetrics:
     """`extensions.Meter`, counted. The log has one line a second for each extension that is tolerated; metrics have them all."""
 
@@ -24,7 +27,7 @@ class ExtensionMetrics:
         metrics = self._metrics
         label = metrics.extension[extension_id]
         metrics.extension_calls[label, kind, status] += 1
-        if status != "open":
+        if status not in UNTIMED:
             metrics.extension_seconds[label].observe(seconds)
 
     def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from router.breakers import BreakerRules, Gate, Lease
 from router.clock import steady
 from router.config import Settings
+from router.config.inbox import HandlerConfig
 from router.errors import Misconfigured
 from router.mailbox.inbox.handling import Permit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
@@ -15,9 +16,19 @@ def service_of(settings: Settings) -> HttpEventHandler:
     handler = settings.inbox.handler
     if handler.url is None:
         raise Misconfigured("inbox.handler.url", "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION")
-    gate = Gate("inbox.handler", BreakerRules(failure_threshold=handler.failures, timeout_s=handler.rest_ms / 1000))
+    gate = Gate("inbox.handler", _breaker_rules(handler))
     rules = HttpRules(url=handler.url, timeout_s=handler.timeout_ms / 1000)
     return HttpEventHandler(rules, HandlerBreaker(gate))
+
+
+def _breaker_rules(handler: HandlerConfig) -> BreakerRules:
+    return BreakerRules(
+        failure_threshold=handler.failures,
+        timeout_s=handler.rest_ms / 1000,
+        error_rate_threshold=handler.error_rate_threshold,
+        error_rate_window_s=handler.error_rate_window_ms / 1000,
+        minimum_calls=handler.minimum_calls,
+    )
 
 
 class HandlerBreaker:

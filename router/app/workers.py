@@ -1,7 +1,7 @@
 """Workers as this instance hears them: who is alive, who fell silent, and what they gave up.
 
 heartbeats   both subjects, on a core subscription: nothing is stored, every instance hears all
-letters      `caf.exec.dlq.v1`: stored by its stream; here one instance of all tells the operators that something arrived
+letters      `caf.exec.dlq.v1`, `caf.deadletter.v1`: stored by their stream; here one instance of all tells the operators that one came
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from router.app.declared import WORKERS_LETTERS
 from router.clock import Clock, now_ms, steady
 from router.contracts.alert import WARNING, Alert
 from router.contracts.glimpse import glimpse
-from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_heartbeat
+from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
 from router.delivery.connection import Connection
 from router.delivery.wire import Headers
 from router.message import NO_HEADERS, Message
 from router.observability import Metrics, Once, events, logs
+from router.outcome import Fault
 from router.workers import Change, Condition, Liveness
 
 log = logs.logger(__name__)
@@ -28,6 +29,8 @@ TICK_S = 0.5
 DEAF_S = 15.0  # after a reconnect nobody is silent yet: it was we who did not hear
 QUEUE = "router-workers-group"
 MOST_TOLD = 20  # workers that one look tells of by name, and lines a second: names that are made up must not flood operators
+
+NO_ROOM = Fault("overloaded", "More workers are heard than one group of tenants may have remembered")
 
 
 class Workers:
@@ -43,6 +46,7 @@ class Workers:
         self._clock = clock
         self._lines = Once(every_s=1.0, limit=MOST_TOLD, clock=clock)
         self._letter_lines = Once(every_s=1.0, clock=clock)
+        self._refused_lines = Once(every_s=1.0, clock=clock)
         self._deaf_until = 0.0
         metrics.workers_alive.watch(lambda: self.liveness.alive(clock()))
         metrics.workers_silent.watch(lambda: self.liveness.silent(clock()) if clock() >= self._deaf_until else 0)
@@ -63,20 +67,22 @@ class Workers:
 
     async def hear_letters(self, connection: Connection) -> None:
         """A child: whatever workers call hopeless is told to people."""
-        sid = await connection.attend(WORKERS_LETTERS, self.letter, QUEUE)
+        subscriptions = [await connection.attend(subject, self.letter, QUEUE) for subject in WORKERS_LETTERS]
         try:
             await asyncio.Event().wait()
         finally:
-            await connection.leave(sid)
+            for sid in subscriptions:
+                await connection.leave(sid)
 
     def beat(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         beat = read_heartbeat(data, now_ms(), headers or NO_HEADERS)
         if not isinstance(beat, Heartbeat):
-            self._metrics.heartbeats_refused.value += 1
+            self._refuse(subject, beat, data)
             return
         refused = self.liveness.refused
         change = self.liveness.heard(beat, self._clock())
-        self._metrics.heartbeats_refused.value += self.liveness.refused - refused
+        if self.liveness.refused > refused:
+            self._refuse(subject, NO_ROOM, data)
         if change is not None:
             self._tell(change)
 
@@ -101,10 +107,17 @@ class Workers:
                 severity=WARNING,
                 component="router.workers",
                 cause="workers_letter",
-                message="A worker gave an assignment up; `router dlq list` shows it",
+                message="A worker gave an assignment up, or could not read one; `router dlq list` shows it",
                 metadata={"subject": subject, **seen},
             )
         )
+
+    def _refuse(self, subject: str, fault: Fault, data: bytes) -> None:
+        """Counted, and told by a line a second for each field: a worker that nobody hears must be found."""
+        self._metrics.heartbeats_refused.value += 1
+        if self._refused_lines.allows((subject, fault.field)):
+            claimed = read_claimed_id(data)
+            log.warning(events.HEARTBEAT_REFUSED, subject=subject, worker=claimed, field=fault.field, reason=fault.message)
 
     def _tell(self, change: Change) -> None:
         beat = change.worker.beat

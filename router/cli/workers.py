@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 TICK_S = 0.05
+MOST_REFUSED = 20  # that are told
 
 
 def workers(
@@ -46,10 +47,10 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
     from router.contracts.heartbeat import SUBJECTS
     from router.workers import Liveness
 
-    known = Liveness()
+    known, refused = Liveness(), dict[tuple[str | None, str], None]()
     async with jetstream_of(settings) as jetstream:
         for subject in SUBJECTS:
-            await jetstream.connection.attend(subject, lambda _s, _r, data, headers: _hear(known, data, headers))
+            await jetstream.connection.attend(subject, lambda _s, _r, data, headers: _hear(known, refused, data, headers))
         await _wait(seconds, known)
     now = steady()
     found = sorted(known.workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
@@ -59,16 +60,21 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
         print_table(COLUMNS, (_row(worker, condition, now) for worker, condition in found))
     else:
         print(f"no worker was heard within {seconds:g} s")
+    for claimed, reason in refused:
+        ends.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
     return ends.OK if known.alive(now) else ends.NO
 
 
-def _hear(known: Liveness, data: bytes, headers: Mapping[str, str] | None) -> None:
+def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
+    """A worker, or why it is none, in the order in which they came; at most `MOST_REFUSED`."""
     from router.clock import now_ms, steady
-    from router.contracts.heartbeat import Heartbeat, read_heartbeat
+    from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
 
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
         known.heard(beat, steady())
+    elif len(refused) < MOST_REFUSED:
+        refused[read_claimed_id(data), beat.message] = None
 
 
 async def _wait(seconds: float, known: Liveness) -> None:

@@ -21,7 +21,10 @@ class HandlerConfig(Group):
     url: Text = Field(default=None, description="its address, like http://127.0.0.1:8000/handle")
     timeout_ms: Millis = Field(default=30_000, description="no answer within this time is a failure, milliseconds")
     failures: Count = Field(default=5, description="so many failed calls in a row, and it is left alone")
-    rest_ms: Millis = Field(default=10_000, description="for this long; then one call tries, milliseconds")
+    error_rate_threshold: float = Field(default=0.5, gt=0, le=1, description="or this share of failed calls, and it is left alone")
+    error_rate_window_ms: Millis = Field(default=60_000, le=3_600_000, description="the share is counted over this span, milliseconds")
+    minimum_calls: int = Field(default=10, ge=1, le=1_000_000, description="the share counts from so many calls in the span on")
+    rest_ms: Millis = Field(default=10_000, description="for this long; then three calls at once try, two successes end it, milliseconds")
 
 
 class InboxConfig(Group):

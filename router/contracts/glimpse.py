@@ -27,8 +27,12 @@ _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("assignment_id", ids.is_opaque),
     ("run_id", ids.is_opaque),
 )
-# Bytes do not tell which protobuf they are; the subject does. `caf.exec.dlq.v1` holds results that workers gave up.
-_KINDS: dict[str, Kind] = {result.SUBJECT: result.RESULT, "caf.exec.dlq.v1": result.RESULT, ack.SUBJECT: ack.ACK}
+# Bytes do not tell which protobuf they are; the subject does. `caf.exec.dlq.v1` holds results that workers gave up, and
+# `caf.deadletter.v1` envelopes about what they could not read.
+_KINDS: dict[str, Kind] = {
+    **{result.SUBJECT: result.RESULT, "caf.exec.dlq.v1": result.RESULT, "caf.deadletter.v1": result.RESULT},
+    ack.SUBJECT: ack.ACK,
+}
 
 
 def glimpse(message: Message, kind: Kind | None = None) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
     {worker_id, timestamp, status, load?, capacity?, interval_ms?, tenant_id?}, bare or in a worker's envelope of any kind
 
-Heard on a core subscription: nothing is stored, so what cannot be read is counted and forgotten.
+Heard on a core subscription: nothing is stored, so what cannot be read is counted, told in a log line, and forgotten.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from router.contracts.codec import read_object
 from router.contracts.given import Object
 from router.contracts.malformed import Malformed, invalid, missing
 from router.contracts.worker import unwrapped
+from router.masking import printable
 from router.message import NO_HEADERS
 from router.outcome import Fault
 
@@ -23,6 +24,7 @@ SUBJECTS = ("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1")
 STOPPED = "stopped"
 STATUSES = frozenset({"idle", "busy", "draining", STOPPED})
 MAX_BYTES = 16 * 1024
+MOST_TOLD = 64  # characters of a refused id
 MAX_INTERVAL_MS = 3_600_000  # an hour: a worker must not be able to promise that it is never silent
 
 
@@ -46,6 +48,17 @@ def read_heartbeat(data: bytes, received_ms: int, headers: Mapping[str, str] = N
         return _heartbeat(unwrapped(body, kind) if type(kind) is str and "data" in body else body, headers, received_ms)
     except Malformed as refused:
         return refused.as_fault()
+
+
+def read_claimed_id(data: bytes) -> str | None:
+    """What a heartbeat that was refused gives as its worker's id, cut and printable: for a person who looks for that worker."""
+    try:
+        body = read_object(data, MAX_BYTES)
+    except Malformed:
+        return None
+    inner = body.get("data")
+    claimed = (inner if isinstance(inner, dict) else body).get("worker_id")
+    return printable(claimed[:MOST_TOLD]).replace("\n", "\\n") if isinstance(claimed, str) else None
 
 
 def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> Heartbeat:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from router.contracts.letter import DEFAULT_SUBJECT_PATTERN
-from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECT
+from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.delivery.api import JetStream, Stored
 from router.delivery.reading import reading
 from router.errors import RouterError
@@ -94,7 +94,7 @@ class Depth:
 
     def _kind_of(self, stored: Stored) -> Kind:
         subject = self._labels[self._original_of(stored.subject)]
-        if stored.subject == WORKERS_SUBJECT:
+        if stored.subject in WORKERS_SUBJECTS:
             return subject, PROCESSING_ERROR
         reason = stored.headers.get("x-dlq-reason", "")
         return subject, reason if reason in _REASONS else UNREADABLE

@@ -20,7 +20,7 @@ from router import ids
 from router.contracts.assignment_record import read_record
 from router.contracts.first_stored import FIRST_STORED, read_first_stored
 from router.contracts.letter import DEFAULT_SUBJECT_PATTERN, letter_subject
-from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECT, Letter
+from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS, Letter
 from router.delivery.api import JetStream
 from router.errors import Poison
 from router.masking import MASK
@@ -73,7 +73,7 @@ def _at_hand(letter: Letter, how: Replaying) -> Effect | Kept | None:
     """None: the letter does not hold its message."""
     if letter.reason == UNREADABLE:
         return Kept(letter.sequence, "it is no letter of ours")
-    if letter.subject == WORKERS_SUBJECT:
+    if letter.subject in WORKERS_SUBJECTS:
         return None
     subject = letter.original_subject
     if not ids.is_literal_subject(subject) or subject.startswith("$") or letter_subject(subject, how.subject_pattern) != letter.subject:
@@ -84,7 +84,7 @@ def _at_hand(letter: Letter, how: Replaying) -> Effect | Kept | None:
 
 
 async def _fetched(jetstream: JetStream, letter: Letter, how: Replaying) -> Effect | Kept:
-    take = _assignment if letter.subject == WORKERS_SUBJECT else _from_source
+    take = _assignment if letter.subject in WORKERS_SUBJECTS else _from_source
     try:
         return _again(letter, how, *await take(jetstream, letter, how))
     except _Gone as exc:

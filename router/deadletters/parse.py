@@ -1,7 +1,8 @@
 """One stored message becomes one Letter. It never raises: a letter that cannot be read is shown as what it is.
 
 Ours are written by `contracts.letter` (CONTRACTS §5), but anybody may publish to a dead-letter subject, and workers
-put their ExecResults on `caf.exec.dlq.v1`. So every field may be absent or of another kind, and then counts as absent.
+put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
+another kind, and then counts as absent.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from router.delivery.api import Stored
 from router.outcome import PROCESSING_ERROR
 
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
+UNREAD_SUBJECT = "caf.deadletter.v1"  # {version, kind, data{reason, payload_ref, ts}}, or its data alone
+WORKERS_SUBJECTS = (WORKERS_SUBJECT, UNREAD_SUBJECT)
 MARK = ".dlq"
 UNREADABLE = "unreadable"
 
@@ -76,6 +79,8 @@ def parse(stored: Stored) -> Letter:
     body = _object(stored.data)
     if stored.subject == WORKERS_SUBJECT:
         return _from_worker(stored)
+    if stored.subject == UNREAD_SUBJECT:
+        return _unread_by_worker(stored, body or {})
     if body is None or not _text(body, "reason"):
         return _unreadable(stored)
     error, original = _part(body, "validation_error") or _part(body, "last_error"), _part(body, "message")
@@ -120,11 +125,23 @@ def _from_worker(stored: Stored) -> Letter:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
     except Malformed:
         body = {}
+    return _told_by_worker(stored, body, _text(body, "error_code"), _text(body, "error_message"))
+
+
+def _unread_by_worker(stored: Stored, body: Mapping[str, Any]) -> Letter:
+    """What a worker could not read; it names the subject that the bytes came on, and seldom an id."""
+    data = _part(body, "data") or body
+    source = _text(_part(data, "payload_ref"), "subject")
+    message = f"a worker could not read a message on {source}" if source is not None else None
+    return _told_by_worker(stored, data, _text(data, "reason"), message)
+
+
+def _told_by_worker(stored: Stored, body: Mapping[str, Any], code: str | None, message: str | None) -> Letter:
     return Letter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
-        original_subject=WORKERS_SUBJECT,
+        original_subject=stored.subject,
         reason=PROCESSING_ERROR,
         id=stored.headers.get("Nats-Msg-Id"),
         msg_id=stored.headers.get("Nats-Msg-Id"),
@@ -132,8 +149,8 @@ def _from_worker(stored: Stored) -> Letter:
         request_id=_text(body, "request_id"),
         assignment_id=_text(body, "assignment_id"),
         trace_id=_text(body, "trace_id"),
-        code=_text(body, "error_code"),
-        message=_text(body, "error_message"),
+        code=code,
+        message=message,
         headers=stored.headers,
         payload=stored.data,
         raw=stored.data,

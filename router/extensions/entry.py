@@ -24,7 +24,8 @@ SUBJECTS: Mapping[str, str] = {
 }
 KINDS = tuple(SUBJECTS)
 
-TIMEOUT_MS = 5000
+TIMEOUT_MS = 1500  # below the two seconds that clients commonly give a request: they hear what failed, not silence
+PROVIDER_TIMEOUT_MS = 5000  # a provider is invoked for itself, and computes for longer
 WEIGHT = 100  # of an instance that says nothing: a full share
 
 
@@ -82,7 +83,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     id: str
     kind: str
     subject: str | None
-    timeout_ms: int = TIMEOUT_MS
+    timeout_ms: int
     retry: int = 0
     enabled: bool = True
     config: Mapping[str, object]

@@ -12,11 +12,27 @@ LATE = "deadline_exceeded"  # it was the pipeline's own time that ran out
 
 
 class Failure(RouterError):
-    """`code` is one of the above. `status` is what its meter is told; `is_passing`: the same call may succeed soon."""
+    """`code` is one of the above. `status` is what its meter is told; `is_passing`: the same call may succeed soon.
 
-    def __init__(self, code: str, message: str, status: str, *, is_passing: bool = False, is_callees: bool = True) -> None:
+    `is_answer`: the service answered in good order, and its answer was no. Health counts that as a success; a failure that is
+    neither the extension's nor an answer is not counted at all.
+    """
+
+    def __init__(
+        self, code: str, message: str, status: str, *, is_passing: bool = False, is_callees: bool = True, is_answer: bool = False
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.is_passing = is_passing
         self.is_callees = is_callees  # its breaker and its health are told
+        self.is_answer = is_answer
+
+
+class Overdue(Failure):
+    """The service answered 504: the time that it was given was over, and it stopped."""
+
+
+def late(given_s: float) -> Failure:
+    """The caller gave less time than the registry allows: that is the caller's choice, and says nothing about the extension."""
+    return Failure(TIMED_OUT, f"no answer within {given_s * 1000:.0f} ms", "late", is_passing=True, is_callees=False)

@@ -5,6 +5,8 @@
           └── open: unavailable   4xx, no such answer ──> an error at once
 
 4xx is the request's fault, so neither the breaker nor health count it against the extension; a broker that is away is nobody's.
+A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
+or a 504 by which the service tells of it, is the caller's: the breaker, health and the latencies do not count it.
 """
 
 from __future__ import annotations
@@ -18,13 +20,14 @@ from msgspec import Struct
 from router.breakers import Book, Gate, Lease
 from router.clock import Clock, steady
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
-from router.extensions.failure import BROKEN, LATE, TIMED_OUT, UNAVAILABLE, Failure
+from router.extensions.failure import BROKEN, LATE, TIMED_OUT, UNAVAILABLE, Failure, Overdue, late
 from router.extensions.health import Health
 from router.extensions.ports import SILENT, Answered, Caller, Meter
 from router.extensions.registry import Route
 
 PAUSE_S = 0.1  # before the second attempt; doubled for each further one
 GRACE_S = 1.0  # a lease outlasts its call's timeout, or no timeout would ever be told to the breaker
+OVERDUE = 504  # the status by which a service says that the call's deadline is over
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
 T = TypeVar("T")
@@ -127,8 +130,8 @@ class Invoker:
             return
         (gate.failed if failure.is_callees else gate.left)(lease)
         self._meter.called(route.extension_id, route.kind, failure.status, seconds)
-        if self._health is not None:
-            self._health.observe(route.extension_id, ok=not failure.is_callees, latency_ms=seconds * 1000)
+        if self._health is not None and (failure.is_callees or failure.is_answer):
+            self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
 
 
 class Unguarded:
@@ -162,12 +165,12 @@ def _read(answered: Answered, read: Callable[[bytes], T]) -> T:
 def _failure_of(exc: Exception, call: Call, timeout_s: float) -> Failure | None:
     """Why there is no answer that counts; None where that says nothing about the extension."""
     match exc:
+        case CallTimeout() | Overdue() if timeout_s < call.route.timeout_ms / 1000:
+            return late(timeout_s)
         case Failure():
             return exc
         case CallTimeout():
-            # A requester with little patience must open no breaker for the others: only its own time counts against an extension.
-            is_callees, text = timeout_s >= call.timeout_s, f"no answer within {timeout_s * 1000:.0f} ms"
-            return Failure(TIMED_OUT, text, "timeout", is_callees=is_callees, is_passing=True)
+            return Failure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
         case NoResponders():
             return Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
         case Poison():
@@ -180,8 +183,8 @@ def _said_no(answered: Answered, code: int) -> Failure:
     """4xx: the request is at fault, and would be again. Whatever is no 4xx is the service's own trouble."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
-        return Failure(BROKEN, message, "refused", is_callees=False)
-    return Failure(BROKEN, message, "error", is_passing=True)
+        return Failure(BROKEN, message, "refused", is_callees=False, is_answer=True)
+    return (Overdue if code == OVERDUE else Failure)(BROKEN, message, "error", is_passing=True)
 
 
 def _is_passing(exc: Failure | BrokerUnavailable) -> bool:

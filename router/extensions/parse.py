@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import orjson
 
 from router.contracts.codec import MAX_DEPTH, is_deeper
-from router.extensions.entry import KINDS, PROVIDER, TIMEOUT_MS, Entry
+from router.extensions.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS, TIMEOUT_MS, Entry
 from router.extensions.sections import TOKEN, read_instances, read_part, read_subject, read_versions
 from router.policy.fields import DocumentError, Fields, Problems, shown
 
@@ -75,7 +75,7 @@ def _entry(fields: Fields) -> Entry:
         id=extension_id,
         kind=kind,
         subject=subject,
-        timeout_ms=fields.integer("timeout_ms", 10, 60_000, TIMEOUT_MS),
+        timeout_ms=fields.integer("timeout_ms", 10, 60_000, PROVIDER_TIMEOUT_MS if kind == PROVIDER else TIMEOUT_MS),
         retry=fields.integer("retry", 0, 3, 0),
         enabled=fields.flag("enabled", True),
         config=read_part(fields, "config"),

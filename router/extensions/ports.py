@@ -38,7 +38,8 @@ class Meter(Protocol):
     """Who counts and logs. Called on the loop, so it must be quick."""
 
     def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
-        """One attempt ended. `status`: ok | refused | error | timeout | unavailable | open (its breaker: nothing was sent)."""
+        """One attempt ended. `status`: ok | refused | error | timeout | unavailable, open (its breaker: nothing was sent),
+        late (the caller gave less time than the registry allows)."""
 
     def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         """It failed, or rejected, and its mode says `warn`."""

@@ -52,15 +52,20 @@ def check_refused(headers: Mapping[str, str]) -> None:
     if told is None and SERVICE_ERROR not in headers:
         return
     message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
-    is_requests = told is not None and len(told) == 3 and told.startswith("4")
-    raise Failure(BROKEN, message, "refused" if is_requests else "error", is_passing=not is_requests, is_callees=not is_requests)
+    raise _answered_no(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
 
 
 def told_by(metadata: Mapping[str, str]) -> Failure:
     """The failure that a provider's own last chunk tells; its code is for people, whose fault it was is `fault`."""
     message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
-    is_requests = metadata.get("fault") == REQUESTS
-    return Failure(BROKEN, message, "refused" if is_requests else "error", is_passing=not is_requests, is_callees=not is_requests)
+    return _answered_no(message, is_requests=metadata.get("fault") == REQUESTS)
+
+
+def _answered_no(message: str, *, is_requests: bool) -> Failure:
+    """The request's fault, which is an answer in good order, or the service's own trouble."""
+    if is_requests:
+        return Failure(BROKEN, message, "refused", is_callees=False, is_answer=True)
+    return Failure(BROKEN, message, "error", is_passing=True)
 
 
 def status_of(failure: Failure) -> str:

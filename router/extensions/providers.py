@@ -118,6 +118,8 @@ class Providers:
         except BaseException:  # cancelled: nobody's fault
             gate.left(lease)
             raise
+        if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
+            failure = impatient(left_s)  # the provider saw the asker's deadline pass, and told of it a moment before we did
         self._note(gate, lease, failure, relay.latency_ms)
 
     async def _relayed(self, relay: Relay, route: Route, request: ProviderRequest, left_s: float) -> Failure | None:
@@ -134,9 +136,9 @@ class Providers:
         return failure
 
     def _note(self, gate: Gate, lease: Lease, failure: Failure | None, latency_ms: float) -> None:
-        is_ok = failure is None or not failure.is_callees
         self._meter.called(gate.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
-        self._health.observe(gate.name, ok=is_ok, latency_ms=latency_ms)
+        if failure is None or failure.is_callees or failure.is_answer:
+            self._health.observe(gate.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
         if failure is None:
             gate.succeeded(lease, latency_ms)
         else:

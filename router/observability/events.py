@@ -92,6 +92,7 @@ RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
 WORKER_STARTS: Final = "worker.starts"  # a durable that was just made: which of the assignments that waited are done
 WORKER_CHANGED: Final = "worker.changed"
+HEARTBEAT_REFUSED: Final = "heartbeat.refused"
 WORKERS_LETTER: Final = "worker.letter"
 
 # The mailbox

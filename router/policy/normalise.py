@@ -6,6 +6,7 @@ saying what is wrong is the parser's work.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from router.policy.model import Finding
 # The status that a rule matches whenever nothing is eligible, whatever the cause: the last resort.
 NO_PROVIDER_AVAILABLE = "no_provider_available"
 FULL_WEIGHT = 100
+_DURATION = re.compile(r"([0-9]{1,18})([smh])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 Document = dict[str, Any]  # JSON on its way to the parser: nothing about it is known yet
 Warn = Callable[[str, str], None]
@@ -117,8 +120,19 @@ def _sticky_names(document: Document, warn: Warn) -> None:
         return
     sticky: Document = dict(document["sticky"])
     for old, new in (("key", "session_key"), ("ttl_seconds", "ttl"), ("ttl_sec", "ttl")):
-        if old in sticky and new not in sticky:
+        if old not in sticky:
+            continue
+        value = f"{sticky[old]}s" if new == "ttl" and isinstance(sticky[old], int) else sticky[old]
+        if _says_the_same(sticky.setdefault(new, value), value):  # else the parser refuses the older name
             warn(f"sticky.{old}", f"write {new}")
-            value = sticky.pop(old)
-            sticky[new] = f"{value}s" if new == "ttl" and isinstance(value, int) else value
+            del sticky[old]
     document["sticky"] = sticky
+
+
+def _says_the_same(new: object, old: object) -> bool:
+    """Two texts that are equal, or the same time: `10m` and `600s`."""
+    if new == old:
+        return True
+    times = [_DURATION.fullmatch(text) if isinstance(text, str) else None for text in (new, old)]
+    seconds = [int(time[1]) * _SECONDS[time[2]] for time in times if time is not None]
+    return len(seconds) == 2 and seconds[0] == seconds[1]

@@ -55,3 +55,8 @@ async def test_its_inbox_is_left_behind_empty(connection: Connection, prefix: st
     before = len(connection.hears)
     await Peers(connection, None, 0.01).first(prefix, {})
     assert len(connection.hears) == before
+
+
+async def test_all_that_answer_in_time_are_heard(connection: Connection, prefix: str) -> None:
+    await answering(connection, prefix, b'{"ok":false}', b"no json", b'{"ok":true,"a":1}', b'{"ok":true,"a":2}')
+    assert sorted(answer["a"] for answer in await Peers(connection, None, 0.3).every(prefix, {})) == [1, 2]

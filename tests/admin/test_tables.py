@@ -7,9 +7,12 @@ import pytest
 from router.admin import Declined
 from router.admin.asked import Asked
 from router.admin.breakers import BreakerServices
+from router.admin.instances import Instances
 from router.admin.pipeline import PipelineServices, Trial
 from router.admin.policies import PolicyServices
 from router.admin.service import Answer
+
+OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
 
 
 class Breakers:
@@ -17,7 +20,19 @@ class Breakers:
         return {"guard": {"extension_id": "guard", "state": "closed", "opened_at_ms": None, "failure_count": 0, "error_rate": 0.0}}
 
     def provider_states(self) -> Mapping[str, Mapping[str, object]]:
-        return {"acme/openai": {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7}}
+        return {"acme/openai": {"tenant_id": "acme", "provider_id": "openai", "state": "open", **OPENED}}
+
+
+class Unasked:
+    def health(self) -> Mapping[str, Mapping[str, object]]:
+        return {}
+
+
+class Alone:
+    """No instance answers in time."""
+
+    async def every(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, object]]:
+        return []
 
 
 class Book:
@@ -49,10 +64,19 @@ class Pipelines:
 
 
 async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> None:
-    answer = await BreakerServices(Breakers(), "node-1").states(Asked({}))
-    assert answer["states"] == {"guard": {"extension_id": "guard", "state": "closed", "failure_count": 0, "error_rate": 0.0}}
-    assert answer["providers"] == {"acme/openai": {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7}}
-    assert answer["router_node_id"] == "node-1"
+    answer = await BreakerServices(Instances(Unasked(), Breakers(), "node-1", Alone())).states(Asked({}))
+    guard = {"extension_id": "guard", "state": "closed", "failure_count": 0, "error_rate": 0.0, "nodes": {}}
+    openai = {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
+    of_the_node = {name: openai[name] for name in ("state", "opened_at_ms", "failure_count", "error_rate")}
+    assert answer["states"] == {"guard": guard}
+    assert answer["providers"] == {"acme/openai": {**openai, "nodes": {"node-1": of_the_node}}}
+    assert (answer["router_node_id"], answer["router_node_ids"]) == ("node-1", ["node-1"])
+
+
+@pytest.mark.parametrize("about", [None, "everything"])
+async def test_an_instance_tells_of_health_or_of_breakers(about: str | None) -> None:
+    with pytest.raises(Declined):
+        await Instances(Unasked(), Breakers(), "node-1", Alone()).tell(Asked({"about": about} if about else {}))
 
 
 async def test_who_does_not_say_who_he_is_writes_as_the_admin_service() -> None:

@@ -41,7 +41,7 @@ async def test_every_change_is_a_version_with_its_author(store: ExtensionStore) 
 
 async def test_the_same_entry_again_changes_nothing(store: ExtensionStore) -> None:
     await store.put(an_entry(), author="ann")
-    assert await store.put(an_entry(timeout_ms=5000), author="bob") == Written("guard", 1, False)
+    assert await store.put(an_entry(timeout_ms=1500), author="bob") == Written("guard", 1, False)
 
 
 async def test_a_wrong_entry_is_refused_and_the_old_one_stands(store: ExtensionStore) -> None:

@@ -13,8 +13,10 @@ from nats.aio.msg import Msg
 from typer.testing import CliRunner
 
 from router.cli.app import app
+from router.samples.extensions.pii_guard import pii_guard
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.cli import Ended, words
+from tests.support.extension_author import served
 from tests.support.registry import Document, a_version, an_entry
 
 HEALTHY = {
@@ -186,8 +188,34 @@ async def test_health_is_a_routers_and_without_one_nobody_tells(registry: Regist
         nobody = await registry("health", "nobody")
     assert (everything.status, one.status, nobody.status) == (1, 0, 1)
     assert {"guard", "healthy", "bad", "unhealthy", "99.0%", "closed"} <= set(words(everything.out))
-    assert one.json == {"health": {"guard": HEALTHY}}
+    assert one.json == {"health": {"guard": HEALTHY}, "services": {"guard": 0}}
     assert (asked[0].headers or {})["api_key"] == "hush"
+
+
+async def test_an_extension_that_was_not_called_or_is_not_served_any_more_is_not_called_healthy(registry: Registry) -> None:
+    uncalled = {**HEALTHY, "success_rate": 1.0, "success_count": 0, "failure_count": 0, "latency_samples": 0}
+    answer = {"health": {"pii_guard": uncalled}, "router_node_ids": ["one"]}
+    async with answering(registry.url, "beamline.router.v1.admin.get_extension_health", answer):
+        ended = await registry("health")
+        async with served(registry.url, pii_guard):
+            at_work = await registry("health", "--json")
+    assert (ended.status, at_work.status) == (0, 0)
+    assert not {"healthy", "100.0%"} & set(words(ended.out))
+    assert {"calls", "none", "found"} <= set(words(ended.out))
+    assert at_work.json["services"] == {"pii_guard": 1}
+
+
+async def test_an_instance_that_did_not_answer_in_time_is_missed(registry: Registry) -> None:
+    answer = {"health": {"guard": {**HEALTHY, "nodes": {"one": {}}}}, "router_node_ids": ["one"]}
+    pong = {"name": "router-admin"}
+    async with (
+        answering(registry.url, "beamline.router.v1.admin.get_extension_health", answer),
+        answering(registry.url, "$SRV.PING.router-admin", pong),
+        answering(registry.url, "$SRV.PING.router-admin", pong),
+    ):
+        told = await registry("health")
+    assert "1 of 2 instances did not answer in time" in told.err
+    assert "one" in words(told.out)
 
 
 async def test_a_refusal_of_the_router_is_told_with_the_setting_that_mends_it(registry: Registry) -> None:

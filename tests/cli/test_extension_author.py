@@ -158,7 +158,7 @@ def samples(broker: Broker) -> Iterator["tuple[subprocess.Popen[str], Any]"]:
         yield served
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("place", range(5))
 def test_every_sample_keeps_the_contract(place: int, samples: "tuple[subprocess.Popen[str], Any]", nats_url: str) -> None:
     ended = called("extension", "check", samples[1]["subjects"][place], "--strict", "--json", "--nats-url", nats_url)
     assert [check for check in ended.json["checks"] if check["verdict"] != "ok"] == []

@@ -13,7 +13,10 @@ import pytest
 
 from router import Client
 from router.buckets.assigned import assigned
+from router.cli.workers import MOST_REFUSED
+from router.cli.workers import _hear as hear_beat
 from router.delivery.api import JetStream
+from router.workers import Liveness
 from tests.support.cli import COMMAND, called, serving, surroundings, words
 from tests.support.delivery import connected
 from tests.support.waiting import until
@@ -142,6 +145,14 @@ def test_workers_that_are_heard_are_listed(url: str) -> None:
 def test_nobody_heard_is_a_no(url: str) -> None:
     ended = called("workers", "--for", "0.1", "--nats-url", url)
     assert (ended.status, ended.out) == (1, "no worker was heard within 0.1 s\n")
+
+
+def test_a_heartbeat_that_cannot_be_taken_is_told_once() -> None:
+    known, refused = Liveness(), dict[tuple[str | None, str], None]()
+    for worker in ("gpu one", "gpu one", "gpu-1", *(f"gpu {number}" for number in range(2 * MOST_REFUSED))):
+        hear_beat(known, refused, json.dumps({"worker_id": worker, "status": "idle"}).encode(), None)
+    assert len(known) == 1
+    assert ("gpu one", len(refused)) == (next(iter(refused))[0], MOST_REFUSED)
 
 
 def test_assignments_are_listed_newest_first_and_chosen(url: str) -> None:

@@ -37,6 +37,16 @@ def test_a_worker_s_result_is_a_processing_error() -> None:
     assert (letter.reason, letter.code, letter.tenant_id, letter.request_id) == ("processing_error", "OOM", "acme", "r")
 
 
+@pytest.mark.parametrize("data", [{"reason": "PARSE_ERROR", "payload_ref": {"subject": "caf.exec.assign.v1", "len": 3}}, {}])
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_what_a_worker_could_not_read_is_a_processing_error(data: dict[str, object], is_wrapped: bool) -> None:
+    letter = parse(stored({"version": "v1", "kind": "dead_letter", "data": data} if is_wrapped else data, "caf.deadletter.v1"))
+    assert (letter.reason, letter.original_subject) == ("processing_error", "caf.deadletter.v1")
+    assert (letter.code, letter.message) == (
+        ("PARSE_ERROR", "a worker could not read a message on caf.exec.assign.v1") if data else (None, None)
+    )
+
+
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"[]", b"null", b"{", b"{}", b'{"reason": 3}', b'"text"'])
 def test_what_is_no_letter_is_unreadable_and_shows_its_own_bytes(data: bytes) -> None:
     letter = parse(stored(data, trace_id="t"))

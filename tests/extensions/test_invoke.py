@@ -77,7 +77,7 @@ async def test_a_retry_that_would_begin_after_the_deadline_is_not_waited_for() -
 async def test_the_entrys_timeout_and_retry_hold_where_the_policy_says_nothing() -> None:
     world, policy = guarded(late)
     await world.run(policy)
-    assert [asked.timeout_s for asked in world.asked] == [5.0]
+    assert [asked.timeout_s for asked in world.asked] == [1.5]
 
 
 async def test_after_five_failures_nothing_is_sent_until_the_breakers_time_is_over() -> None:

@@ -11,7 +11,8 @@ from tests.support.registry import a_version, an_entry, wrong_paths, wrongs
 
 def test_what_is_not_said_has_its_default() -> None:
     entry = parse_entry(an_entry())
-    assert (entry.timeout_ms, entry.retry, entry.enabled, entry.config, entry.metadata) == (5000, 0, True, {}, {})
+    assert (entry.timeout_ms, entry.retry, entry.enabled, entry.config, entry.metadata) == (1500, 0, True, {}, {})
+    assert parse_entry(an_entry(kind="provider")).timeout_ms == 5000
     (version,) = entry.offered()
     assert (version.version, version.subject) == ("v1", "beamline.ext.validate.guard.v1")
 

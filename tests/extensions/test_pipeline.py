@@ -46,13 +46,13 @@ async def test_all_stages_run_in_their_order_and_are_told_in_the_decision() -> N
 async def test_each_extension_is_asked_with_its_ids_config_and_deadline() -> None:
     world = a_world()
     policy = piped_policy(pre=[{"id": "lower", "config": {"lowercase": True}}])
-    await world.run(policy, a_request(user="u-1"), deadline=2.0)
+    await world.run(policy, a_request(user="u-1"), deadline=1.0)
     (asked,) = world.asked
     assert asked.subject == "beamline.ext.pre.lower.v1"
     assert (asked.body["tenant_id"], asked.body["config"]) == ("acme", {"lowercase": True})
     assert asked.body["payload"] == {"message_type": "chat", "payload": {"text": "hi"}, "metadata": {}}
     assert asked.body["metadata"] == {"user": "u-1", "policy_id": "default"}
-    assert asked.headers == {"tenant_id": "acme", "trace_id": asked.body["trace_id"], "Router-Deadline-Ms": "2000"}
+    assert asked.headers == {"tenant_id": "acme", "trace_id": asked.body["trace_id"], "Router-Deadline-Ms": "1000"}
 
 
 async def test_a_pre_processor_replaces_the_message_and_adds_to_the_context() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from router.policy import Previous, parse_policy
+from router.policy.model import Sticky
 from tests.support.policy import a_document, a_policy, a_provider, a_request, a_rule, decide, errors_of
 
 
@@ -78,6 +79,35 @@ def test_sticky_by_its_older_names(sticky: dict[str, object]) -> None:
     assert a_policy(sticky=sticky).sticky == a_policy(sticky={"session_key": "user", "ttl": "60s"}).sticky
 
 
+@pytest.mark.parametrize(
+    ("sticky", "older"),
+    [
+        ({"session_key": "user", "ttl": "10m", "ttl_seconds": 600}, ["sticky.ttl_seconds"]),
+        ({"session_key": "user", "ttl": "1h", "ttl_sec": 3600, "ttl_seconds": 3600}, ["sticky.ttl_seconds", "sticky.ttl_sec"]),
+        ({"session_key": "user", "key": "user", "ttl": "10m"}, ["sticky.key"]),
+    ],
+)
+def test_sticky_by_both_names_that_say_the_same(sticky: dict[str, object], older: list[str]) -> None:
+    assert _warned(a_document(sticky=sticky)) == older
+    assert a_policy(sticky=sticky).sticky == a_policy(sticky={"session_key": "user", "ttl": sticky["ttl"]}).sticky
+
+
+def test_a_document_that_mixes_the_forms_is_read() -> None:
+    """Providers and rules in the new form; one fallback and a ttl in the old one as well."""
+    mixed = a_document(
+        a_provider("openai", 60),
+        a_provider("anthropic", 40),
+        fallbacks=[{"when": {"status": ["timeout"]}, "retry": 2, "to": "anthropic"}],
+        fallback={"provider": "local_llm", "conditions": ["all_providers_failed"]},
+        sticky={"enabled": True, "session_key": "user_id", "ttl": "10m", "ttl_seconds": 600},
+        pre=[{"id": "normalize_text", "mode": "required", "config": {"lowercase": True}}],
+        metadata={"strategy": "mixed_format"},
+    )
+    parsed = parse_policy(mixed, "acme", "default")
+    assert (parsed.policy.sticky, [rule.to for rule in parsed.policy.fallbacks]) == (Sticky("user_id", 600), ["anthropic", "local_llm"])
+    assert [finding.path for finding in parsed.warnings] == ["fallback", "sticky.ttl_seconds"]
+
+
 def test_nested_extensions() -> None:
     document = a_document(extensions={"pre": [{"id": "a"}], "validators": [{"id": "b"}], "post": [{"id": "c"}]})
     pipeline = parse_policy(document, "acme", "default").policy.pipeline
@@ -94,6 +124,8 @@ def test_nested_extensions() -> None:
         {"fallback": 7},
         {"sticky": {"key": "a", "session_key": "b"}},
         {"sticky": {"ttl_seconds": "60"}},
+        {"sticky": {"ttl": "10m", "ttl_seconds": 60}},
+        {"sticky": {"ttl": "10 minutes", "ttl_seconds": 600}},
     ],
 )
 def test_a_mixture_of_forms_that_cannot_be_told_apart_is_an_error(older: dict[str, object]) -> None:

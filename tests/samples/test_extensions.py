@@ -2,8 +2,10 @@
 
 import pytest
 
-from router.extension import Answer, Invocation, Output, Request
+from router.contracts.extension import ExtensionMessage
+from router.extension import Answer, Invocation, Output, Refused, Request
 from router.samples.extensions.echo_provider import echo
+from router.samples.extensions.mask_payload import mask_payload
 from router.samples.extensions.mask_pii import mask_pii
 from router.samples.extensions.normalize_text import normalize_text
 from router.samples.extensions.pii_guard import pii_guard
@@ -44,11 +46,29 @@ def test_a_policy_may_allow_a_pattern() -> None:
     assert pii_guard(Request.about("a@b.example", config={"allow": ["email"]})) is None
 
 
-def test_a_decision_hears_what_was_masked() -> None:
-    said = mask_pii(Request.about({"text": f"a@b.example pays with {CARD}, order 1234567890123456"}))
-    masked = {"text": "[email] pays with [credit_card], order 1234567890123456"}
-    assert said == Answer(payload=masked, metadata={"pii_masked": "credit_card,email"})
-    assert mask_pii(Request.about("hello")).metadata == {"pii_masked": "none"}
+def test_personal_data_is_masked_and_the_context_hears_which_kinds() -> None:
+    payload = {"text": f"a@b.example pays with {CARD}, order 1234567890123456", "a@b.example": 1}
+    masked = {"text": "[email] pays with [credit_card], order 1234567890123456", "[email]": 1}
+    assert mask_payload(Request.about(payload)) == Answer(payload=masked, metadata={"pii_masked": "credit_card,email"}, message_metadata={})
+    assert mask_payload(Request.about(payload, config={"allow": ["email", "credit_card"]})).payload == payload
+    assert mask_payload(Request.about("hello")).metadata == {"pii_masked": "none"}
+
+
+@pytest.mark.parametrize("payload", [b"\xff a@b.example", {"a@b.example": 1, "c@d.example": 2}])
+def test_what_cannot_be_masked_is_refused(payload: object) -> None:
+    with pytest.raises(Refused):
+        mask_payload(Request.about(payload))
+
+
+def test_a_key_of_the_messages_metadata_cannot_be_masked() -> None:
+    message = ExtensionMessage(payload="hello", metadata={"a@b.example": 1})
+    with pytest.raises(Refused):
+        mask_payload(Request(tenant_id="acme", message=message))
+
+
+def test_a_decision_hears_which_kinds_its_assignment_carries() -> None:
+    assert mask_pii(Request.about({"text": f"a@b.example pays with {CARD}"})) == {"pii_found": "credit_card,email"}
+    assert mask_pii(Request.about("order 1234567890123456")) == {"pii_found": "none"}
 
 
 async def test_an_echo_says_what_it_was_told_word_by_word() -> None:

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from router.contracts.ack import SUBJECT as ACK_SUBJECT
+from router.contracts.ack import ExecAssignmentAck, read_ack
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import SUBJECT
 from router.delivery.api import JetStream
+from router.message import Message
 from tests.support.delivery import connected
 from tests.support.pages import files_of, importable
 from tests.support.sdk import a_body, a_work_place, at_work
@@ -18,6 +21,16 @@ from tests.support.sdk import a_body, a_work_place, at_work
 PAGE = (Path(__file__).parents[2] / "router" / "samples" / "workers" / "README.md").read_text()
 FILES = files_of(PAGE)
 TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)]  # what the page shows
+
+
+def test_the_pages_acknowledgement_is_one() -> None:
+    (shown_ack,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    body = json.loads(shown_ack)
+    ack = read_ack(Message(ACK_SUBJECT, shown_ack.encode(), {}, "ROUTER_ACKS", "router-acks", 1, 1, 1, "")).found
+    assert isinstance(ack, ExecAssignmentAck)
+    assert {name: getattr(ack, name) for name in body} == body
+    assert PAGE.count(ACK_SUBJECT) >= 3
+    assert "caf.exec.ack" not in PAGE
 
 
 @pytest.fixture(autouse=True)

@@ -161,7 +161,7 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
         (executed,) = (await dry_run())["executed_extensions"]
         assert (executed["id"], executed["status"]) == ("norm", "ok")
         assert (await call(nc, "get_extension_health"))["health"]["norm"]["latency_samples"] == 0
-        uncalled = {"extension_id": "norm", "state": "closed", "failure_count": 0, "error_rate": 0}
+        uncalled = {"extension_id": "norm", "state": "closed", "failure_count": 0, "error_rate": 0, "nodes": {}}
         assert (await call(nc, "get_circuit_breaker_states"))["states"] == {"norm": uncalled}
         assert await stored(nc, settings) == 0
 

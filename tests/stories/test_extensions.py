@@ -214,3 +214,11 @@ async def test_too_many_extensions_are_an_invalid_request_that_names_the_limit(
     async with a_pipeline(at, {}, {"deep": deep}) as (_, settings):
         error = (await ask(nc, settings, _asks(1, "deep")))["error"]
         assert (error["code"], error["details"]["reason"], error["details"]["max"]) == ("invalid_request", reason, most)
+
+
+async def test_an_extension_that_hangs_is_given_up_while_a_common_client_still_waits(nc: Client, at: At) -> None:
+    """An entry that says nothing allows 1 500 ms; a client that gives a request two or five seconds hears what went wrong."""
+    await Extension(nc, "validator", "guard", hangs).start()
+    async with a_pipeline(at, {"guard": {"kind": "validator"}}, {"default": {"validators": [{"id": "guard"}]}}) as (_, settings):
+        answer = await ask(nc, settings, a_request(1), timeout_s=4.0)
+    assert (answer["error"]["code"], answer["error"]["details"]["cause"]) == ("validator_blocked", "extension_timeout")

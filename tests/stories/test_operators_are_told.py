@@ -9,6 +9,9 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.assignment_record import ack_key, read_ack_state
+from router.deadletters import newest_first
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
 from tests.support.broker import Broker
 from tests.support.circle import Alarms, assignments
 from tests.support.service import a_router, settings_for
@@ -38,6 +41,23 @@ async def test_what_a_worker_gives_up_is_stored_and_alerted_by_one_router(nc: Cl
         assert receipt.stream == settings.streams.dlq.name
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["workers_letter"]
+
+
+async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Client, nats_url: str, prefix: str) -> None:
+    """A worker of the original tells of bytes that it could not parse in an envelope, on a subject of its own."""
+    alarms = await Alarms.heard_on(nc)
+    settings = settings_for(nats_url, prefix)
+    data = {"reason": "PARSE_ERROR", "payload_ref": {"subject": "caf.exec.assign.v1", "len": 17}, "ts": "2026-01-02T03:04:05+00:00"}
+    async with a_router(settings), a_router(settings):
+        envelope = {"version": "v1", "kind": "dead_letter", "data": data}
+        receipt = await nc.jetstream().publish("caf.deadletter.v1", json.dumps(envelope).encode())
+        assert receipt.stream == settings.streams.dlq.name
+        await until(lambda: alarms.causes("warning"))
+        assert alarms.causes("warning") == ["workers_letter"]
+        connection = await connect({"servers": [nats_url]})
+        (listed,) = [letter async for letter in newest_first(JetStream(connection), settings.streams.dlq.name)]
+        await connection.close()
+    assert (listed.reason, listed.code, listed.original_subject) == ("processing_error", "PARSE_ERROR", "caf.deadletter.v1")
 
 
 async def test_a_rejected_assignment_is_alerted_and_stands_beside_its_record(nc: Client, nats_url: str, prefix: str) -> None:

@@ -84,6 +84,7 @@ DEEDS = (
     Deed("listen to results", "listen", "caf.exec.result.v1", ()),
     Deed("acknowledge an assignment", "ask", "caf.exec.assign.v1.ack", ("worker", "operator"), {}),
     Deed("give an assignment up", "ask", "caf.exec.dlq.v1", ("worker",), {}),
+    Deed("tell of an assignment that cannot be read", "ask", "caf.deadletter.v1", ("worker",), {}),
     Deed("say that a worker is alive", "tell", "caf.worker.heartbeat.v1", ("worker",)),
     Deed("hear which workers are alive", "listen", "caf.worker.heartbeat.v1", ("router", "operator")),
     # usage

@@ -1,8 +1,8 @@
-"""`router extension health`: how extensions fare, as a running router sees them."""
+"""`router extension health`: how extensions fare, as all instances of a running router see them, and who answers for them now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -11,6 +11,7 @@ import typer
 from router.cli import ends
 from router.cli.everyone import reason_of
 from router.cli.extension.asking import asked
+from router.cli.extension.serving import count_services
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
 from router.cli.session import jetstream_of, settings_of
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from router.config import Settings
 
 SUBJECT = "beamline.router.v1.admin.get_extension_health"
-COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker")
+ROUTER = "router-admin"  # the service that every instance offers
+COLUMNS = ("id", "status", "success", "calls", "failures", "p50 ms", "p95 ms", "p99 ms", "breaker", "services", "nodes")
 
 
 def health(
@@ -28,7 +30,10 @@ def health(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a running router how its extensions fared in the last five minutes.
+    """Ask a running router how its extensions fared in the last five minutes, on all its instances.
+
+    An extension that no instance called has no status: nothing is known of it. "services" counts who answers for it now by the
+    NATS service protocol; a plain subscriber answers no such question.
 
     Exit status: 0 nobody is unhealthy, 1 somebody is or the router refuses to tell, 3 no router answers.
 
@@ -42,6 +47,7 @@ def health(
 async def _health(settings: Settings, extension_id: str | None, as_json: bool) -> int:
     async with jetstream_of(settings) as jetstream:
         answer = orjson.loads((await asked(jetstream.connection, SUBJECT, b"{}", _login(settings), who="no router")).data)
+        services = await count_services(jetstream.connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
         ends.complain(reason_of(error))
         return ends.NO
@@ -49,23 +55,34 @@ async def _health(settings: Settings, extension_id: str | None, as_json: bool) -
     if extension_id is not None and not found:
         ends.complain(f"no extension {extension_id!r} is registered")
         return ends.NO
-    _tell(found, as_json)
+    _tell(found, services, as_json)
+    _complain_of_missing(services[ROUTER], answer.get("router_node_ids", []))
     return ends.NO if any(one["status"] == "unhealthy" for one in found.values()) else ends.OK
 
 
-def _tell(found: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+def _tell(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int], as_json: bool) -> None:
     if as_json:
-        print_json({"health": found})
+        print_json({"health": found, "services": {name: services[name] for name in found}})
     elif found:
-        print_table(COLUMNS, (_row(name, one) for name, one in sorted(found.items())))
+        print_table(COLUMNS, (_row(name, one, services[name]) for name, one in sorted(found.items())))
     else:
         print("no extension is registered")
 
 
-def _row(name: str, one: Mapping[str, Any]) -> tuple[object, ...]:
+def _complain_of_missing(instances: int, nodes: Sequence[str]) -> None:
+    if nodes and instances > len(nodes):
+        missing = instances - len(nodes)
+        ends.complain(f"{missing} of {instances} instances did not answer in time: the setting admin.peers_wait_ms gives them longer")
+
+
+def _row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
+    breaker, found = one.get("circuit_breaker_state"), services or "none found"
+    nodes = " ".join(sorted(one.get("nodes", {})))
+    if not one["latency_samples"]:
+        return (name, "no calls", None, 0, None, None, None, None, breaker, found, nodes)
     latencies = [f"{one[f'p{share}_latency_ms']:.1f}" for share in (50, 95, 99)]
     calls = one["success_count"] + one["failure_count"]
-    return (name, one["status"], f"{one['success_rate']:.1%}", calls, one["failure_count"], *latencies, one.get("circuit_breaker_state"))
+    return (name, one["status"], f"{one['success_rate']:.1%}", calls, one["failure_count"], *latencies, breaker, found, nodes)
 
 
 def _login(settings: Settings) -> dict[str, str]:

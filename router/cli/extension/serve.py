@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from router.extension import Extension
 
-SAMPLES = ("normalize_text", "pii_guard", "mask_pii", "echo_provider")
+SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
 Register = Annotated[bool, typer.Option("--register", help="Have the router write the entries that are missing.")]
 ApiKey = Annotated[str | None, typer.Option(help="For registering, where the router asks for one. Default: the setting admin.api_key.")]
@@ -52,7 +52,7 @@ def serve(
 
 
 def serve_samples(register: Register = False, api_key: ApiKey = None, nats_url: NatsUrl = None, config: ConfigFile = None) -> None:
-    """Serve the extensions that come with the package: normalize_text, pii_guard, mask_pii, and the provider echo.
+    """Serve the extensions that come with the package: normalize_text, mask_payload, pii_guard, mask_pii, and the provider echo.
 
     Example:  router extension serve-samples --register
     """

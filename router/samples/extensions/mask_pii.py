@@ -1,31 +1,17 @@
-"""A post-processor: says of a decision which personal data its message holds.
+"""A post-processor: says of a decision which kinds of personal data its assignment carries.
 
-It sees the decision and may add to its metadata; the router takes nothing else from it. Its own answer has the masked payload.
+A post-processor sees the decision and may add to its metadata; the router takes nothing else from it. So this one finds, and masks
+nothing: `mask_payload` masks, before the decision. The id is the one that the specification names.
 """
 
 from __future__ import annotations
 
-from router.extension import Answer, Request, post
-from router.samples.extensions.normalize_text import in_texts
-from router.samples.extensions.pii_guard import PATTERNS, is_meant
+from router.extension import Request, post
+from router.samples.extensions.pii_guard import kinds_in
 
 
 @post("mask_pii")
-def mask_pii(request: Request) -> Answer:
-    """Adds `pii_masked`: the kinds that were found, or `none`."""
-    found: set[str] = set()
-    masked = in_texts(request.payload, lambda text: _masked(text, found))
-    return Answer(payload=masked, metadata={"pii_masked": ",".join(sorted(found)) or "none"})
-
-
-def _masked(text: str, found: set[str]) -> str:
-    for name in PATTERNS:
-        masked = _without(name, text)
-        if masked != text:
-            found.add(name)
-        text = masked
-    return text
-
-
-def _without(name: str, text: str) -> str:
-    return PATTERNS[name].sub(lambda match: f"[{name}]" if is_meant(name, match[0]) else match[0], text)
+def mask_pii(request: Request) -> dict[str, str]:
+    """Adds `pii_found`: the kinds in the payload and in the message's metadata, or `none`."""
+    kinds = kinds_in([request.payload, request.message.metadata])
+    return {"pii_found": ",".join(sorted(kinds)) or "none"}

@@ -54,7 +54,7 @@ def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, ob
     whole = _request(kind, extension_id, payload, config)
     good, bad = _answers(kind, extension_id), _declines
     bare = {name: value for name, value in whole.items() if name not in ("metadata", "context", "parameters", "trace_id")}
-    headers = {"trace_id": TRACE, "tenant_id": TENANT, DEADLINE: "5000"}
+    headers = {"trace_id": TRACE, "tenant_id": TENANT, DEADLINE: "1500"}
     return (
         Case(name="answers a request", data=_json(whole), judge=good, headers=headers),
         Case(name="ignores fields that it does not know", data=_json({**whole, "x_unknown": {"a": [1]}}), judge=good),

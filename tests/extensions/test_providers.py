@@ -1,0 +1,72 @@
+"""A provider's stream that fails when the time of its asker is over: the asker's choice, and no fault of the provider's."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec import Struct
+
+from router.breakers import Book
+from router.contracts.extension import DEADLINE
+from router.contracts.provider_chunk import StreamChunk
+from router.contracts.provider_request import ProviderRequest
+from router.extensions import Health, Invoker, Registry, parse_entry
+from router.extensions.ports import Nobody
+from router.extensions.providers import Providers
+
+REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
+ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
+GIVEN_S = 2.0
+CALLS = 12  # above the failures in a row, and above the window's calls, that open a breaker
+BROKEN = b'{"done": true, "metadata": {"status": "error", "error_code": "deadline_exceeded"}}'
+
+
+class Piece(Struct):
+    data: bytes
+    headers: dict[str, str] = {}
+
+
+class Asked:
+    """Providers of a registry with one entry; each stream is one piece, which comes after `takes_s`."""
+
+    def __init__(self, piece: Piece, takes_s: float) -> None:
+        self.now = 0.0
+        self.breakers, self.health = Book(now=self.clock), Health(now=self.clock)
+        self._piece, self._takes_s = piece, takes_s
+        self.providers = Providers(
+            Registry([parse_entry(ENTRY)]), Invoker(Nobody()), self._stream, breakers=self.breakers, health=self.health, now=self.clock
+        )
+
+    def clock(self) -> float:
+        return self.now
+
+    async def ask(self) -> None:
+        chunks: list[StreamChunk] = []
+        await self.providers.stream(REQUEST, chunks.append, GIVEN_S)
+        assert chunks[-1].done
+
+    @asynccontextmanager
+    async def _stream(self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> AsyncIterator[AsyncIterator[Piece]]:
+        assert int(headers[DEADLINE]) == GIVEN_S * 1000
+        yield self._pieces()
+
+    async def _pieces(self) -> AsyncIterator[Piece]:
+        self.now += self._takes_s
+        yield self._piece
+
+
+@pytest.mark.parametrize("piece", [Piece(b"", {"Nats-Service-Error-Code": "504"}), Piece(BROKEN)])
+async def test_a_provider_that_stops_at_the_askers_deadline_opens_no_breaker(piece: Piece) -> None:
+    asked = Asked(piece, takes_s=GIVEN_S)
+    for _ in range(CALLS):
+        await asked.ask()
+    assert asked.breakers.standings()["echo"].state == "closed"
+    assert asked.health.figures("echo").latency_samples == 0
+
+
+async def test_a_provider_that_fails_before_is_at_fault() -> None:
+    asked = Asked(Piece(BROKEN), takes_s=GIVEN_S / 2)
+    for _ in range(5):
+        await asked.ask()
+    assert asked.breakers.standings()["echo"].state == "open"
+    assert asked.health.figures("echo").failure_count == 5

@@ -1,0 +1,64 @@
+"""A caller that waits for less time than the registry allows an extension says nothing about the extension: no breaker opens for others."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from router.contracts.extension import DEADLINE
+from tests.support.admin import call
+from tests.support.answering import Answer, At, Extension, a_pipeline, passes
+from tests.support.policy import a_document
+from tests.support.stories import a_request, ask, metric
+
+GUARD = {"guard": {"kind": "validator", "timeout_ms": 5_000}}
+PATIENT = {"default": {"validators": [{"id": "guard"}]}}
+SHORT = {
+    "of_the_call": {"validators": [{"id": "guard", "timeout_ms": 10}]},
+    "of_the_policy": {"validators": [{"id": "guard"}], "timeout_ms": 30},
+}
+CALLS = 12  # above the five failures in a row, and above the ten calls of the window, that open a breaker
+
+
+@pytest.fixture
+def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
+    shelf = tmp_path / "policies" / "hasty"
+    shelf.mkdir(parents=True)
+    for name, sections in SHORT.items():
+        (shelf / f"{name}.json").write_text(json.dumps(a_document(**sections)))
+    return At(nats_url, prefix, tmp_path)
+
+
+async def _keeps_silent(_: Msg) -> None: ...
+
+
+async def _says_that_the_deadline_is_over(message: Msg) -> None:
+    assert message.headers is not None
+    assert int(message.headers[DEADLINE]) <= 30
+    headers = {"Nats-Service-Error-Code": "504", "Nats-Service-Error": "The request's deadline has passed"}
+    await message._client.publish(message.reply, b"", headers=headers)
+
+
+@pytest.mark.parametrize("policy", SHORT)
+@pytest.mark.parametrize("hastily", [_keeps_silent, _says_that_the_deadline_is_over])
+async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(nc: Client, at: At, policy: str, hastily: Answer) -> None:
+    """An extension that honours the deadline answers 504: the same caller's haste, told by the service."""
+
+    async def answer(message: Msg) -> None:
+        await (hastily if json.loads(message.data)["tenant_id"] == "hasty" else passes)(message)
+
+    await Extension(nc, "validator", "guard", answer).start()
+    async with a_pipeline(at, GUARD, PATIENT) as (router, settings):
+        hasty = [a_request(number, tenant_id="hasty", policy_id=policy) for number in range(CALLS)]
+        refused = await asyncio.gather(*(ask(nc, settings, body) for body in hasty))
+        assert not any(one["ok"] for one in refused)
+        assert (await ask(nc, settings, a_request("patient")))["ok"]
+        health: dict[str, Any] = (await call(nc, "get_extension_health"))["health"]["guard"]
+        assert (health["circuit_breaker_state"], health["failure_count"]) == ("closed", 0)
+        assert (health["success_count"], health["latency_samples"]) == (1, 1)  # what nobody waited for is no success either
+        assert await metric(router.ready.http, "router_extension_calls_total", status="late") == CALLS
+        assert await metric(router.ready.http, "router_extension_seconds_count") == 1
