@@ -24,6 +24,7 @@ from router.cli.mailbox import mailbox
 from router.cli.outbox import outbox
 from router.cli.policy import policy
 from router.cli.provider import provider
+from router.cli.request import request
 from router.cli.serve import serve
 from router.cli.topology import topology
 from router.cli.tree import tree
@@ -55,6 +56,7 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
     "Ask and look": {
         "decide": decide,
         "demo": demo,
+        "request": request,
         "assignments": assignments,
         "decisions": decisions,
         "workers": workers,
