@@ -1,6 +1,11 @@
 # Everything that can be done here; each target does its own set-up in .venv.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
+# What a Python must be: new enough, with what makes an environment. It is run, not only looked for: pyenv puts a shim on the path
+# for each version that is installed, and most of them are not in use.
+FITS    := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+# Newest first, of those that the tests were run on; then what else may fit. Another one: make demo PYTHON=/path/to/python3
+PYTHONS := python3.13 python3.12 python3.11 python3 python3.14 python $(wildcard $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/3.1[1-9]*/bin/python3)
+PYTHON  ?= $(shell for one in $(PYTHONS); do "$$one" -c '$(FITS)' >/dev/null 2>&1 && { command -v "$$one"; break; }; done)
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 JOBS   ?= 3
@@ -72,8 +77,23 @@ ci: lint test  ## what CI runs
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
 	rm -rf $(VENV) $(VENV)-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
+# An environment whose Python is too old, or gone, or not the one that PYTHON= names, is made anew.
+VERSION := import sys; print("%d.%d" % sys.version_info[:2] if sys.version_info >= (3, 11) else "")
+ifneq (,$(and $(wildcard $(VENV)),$(filter-out help clean audit,$(MAKECMDGOALS))))
+HAS   := $(shell $(VENV)/bin/python -c '$(VERSION)' 2>/dev/null)
+NAMED := $(if $(filter command environment,$(firstword $(origin PYTHON))),$(shell "$(PYTHON)" -c '$(VERSION)' 2>/dev/null))
+ifneq ($(HAS),$(or $(NAMED),$(HAS),one))
+$(info $(VENV) is not of $(or $(NAMED:%=Python %),Python 3.11 or newer): it is made anew)
+$(shell rm -rf $(VENV))
+endif
+endif
+
 # Each stamp is one set of extras, installed at the versions of constraints.txt.
 $(VENV)/bin/python:
+	@"$(PYTHON)" -c '$(FITS)' >/dev/null 2>&1 || { \
+	  echo "Python 3.11 or newer is needed, with venv and pip (on Debian and Ubuntu: apt install python3.11-venv)."; \
+	  for one in $(or $(PYTHON),$(PYTHONS)); do "$$one" -c 'import sys; print("found:", sys.executable, "is", sys.version.split()[0])' 2>/dev/null; done; \
+	  echo "Another one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(VENV)/bin/python

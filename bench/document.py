@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from bench.rounds import Answer, Line, Rounds, lines
 
@@ -28,8 +29,9 @@ class Document(Struct, frozen=True):
     broken: dict[str, str] = {}  # msgspec copies it
 
 
-def document(answers: Sequence[Answer], broken: Mapping[str, str], machine: Mapping[str, str]) -> Document:
-    table = [line for answer in answers for line in lines(answer)]
+def document(answers: Sequence[Answer], broken: Mapping[str, str], machine: Mapping[str, str], *, is_judged: bool = True) -> Document:
+    """`is_judged` False: too short a run to say that a target is met, or missed."""
+    table = [line if is_judged else replace(line, is_met=None) for answer in answers for line in lines(answer)]
     asked = {answer.question.name: Asked(answer.question.asks, answer.rounds, round(answer.seconds, 1)) for answer in answers}
     return Document(dict(machine), table, asked, dict(broken))
 

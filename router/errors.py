@@ -51,6 +51,22 @@ class BrokerUnavailable(Transient):
     code = "broker_unavailable"
 
 
+class BrokerDenied(BrokerUnavailable):
+    """The broker is there and says no to this process. Waiting does not help: its configuration, or a setting here, is to be mended."""
+
+
+class LoginRefused(BrokerDenied):
+    """The broker does not take this login, or wants one."""
+
+
+class PermissionDenied(BrokerDenied):
+    """The login is good, and its user may not publish, or listen, on a subject."""
+
+
+class NoJetStream(BrokerDenied):
+    """The broker has no JetStream for this account."""
+
+
 class NoRoom(Transient):
     """A stream or a bucket is full: what would be stored there may be sent again later, and everything else goes on."""
 

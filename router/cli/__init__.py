@@ -22,3 +22,7 @@ def main() -> None:
         app(prog_name="router")
     except KeyboardInterrupt:
         sys.exit(130)
+    except SystemExit as ended:
+        from router.cli.reader import status_of
+
+        sys.exit(status_of(ended.code))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
 import typer
 
 from router.cli.agent import agent
@@ -21,6 +24,7 @@ from router.cli.mailbox import mailbox
 from router.cli.outbox import outbox
 from router.cli.policy import policy
 from router.cli.provider import provider
+from router.cli.request import request
 from router.cli.serve import serve
 from router.cli.topology import topology
 from router.cli.tree import tree
@@ -29,11 +33,14 @@ from router.cli.version import version
 from router.cli.worker import worker
 from router.cli.workers import workers
 
+Command = Callable[..., Any]
+
 HELP = """A durable message router on NATS JetStream.
 
 [bold]Try it:[/bold]  router serve --embedded      and then      router decide --tenant acme --type chat --payload hello
 
-Exit statuses: 0 all is well, 1 the answer is no, 2 wrong use or settings, 3 nobody answered, 130 interrupted.
+Exit statuses: 0 all is well, 1 the answer is no, 2 wrong use or settings, 3 no answer, or the broker denied it, 130 interrupted,
+141 whoever read the output stopped.
 """
 
 app = typer.Typer(
@@ -44,19 +51,41 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (serve, worker, decide, workers, doctor, explain, demo, tree, config, version):
-    app.command()(command)
-app.command(context_settings=OWN_OPTIONS)(bench)
-app.add_typer(agent, name="agent")
-app.add_typer(assignments, name="assignments")
-app.add_typer(bus, name="bus")
-app.add_typer(decisions, name="decisions")
-app.add_typer(dlq, name="dlq")
-app.add_typer(extension, name="extension")
-app.add_typer(inbox, name="inbox")
-app.add_typer(mailbox, name="mailbox")
-app.add_typer(outbox, name="outbox")
-app.add_typer(policy, name="policy")
-app.add_typer(provider, name="provider")
-app.add_typer(topology, name="topology")
-app.add_typer(usage, name="usage")
+PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
+    "Run": {"serve": serve, "worker": worker, "agent": agent, "inbox": inbox, "outbox": outbox, "bus": bus},
+    "Ask and look": {
+        "decide": decide,
+        "demo": demo,
+        "request": request,
+        "assignments": assignments,
+        "decisions": decisions,
+        "workers": workers,
+        "dlq": dlq,
+        "explain": explain,
+    },
+    "Policies, extensions, providers": {"policy": policy, "extension": extension, "provider": provider},
+    "Usage": {"usage": usage},
+    "Set up and check": {"doctor": doctor, "topology": topology, "mailbox": mailbox, "config": config, "tree": tree, "version": version},
+}
+
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
+app.command(context_settings=OWN_OPTIONS, rich_help_panel="Set up and check")(bench)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the versions, as `router version` does.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None: ...

@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from router.cli import ends
-from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines
 from router.cli.session import settings_of
 from router.cli.typed import PAYLOAD, bytes_of, pairs_of, payload_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.sdk import Answer, Client
 
+OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]
 AT_ONCE = 64  # requests of a file that are under way together
 
 
@@ -35,9 +36,9 @@ def decide(
     file: Annotated[str | None, typer.Option(metavar="FILE|-", help="One JSON request a line, sent as it is; answers in order.")] = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
-    as_json: AsJson = False,
+    as_json: OneLine = False,
 ) -> None:
-    """Ask a router, and print its answer as JSON.
+    """Ask a router, and print its answer: JSON, indented where a person reads it.
 
     Exit status: 0 decided, 1 the router said no, 2 wrong use, 3 no answer. With --file: the worst of them.
 

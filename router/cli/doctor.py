@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.doctor import Finding
 
+WORST_FIRST = ("fail", "warn", "ok")
+
 
 def doctor(
     monitor: Annotated[str | None, typer.Option(metavar="URL", help="The server's monitoring port, like http://127.0.0.1:8222.")] = None,
@@ -22,7 +24,7 @@ def doctor(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look at the server, the streams and the consumers; say what is wrong and what to do. Changes nothing.
+    """Look at the server, the streams and the consumers; say what is wrong and what to do, the worst first. Changes nothing.
 
     Exit status: 0 nothing failed (warnings may remain), 1 something failed, 3 no server answers.
 
@@ -46,7 +48,7 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
             swept=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
             monitor=monitor,
         )
-    findings = examine(facts)
+    findings = sorted(examine(facts), key=lambda finding: WORST_FIRST.index(finding.verdict.value))
     _print(findings, as_json)
     return ends.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else ends.OK
 
@@ -58,3 +60,9 @@ def _print(findings: list[Finding], as_json: bool) -> None:
         print_lines(to_builtins(finding) for finding in findings)
     else:
         print_table(("", "check", "found", "what to do"), ((one.verdict.value, one.check, one.found, one.remedy) for one in findings))
+        print(_summary(findings))
+
+
+def _summary(findings: list[Finding]) -> str:
+    failed, warned, fine = ([one.verdict.value for one in findings].count(verdict) for verdict in WORST_FIRST)
+    return f"{failed} failed, {warned} {'warning' if warned == 1 else 'warnings'}, {fine} ok"

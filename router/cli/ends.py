@@ -22,6 +22,7 @@ NO = 1  # the router said no; a check failed
 USAGE = 2  # the command or a setting is wrong
 SILENT = 3  # nobody answered in time; the broker is away
 INTERRUPTED = 130
+READER_GONE = 141  # 128 and SIGPIPE: what read the output stopped reading
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = SILENT) -> NoReturn:

@@ -70,6 +70,7 @@ async def ask_everyone(connection: Connection, subject: str, asked: Mapping[str,
     try:
         connection.post(subject, question, inboxes[0], head)
         connection.post(PING, reply=inboxes[1])
+        await connection.require_permission(subject)
         await _wait(heard, timeout_s)
     finally:
         for sid in sids:

@@ -39,7 +39,7 @@ def serve(
     store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server keeps its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
 
     Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to standard error.
     --policies only seeds: it puts what the server never had and changes nothing that somebody wrote. Only the samples, which an

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,11 @@ Workers = Annotated[
     list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
 ]
 
+AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
+
 topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, made, exported.", rich_markup_mode="rich")
+
+DONE = {"missing": "made", "drifted": "brought back"}  # by the state that it was found in
 
 # What the `nats` tool asks for in a stream's file and the server fills in by itself.
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
@@ -74,7 +78,7 @@ def export(
     ] = None,
     config: ConfigFile = None,
     nats_url: NatsUrl = None,  # noqa: ARG001 - every client command takes both
-    as_json: AsJson = False,  # noqa: ARG001 - it is JSON always
+    as_json: AlwaysJson = False,  # noqa: ARG001 - every client command takes it
 ) -> None:
     """Print the configurations as JSON, as the `nats` tool takes them. No server is asked.
 
@@ -106,7 +110,7 @@ async def _apply(settings: Settings, workers: Sequence[str], as_json: bool) -> i
 
     async with jetstream_of(settings) as jetstream:
         done = await bring_about(jetstream, _wanted(settings, workers))
-    _print(done, as_json, nothing="nothing to do: all was as declared")
+    _print(done, as_json, nothing="nothing to do: all was as declared", is_done=True)
     return ends.OK
 
 
@@ -118,7 +122,7 @@ async def _mirror(settings: Settings, as_json: bool) -> int:
     spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
     async with jetstream_of(settings) as jetstream:
         done = await bring_about(jetstream, Topology((spec,)))
-    _print(done, as_json, nothing="nothing to do: the mirror was as declared")
+    _print(done, as_json, nothing="nothing to do: the mirror was as declared", is_done=True)
     return ends.OK
 
 
@@ -133,14 +137,16 @@ def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
     return Topology(router.streams, (*router.consumers, *durables))
 
 
-def _print(differences: Iterable[Difference], as_json: bool, *, nothing: str) -> None:
+def _print(differences: Sequence[Difference], as_json: bool, *, nothing: str, is_done: bool = False) -> None:
+    """What differs, or, once it `is_done`, what was made of it."""
     from msgspec import to_builtins
 
-    rows = [(one.kind, one.name, one.state, _changes(one)) for one in differences]
     if as_json:
-        print_lines(to_builtins(one) for one in differences)
-    elif rows:
-        print_table(("", "name", "state", "declared / on the server"), rows)
+        print_lines({**to_builtins(one), **({"done": DONE[one.state]} if is_done else {})} for one in differences)
+    elif differences:
+        state, changes = ("done", "declared / before") if is_done else ("state", "declared / on the server")
+        rows = ((one.kind, one.name, DONE[one.state] if is_done else one.state, _changes(one)) for one in differences)
+        print_table(("", "name", state, changes), rows)
     else:
         print(nothing)
 

@@ -50,7 +50,7 @@ def worker(
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Work until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Take assignments and answer them until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
 
     Prints one JSON line, worker.ready, once assignments are taken, then one for each that was handled. Logs go to standard error.
 

@@ -51,6 +51,7 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
     async with jetstream_of(settings) as jetstream:
         for subject in SUBJECTS:
             await jetstream.connection.attend(subject, lambda _s, _r, data, headers: _hear(known, refused, data, headers))
+        await jetstream.connection.require_permission(*SUBJECTS)
         await _wait(seconds, known)
     now = steady()
     found = sorted(known.workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))

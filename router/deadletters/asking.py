@@ -20,20 +20,22 @@ async def ask_all(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) 
     if not bodies:
         return {}
     connection, answers = jetstream.connection, dict[int, dict[str, Any]]()
-    all_heard = asyncio.Event()
+    all_heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     inbox = connection.new_inbox() + "."
 
     def hear(subject: str, _: str, data: bytes, __: Headers | None) -> None:
         answers[int(subject[len(inbox) :])] = orjson.loads(data or b"{}")  # empty: nobody serves the API
-        if len(answers) == len(bodies):
-            all_heard.set()
+        if len(answers) == len(bodies) and not all_heard.done():
+            all_heard.set_result(None)
 
     sid = await connection.attend(inbox + "*", hear)
-    for key, body in bodies.items():
-        connection.post(f"{jetstream.prefix}.{what}", body, f"{inbox}{key}")
+    subject = f"{jetstream.prefix}.{what}"
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            await all_heard.wait()
+        with connection.denials.awaited(subject, all_heard):
+            for key, body in bodies.items():
+                connection.post(subject, body, f"{inbox}{key}")
+            async with asyncio.timeout(PATIENCE_S):
+                await all_heard
     except TimeoutError as exc:
         raise BrokerUnavailable(f"no answer on {what} for {len(bodies) - len(answers)} of {len(bodies)} requests") from exc
     finally:

@@ -1,6 +1,7 @@
 """JetStream's own API, spoken as JSON: no dataclass in between that would drop a field it does not know.
 
-An error of the server becomes BrokerRefused with its number; silence, or no JetStream at all, BrokerUnavailable.
+An error of the server becomes BrokerRefused with its number; no JetStream NoJetStream; a subject that this user may not use
+PermissionDenied; silence BrokerUnavailable.
 Nobody decides by the text of an error.
 """
 
@@ -17,7 +18,7 @@ from msgspec import Struct
 
 from router.delivery.connection import Connection
 from router.delivery.wire import parse_head
-from router.errors import BrokerRefused, BrokerUnavailable
+from router.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 
 Json = dict[str, Any]
 
@@ -27,6 +28,8 @@ CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
 # No room in the account, in memory, on the disk; the message is too large for the stream; the stream is full.
 NO_ROOM = frozenset({10002, 10028, 10047, 10054, 10077})
+
+_OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -63,11 +66,22 @@ class JetStream:
             answer = orjson.loads(reply.data)
         except orjson.JSONDecodeError as exc:
             raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
+        except nats.errors.NoRespondersError as exc:
+            raise self._missing(subject) from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
+            if error.get("err_code") in _OFF:
+                raise NoJetStream(f"JetStream is not enabled for this account: {_TURN_ON}")
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
+
+    def _missing(self, subject: str) -> BrokerUnavailable:
+        """What there is not, where the server says that nothing listens on a subject."""
+        if not subject.startswith(f"{self.prefix}."):
+            return BrokerUnavailable(f"no stream takes {subject}")
+        where = "this server" if self.prefix == "$JS.API" else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
+        return NoJetStream(f"JetStream does not run on {where}: {_TURN_ON}")
 
     async def account(self) -> Json:
         return await self.ask("INFO")
@@ -119,6 +133,9 @@ class JetStream:
             if exc.err_code in missing:
                 return None
             raise
+
+
+_TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
 
 
 def nanos(time: str) -> int:

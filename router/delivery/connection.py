@@ -26,7 +26,7 @@ from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancelling import cancellable
-from router.delivery import tls
+from router.delivery import denials, tls
 from router.delivery.socket import StraightTransport
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
@@ -65,11 +65,17 @@ class Connection(Client):
         self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
         self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
         self.on_fault: Callable[[BaseException], None] = lambda _: None
+        self.denials = denials.Denials(_log_denial)
 
     @property
     def own_inboxes(self) -> str:
         """What every inbox of this connection begins with, and no other one: no request is ever answered there."""
         return f"{self._inbox_prefix.decode()}.{self._nuid.stem}"
+
+    @property
+    def wants_login(self) -> bool:
+        """Whether the server said that it takes no client without one."""
+        return bool(self._server_info.get("auth_required"))
 
     @property
     def lives(self) -> int:
@@ -93,6 +99,19 @@ class Connection(Client):
         subscription = await self.subscribe(subject, cb=_unheard)
         self.hears[subscription._id] = hear
         return subscription._id
+
+    async def require_permission(self, *subjects: str) -> None:
+        """Wait until the server has read what was sent, subscriptions to these among it. Raises PermissionDenied for the first denied."""
+        denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with contextlib.ExitStack() as awaited:
+            for subject in subjects:
+                awaited.enter_context(self.denials.awaited(subject, denied))
+            await self.flush()
+        if denied.done():
+            denied.result()
+        for subject in subjects:
+            if (earlier := self.denials.of(subject)) is not None:
+                raise earlier
 
     async def leave(self, sid: int, *, at_once: bool = False) -> None:
         """End a subscription; what the server had sent before it understood is still heard, unless `at_once`."""
@@ -190,8 +209,24 @@ class Connection(Client):
 
     # -- overridden: on Python 3.11 they lose a cancellation (`cancelling`) ---------------------------------------------------
 
-    async def request(self, *args: Any, **kwargs: Any) -> Msg:
-        return await cancellable(super().request(*args, **kwargs))
+    async def request(self, subject: str, *args: Any, **kwargs: Any) -> Msg:
+        """As nats-py's; PermissionDenied at once where the server denies the subject, or the inbox for the answer."""
+        asking = asyncio.create_task(super().request(subject, *args, **kwargs))
+        asking.add_done_callback(self._forget_request)
+        denied: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        try:
+            with self.denials.awaited(subject, denied):
+                await asyncio.wait((asking, denied), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asking.cancel()
+        return asking.result() if asking.done() else denied.result()
+
+    def _forget_request(self, asking: asyncio.Task[Msg]) -> None:
+        if not asking.cancelled():
+            asking.exception()  # it may have come after its caller was told of a denial
+            return
+        for token in [token for token, future in self._resp_map.items() if future.cancelled()]:
+            del self._resp_map[token]  # nats-py keeps the place of a request that was cancelled
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await cancellable(super().flush(*args, **kwargs))
@@ -204,9 +239,15 @@ class Connection(Client):
 
     async def _process_connect_init(self) -> None:
         self._ps.reset()  # an error within a chunk left its rest behind: the new connection's bytes are not to be joined to it
+        self.denials.forget()
         if self._reading_task is not None:
             self._reading_task.cancel()  # of an attempt that failed late: it would read what is meant for this one
-        await cancellable(super()._process_connect_init())
+        try:
+            await cancellable(super()._process_connect_init())
+        except nats.errors.Error as exc:  # of no type of its own: the server's words
+            if denials.is_login_refused(str(exc)):
+                raise denials.LoginNotTaken(str(exc)) from exc
+            raise
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         server = self._current_server
@@ -244,6 +285,10 @@ class Connection(Client):
         await super()._process_pong()
 
     # -- overridden: called by nats-py's reader for every message ------------------------------------------
+
+    def hear_error(self, line: str) -> None:
+        """An error line of the server, as it came: nats-py hands it on in lower case."""
+        self.denials.hear(line, self.own_inboxes)
 
     async def _process_err(self, err_msg: str) -> None:
         # nats-py closes for good on nearly every -ERR, an expired login among them, and stays deaf for ever.
@@ -292,21 +337,38 @@ async def connect(
     """
     _warn_of_login(options)
     connection = Connection()
+    refusals = denials.LoginRefusals(_shown(options), len(_servers(options)), _log_denial)
     last: list[Exception] = []
 
     async def remember(exc: Exception) -> None:  # an error callback that raises would end the subscription it was called for
         last[:] = [exc]
+        if isinstance(exc, denials.LoginNotTaken):
+            refusals.hear()
+
+    async def on_again() -> None:
+        refusals.on_connected()
+        if on_back is not None:
+            await on_back()
 
     settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": 15, **options}
     try:
         async with asyncio.timeout(timeout_s):
-            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_back)
+            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_again)
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
+        if isinstance(cause, ConnectionError) and connection.wants_login:
+            raise refusals.error from exc  # the server cut the line before its refusal was read
         said = f"{_shown(options)}: {cause or type(cause).__name__}"
         is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # somebody answered, and one of the two does not trust the other
         raise BrokerUnavailable(f"TLS failed with the server at {said}" if is_tls else f"no NATS server answers at {said}") from exc
+    refusals.on_connected()
     return connection
+
+
+def _log_denial(what: str, remedy: str) -> None:
+    from router.observability import events, logs  # rare, as below
+
+    logs.logger(__name__).error(events.PERMISSION_DENIED, denied=what, remedy=remedy)
 
 
 def _warn_of_login(options: Mapping[str, Any]) -> None:

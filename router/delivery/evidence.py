@@ -151,7 +151,8 @@ class Evidence:
             if claim.until > now:
                 return
             del self._claims[inbox]
-            self._refuse(claim, 0, "no receipt in time")
+            denied = self._connection.denials.of(claim.effect.subject)
+            self._refuse(claim, 0, str(denied or "no receipt in time"))
 
     def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         claim = self._claims.pop(subject, None)

@@ -78,7 +78,7 @@ class Reader:
             async with asyncio.timeout(wait_s + PATIENCE_S):
                 await self._ended.wait()
         except TimeoutError as exc:
-            raise BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc
+            raise self._connection.denials.of(subject) or BrokerUnavailable(f"stream {self._stream} cannot be read: no answer") from exc
         if self._status not in ENDED and not self._found:  # with some found, it was the bytes that were enough
             raise BrokerUnavailable(f"stream {self._stream} cannot be read: status {self._status}")
         return self._found

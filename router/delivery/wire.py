@@ -97,6 +97,8 @@ class Wire(Parser):
             await self.nc._process_msg(*frame)
             return after
         end = data.find(b"\r\n", at) + 2
+        if data.startswith(b"-ERR", at):
+            self.nc.hear_error(data[at:end].decode("utf-8", "replace"))
         self.buf += data[at:end]
         await super().parse()
         self.buf.clear()

@@ -11,6 +11,7 @@ from router.doctor.facts import Facts, StreamFacts
 from router.doctor.finding import Finding, fail, ok, warn
 from router.doctor.words import span
 
+_TURN_ON = "add `jetstream {}` to the server's configuration, or enable the account"
 OLDEST_SERVER = (2, 11, 0)
 Check = Callable[[Facts], Iterator[Finding]]
 
@@ -34,7 +35,17 @@ def jetstream_on(facts: Facts) -> Iterator[Finding]:
     if facts.server.has_jetstream:
         yield ok("jetstream", "on")
     else:
-        yield fail("jetstream", "off, or not for this account", "add `jetstream {}` to the server's configuration, or enable the account")
+        yield fail("jetstream", facts.server.why_not.partition(": ")[0] or "off, or not for this account", _TURN_ON)
+
+
+def permissions(facts: Facts) -> Iterator[Finding]:
+    """What this user may not look at is neither missing nor well."""
+    if not facts.denied:
+        yield ok("permissions", "whatever was looked at may be looked at")
+        return
+    more = f" (and {len(facts.denied) - 1} more)" if len(facts.denied) > 1 else ""
+    what, _, remedy = facts.denied[0].partition(": ")
+    yield fail("permissions", f"{what}{more}", f"{remedy}; or let an operator's user look")
 
 
 def payload_limit(facts: Facts) -> Iterator[Finding]:
@@ -71,7 +82,7 @@ def topology(facts: Facts) -> Iterator[Finding]:
             yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
         else:
             yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
-    if not facts.differences:
+    if not facts.differences and not facts.denied:
         yield ok("topology", f"streams {len(facts.streams)}, consumers {len(facts.consumers)}: as declared")
 
 
@@ -114,6 +125,7 @@ def _window(stream: StreamFacts) -> float:
 CHECKS: tuple[Check, ...] = (
     server_version,
     jetstream_on,
+    permissions,
     payload_limit,
     sync_mode,
     topology,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -14,8 +15,9 @@ from router.clock import wall
 from router.delivery.api import JetStream, Json, Stored
 from router.delivery.topology import NANOS, ConsumerSpec, StreamSpec, Topology, compare
 from router.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
-from router.errors import BrokerRefused, BrokerUnavailable, Misconfigured
+from router.errors import BrokerRefused, BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
 
+T = TypeVar("T")
 _MONITOR_TIMEOUT_S = 2.0
 
 
@@ -24,20 +26,23 @@ async def collect(
 ) -> Facts:
     """Everything that `checks` ask about. `monitor`: the URL of the server's monitoring port, if it has one.
 
-    Raises BrokerUnavailable when the server stops answering; a server without JetStream is a finding, not an error.
+    Raises BrokerUnavailable when the server stops answering; a server without JetStream, or without a permission for what is looked
+    at, is a finding, not an error.
     """
     server = await _server(jetstream, monitor)
     if not server.has_jetstream:
         return Facts(now=wall(), server=server, max_request=max_request)
-    streams = [await _stream(jetstream, spec) for spec in topology.streams]
-    consumers = [await _consumer(jetstream, spec) for spec in topology.consumers]
+    denied = [server.why_not] if server.why_not else []
+    streams = [await _or_denied(_stream(jetstream, spec), denied) for spec in topology.streams]
+    consumers = [await _or_denied(_consumer(jetstream, spec), denied) for spec in topology.consumers]
     return Facts(
+        denied=tuple(denied),
         now=wall(),
         server=server,
         max_request=max_request,
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
-        differences=tuple(await compare(jetstream, topology)),
+        differences=tuple(await _or_denied(compare(jetstream, topology), []) or ()),
         letters=letters,
         swept=swept,
     )
@@ -46,21 +51,35 @@ async def collect(
 async def _server(jetstream: JetStream, monitor: str | None) -> ServerFacts:
     connection = jetstream.connection
     told = connection.connected_server_version
+    has_jetstream, why_not = await _has_jetstream(jetstream)
     return ServerFacts(
         version=(told.major, told.minor, told.patch),
-        has_jetstream=await _has_jetstream(jetstream),
+        has_jetstream=has_jetstream,
+        why_not=why_not,
         max_payload=connection.max_payload,
         is_clustered=bool(connection._server_info.get("cluster")),
         sync=await _sync_mode(jetstream, monitor),
     )
 
 
-async def _has_jetstream(jetstream: JetStream) -> bool:
+async def _has_jetstream(jetstream: JetStream) -> tuple[bool, str]:
+    """And what the server said instead. Who may not ask for the account may yet ask for its streams."""
     try:
         await jetstream.account()
-    except (BrokerUnavailable, BrokerRefused):
-        return False
-    return True
+    except PermissionDenied as exc:
+        return True, str(exc)
+    except (BrokerUnavailable, BrokerRefused) as exc:
+        return False, str(exc)
+    return True, ""
+
+
+async def _or_denied(looking: Awaitable[T], denied: list[str]) -> T | None:
+    """What was looked at; None where the server denies it, and `denied` holds why."""
+    try:
+        return await looking
+    except PermissionDenied as exc:
+        denied.append(str(exc))
+        return None
 
 
 async def _sync_mode(jetstream: JetStream, monitor: str | None) -> SyncMode:
@@ -76,7 +95,7 @@ async def _from_system_account(jetstream: JetStream) -> Json:
     try:
         answer = await jetstream.connection.request(f"$SYS.REQ.SERVER.{server_id}.VARZ", timeout=0.5)
         return orjson.loads(answer.data).get("data", {})  # type: ignore[no-any-return]
-    except (nats.errors.Error, OSError, ValueError):
+    except (RouterError, nats.errors.Error, OSError, ValueError):
         return {}
 
 

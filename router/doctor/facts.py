@@ -17,6 +17,7 @@ class SyncMode(Struct, frozen=True):
 class ServerFacts(Struct, frozen=True, kw_only=True):
     version: tuple[int, int, int]
     has_jetstream: bool
+    why_not: str = ""  # what the server said when it was asked for JetStream, where that was no answer
     max_payload: int
     is_clustered: bool = False
     sync: SyncMode = SyncMode()
@@ -64,5 +65,6 @@ class Facts(Struct, frozen=True, kw_only=True):
     streams: tuple[StreamFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
     differences: tuple[Difference, ...] = ()
+    denied: tuple[str, ...] = ()  # what this user may not look at, as the server said it
     letters: str = ""  # the name of the dead letters' stream
     swept: str = ""  # the name of the stream whose messages leave it when they are done

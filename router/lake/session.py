@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.errors import Misconfigured
+from router.lake import jvm
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -46,7 +47,8 @@ def session(master: str | None = None, *, name: str = "router-usage") -> SparkSe
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors run what we run
     try:
-        spark = SparkSession.builder.config(conf=_settings(master, name)).getOrCreate()
+        with jvm.remembered():
+            spark = SparkSession.builder.config(conf=_settings(master, name)).getOrCreate()
     except (PySparkException, OSError) as exc:
         raise Misconfigured("master", f"Spark did not start: {exc}") from exc
     spark.sparkContext.setLogLevel("ERROR")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import LiteralString, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from msgspec import Struct
@@ -23,6 +23,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from router.cancelling import cancellable
 from router.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+from router.masking import shortened
 from router.observability import events, logs
 
 log = logs.logger(__name__)
@@ -33,6 +34,13 @@ Driver = psycopg.AsyncConnection[tuple[object, ...]]  # what a service's own cod
 
 # What the next try may find mended: connections, resources, an operator's word, serialization, a transaction that idled.
 _LATER = ("08", "40", "53", "55", "57", "58", "25P03", "25P04")
+# Errors whose text names tables and schemas, never a value; and what to do.
+_NAMING_OBJECTS = {
+    "42501": "grant it to the user of mailbox.dsn",
+    "42P01": "is mailbox.db_schema right, and may the user of mailbox.dsn use it?",
+    "3F000": "is mailbox.db_schema right?",
+}
+MAX_FAILURE = 512  # characters of what the server said
 _INSISTING = ("require", "verify-ca", "verify-full")  # values of sslmode
 _THIS_HOST = ("", "localhost", "127.0.0.1", "::1")
 _KNOWS_REQUIRE_AUTH = 160_000  # libpq's version
@@ -97,8 +105,10 @@ class Database:
     """A context's database. Nothing is connected before `open`; a database that is away is tried again at each transaction."""
 
     def __init__(self, config: DatabaseConfig) -> None:
+        self._failures: list[str] = []  # the last one's words, until a connection is made
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[object, ...]]] = AsyncConnectionPool(
             config.dsn,
+            connection_class=_remembering(self._failures),
             kwargs={**_options(config), **_withheld(config.dsn)},
             min_size=0,
             max_size=config.connections,
@@ -128,13 +138,13 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Committed at the end of the block, rolled back if it raises. Raises DatabaseUnavailable, DatabaseRefused."""
-        with _translated():
+        with _translated(self._failures):
             async with self._connected() as connection, connection.transaction():
                 yield Session(connection)
 
     async def notified(self, channel: str, *, within: float) -> bool:
         """Whether NOTIFY came on the channel within so many seconds."""
-        with _translated():
+        with _translated(self._failures):
             async with self._connected() as connection:
                 await connection.set_autocommit(True)
                 try:
@@ -183,12 +193,31 @@ def _check(config: DatabaseConfig) -> None:
         raise Misconfigured("mailbox.dsn", "should be like postgresql://user@host:5432/database") from None
 
 
+def _remembering(failures: list[str]) -> type[psycopg.AsyncConnection[tuple[object, ...]]]:
+    """Connections whose failure is kept: the pool tries again in silence, and then says only that it took too long."""
+
+    class Remembering(psycopg.AsyncConnection[tuple[object, ...]]):
+        @classmethod
+        async def connect(cls, *args: Any, **kwargs: Any) -> Any:
+            try:
+                connection = await super().connect(*args, **kwargs)
+            except psycopg.OperationalError as exc:
+                failures[:] = [shortened(" ".join(str(exc).split()), MAX_FAILURE)]
+                raise
+            failures.clear()
+            return connection
+
+    return Remembering
+
+
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translated(failures: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except PoolTimeout:
-        raise DatabaseUnavailable("no connection to PostgreSQL in time") from None
+        # libpq gives a failed login no code, so its words are told and nothing is decided by them. They hold no password.
+        said = f": {failures[-1]}; host, user, password and database are those of mailbox.dsn" if failures else ""
+        raise DatabaseUnavailable(f"no connection to PostgreSQL in time{said}") from None
     except errors.Error as exc:
         raise _in_our_words(exc) from None
 
@@ -197,4 +226,7 @@ def _in_our_words(exc: psycopg.Error) -> DatabaseUnavailable | DatabaseRefused:
     state = exc.sqlstate or ""
     if state.startswith(_LATER) or (not state and isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)):
         return DatabaseUnavailable(f"PostgreSQL is away ({type(exc).__name__})")
+    if state in _NAMING_OBJECTS:
+        said = f"{exc.diag.message_primary} ({_NAMING_OBJECTS[state]})"
+        return DatabaseRefused(state, shortened(said, MAX_FAILURE), exc.diag.constraint_name)
     return DatabaseRefused(state, type(exc).__name__, exc.diag.constraint_name)  # its own text may hold a value

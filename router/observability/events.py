@@ -32,6 +32,7 @@ BROKER_CONNECTED: Final = "broker.connected"
 BROKER_LOST: Final = "broker.lost"
 BROKER_BACK: Final = "broker.back"
 BROKER_ERROR: Final = "broker.error"
+PERMISSION_DENIED: Final = "broker.permission_denied"  # the server lets this user neither publish nor listen there
 LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key to another host, and no TLS
 
 # Streams and consumers

@@ -84,7 +84,7 @@ class Client(ProviderCalls):
 
         `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
         side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again.
-        Raises Unanswered, BrokerUnavailable; a router that says no is an Answer.
+        Raises Unanswered, BrokerUnavailable, PermissionDenied; a router that says no is an Answer.
         """
         beside = {
             "policy_id": policy_id,
@@ -125,7 +125,10 @@ class Client(ProviderCalls):
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting[token] = _settling(answer, read, subject)
         try:
-            with _sending(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried:
+            with (
+                connection.denials.awaited(subject, answer),
+                _sending(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried,
+            ):
                 head = head_of(carried)
                 if len(head) + len(body) > connection.max_payload:
                     raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")

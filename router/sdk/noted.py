@@ -35,3 +35,8 @@ class Noted(Silent):
         """There is no such stream yet: no router has made it."""
         if self._once.allows(stream):
             log.warning(events.CONSUMER_GONE, stream=stream, consumer=self._durable)
+
+    def cannot_start(self, exc: BaseException) -> None:
+        """The durable can neither be found nor made for now; the worker asks again."""
+        if self._once.allows(str(exc)[:256]):
+            log.warning(events.BROKER_ERROR, consumer=self._durable, error=str(exc)[:1024])

@@ -36,7 +36,7 @@ from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import Lane, Pace
 from router.delivery.topology import ConsumerSpec, Topology
-from router.errors import Misconfigured, RouterError
+from router.errors import BrokerDenied, Misconfigured, RouterError
 from router.observability.tracing_messages import traced_handler, traced_letter
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
@@ -116,7 +116,8 @@ class Worker:
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Work until cancelled. `on_ready` hears the server's URL once, before the first assignment is taken.
 
-        Raises BrokerUnavailable when no server answers at the start. A stream that is not there yet is waited for.
+        Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
+        gives no permission. A stream that is not there yet is waited for.
         """
         connection = await connected(self._nats, "router-worker")
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
@@ -170,9 +171,13 @@ class Worker:
 
     async def _durable_there(self, jetstream: JetStream) -> None:
         while True:
-            with contextlib.suppress(RouterError):  # the broker is away again: asked anew
+            try:
                 if await self._restore(jetstream) is not None:
                     return
+            except BrokerDenied:
+                raise  # waiting does not help
+            except RouterError as exc:  # the broker is away again: asked anew
+                self._noted.cannot_start(exc)
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _restore(self, jetstream: JetStream) -> str | None:

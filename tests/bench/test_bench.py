@@ -166,6 +166,12 @@ async def test_an_installed_package_says_where_the_bench_is(tmp_path: Path, monk
 RATE = Figure("rate", "1/s")
 
 
+async def test_a_run_too_short_to_judge_judges_no_target() -> None:
+    answer = await ask(a_question("q", constant(1.0), figure=Figure("rate", "1/s", target=at_least(2.0))), 1, 1.0, lambda *_: None)
+    assert [line.is_met for line in document.document([answer], {}, {}).lines] == [False]
+    assert [line.is_met for line in document.document([answer], {}, {}, is_judged=False).lines] == [None]
+
+
 def constant(*rates: float) -> Callable[[float], object]:
     left = iter(rates)
 

@@ -4,7 +4,7 @@ import pytest
 from nats.aio.msg import Msg
 
 from router.delivery.api import CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
-from router.errors import BrokerRefused, BrokerUnavailable
+from router.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 from tests.support.delivery import Place, a_place, connected
 
 
@@ -62,8 +62,8 @@ async def test_silence_is_unavailable(place: Place) -> None:
         await JetStream(place.connection, domain="mute", timeout_s=0.05).account()
 
 
-async def test_a_domain_that_nobody_serves_is_unavailable(place: Place) -> None:
-    with pytest.raises(BrokerUnavailable, match="NoRespondersError"):
+async def test_a_domain_that_no_server_serves_is_named_with_its_setting(place: Place) -> None:
+    with pytest.raises(NoJetStream, match=r"\$JS\.elsewhere\.API is asked: nats\.js_domain"):
         await JetStream(place.connection, domain="elsewhere").account()
 
 

@@ -35,7 +35,7 @@ def test_an_alert_says_what_an_operator_needs(alert: dict[str, Any]) -> None:
     told = alert["annotations"]
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(told) == {"summary", "description", "runbook_url"}
-    assert told["runbook_url"] == f"deploy/RUNBOOK.md#{alert['alert'].lower()}"
+    assert told["runbook_url"] == f'{{{{ or $externalLabels.runbooks "deploy" }}}}/RUNBOOK.md#{alert["alert"].lower()}'
     assert "{{" in told["description"], "whose it is, or how much"
     assert "for" in alert or "increase" in alert["expr"] or "delta" in alert["expr"] or "parked" in alert["expr"], "for how long?"
 

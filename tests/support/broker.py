@@ -16,9 +16,17 @@ from router.embedded import server_binary
 class Broker:
     """One nats-server child process. `extra` lines go into its configuration (accounts, limits)."""
 
-    def __init__(self, *extra: str, max_payload: int = 8 * 1024 * 1024, sync_always: bool = False, store_limit: int | None = None) -> None:
+    def __init__(
+        self,
+        *extra: str,
+        max_payload: int = 8 * 1024 * 1024,
+        sync_always: bool = False,
+        store_limit: int | None = None,
+        jetstream: bool = True,
+    ) -> None:
         self._extra = extra
         self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""  # bytes, of all streams together
+        self._has_jetstream = jetstream
         self._sync = ", sync_interval: always" if sync_always else ""  # every receipt waits for the disk
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
@@ -50,7 +58,7 @@ class Broker:
         lines = [
             f'listen: "127.0.0.1:{self._port}"',
             f"max_payload: {self._max_payload}",
-            f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync}{self._limit} }}",
+            *([f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync}{self._limit} }}"] if self._has_jetstream else []),
             f"ports_file_dir: {json.dumps(str(self._home))}",
             *self._extra,
         ]

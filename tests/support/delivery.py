@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection, connect
+from router.delivery.denials import Denials
 from router.delivery.desk import Desk
 from router.delivery.evidence import NotStored, Receipts, Told
 from router.delivery.gate import Gate
@@ -45,6 +46,7 @@ class FakeConnection:
         self.is_behind = False
         self.lives = 0
         self.hears: dict[str, Callable[..., None]] = {}
+        self.denials = Denials(lambda *_: None)
 
     def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         self.posts.append(Post(subject, data, reply, head))

@@ -44,7 +44,8 @@ def replay(
 ) -> None:
     """Send the messages of letters again, to where they failed; a letter goes when its message is proven to stand there.
 
-    It may be killed at any moment: run it again, and every message is sent once. Exit status: 0 all sent, 1 some were kept.
+    It may be killed at any moment: run it again, and every message is sent once. A message that is still wrong fails again and becomes
+    a new letter; mend it with --edit. Exit status: 0 all sent, 1 some were kept.
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
@@ -125,6 +126,8 @@ def _tell(report: Report, as_json: bool) -> None:
     if report.finished:
         print(f"{report.finished} letters of an interrupted replay were removed: their messages had been sent")
     print(f"{report.sent} sent again, {len(report.kept)} kept")
+    if report.sent:
+        print("what fails again is a new dead letter: `router dlq list` shows it")
     _print_kept(report.kept)
     if report.is_in_doubt:
         ends.complain("it stopped early: run it again, and it finds out what was stored and what was not")

@@ -81,7 +81,7 @@ class ExtensionServer:
                 desks.append(Desk(extension, connection, outlets, self._rules))
                 services.append(await described(connection, extension))
                 await self._listen(services[-1], connection, extension, desks[-1])
-            await connection.flush()
+            await connection.require_permission(*(extension.subject for extension in self._extensions))
             url = connection.connected_url
             on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
             if self._registration is not None:

@@ -1,0 +1,214 @@
+"""One request's way, put together from what the streams and the bucket of assignments still hold. Looks only.
+
+    request         the stream of decide requests
+    decision        the record of its assignment; a decision that pushed nothing is kept nowhere (but see `router decisions explain`)
+    assignment      the same record: the stream forgets an assignment that is done
+    acknowledgement, result, usage event, dead letter      their streams
+
+A stream has no index by request, so its newest messages are read, at most `look` of each, and what was not read is said. A message
+of another tenant is no part of it, whatever ids it names: the assignment's id is made of the tenant and the request's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from router.buckets.assigned import Assigned, assigned
+from router.config import Settings
+from router.config.storage import BucketConfig
+from router.contracts.assignment import assignment_id_of
+from router.deadletters.parse import parse
+from router.delivery.api import JetStream, Stored, nanos
+from router.delivery.reading import Reader, reading
+from router.errors import PermissionDenied
+from router.masking import shortened
+
+AT_ONCE = 500
+MOST_OF_A_FACT = 200  # characters
+FACTS = (
+    "message_type",
+    "policy_id",
+    "provider_id",
+    "status",
+    "error_code",
+    "latency_ms",
+    "cost",
+    "worker_id",
+    "event_type",
+    "assignment_id",
+)
+_IDS = ("request_id", "message_id", "assignment_id")
+_INSIDE = ("message", "task", "context", "metadata")  # of the forms of a request
+
+Facts = Mapping[str, object]
+
+
+class RequestStep(Struct, frozen=True):
+    """One thing that is kept of it. `at`: the server's RFC 3339 text; `where`: the stream or bucket, and the sequence."""
+
+    at: str
+    what: str
+    where: str
+    facts: Facts
+
+
+class RequestSteps(Struct, frozen=True):
+    """In the order of time; `gaps`: what was not read, or is not kept, and why."""
+
+    steps: list[RequestStep]
+    gaps: list[str]
+
+
+class RequestSearch(Struct, frozen=True):
+    """What a message must name to be a step: one of the ids, and no other tenant."""
+
+    tenant_id: str
+    request_id: str
+    assignment_id: str
+
+    def takes(self, stored: Stored) -> bool:
+        named = {stored.headers.get("Nats-Msg-Id", "")}
+        body = _object(stored.data)
+        if body is None:
+            named |= {one for one in (self.request_id, self.assignment_id) if _holds(stored.data, one)}
+            tenants = {self.tenant_id} if _holds(stored.data, self.tenant_id) else {stored.headers.get("tenant_id")}
+        else:
+            levels = [body, *(body[name] for name in _INSIDE if isinstance(body.get(name), dict))]
+            named |= {str(level[name]) for level in levels for name in _IDS if name in level}
+            tenants = {level["tenant_id"] for level in levels if isinstance(level.get("tenant_id"), str)} or {
+                stored.headers.get("tenant_id")
+            }
+        if tenants == {None}:
+            return self.assignment_id in named
+        return tenants == {self.tenant_id} and not named.isdisjoint((self.request_id, self.assignment_id))
+
+    def takes_letter(self, stored: Stored) -> bool:
+        letter = parse(stored)
+        named = {letter.request_id, letter.assignment_id, letter.msg_id}
+        if letter.tenant_id is None:
+            return letter.assignment_id == self.assignment_id
+        return letter.tenant_id == self.tenant_id and not named.isdisjoint((self.request_id, self.assignment_id))
+
+
+async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id: str, request_id: str, *, look: int) -> RequestSteps:
+    """Raises BrokerUnavailable. A stream that this user may not read is a gap."""
+    search = RequestSearch(tenant_id, request_id, assignment_id_of(tenant_id, request_id))
+    streams, steps = settings.streams, _Steps(jetstream, look)
+    ours, letters = Filter(search.takes, _facts_of), Filter(search.takes_letter, _letter_facts)
+    await steps.read("request", streams.decide.name, ours)
+    await steps.read_record(settings.buckets.assignments_known, search)
+    for what, stream in (("acknowledgement", streams.acks.name), ("result", streams.results.name), ("usage event", streams.usage.name)):
+        await steps.read(what, stream, ours)
+    await steps.read("dead letter", streams.dlq.name, letters)
+    return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps)
+
+
+class Filter(Struct, frozen=True):
+    """Which messages of a stream are steps, and what is told of one."""
+
+    takes: Callable[[Stored], bool]
+    facts_of: Callable[[Stored], Facts]
+
+
+class _Steps:
+    """What was found so far, and what was not read."""
+
+    def __init__(self, jetstream: JetStream, look: int) -> None:
+        self._jetstream = jetstream
+        self._look = look
+        self.found: list[RequestStep] = []
+        self.gaps: list[str] = []
+
+    async def read(self, what: str, stream: str, wanted: Filter) -> None:
+        try:
+            start = await self._start(what, stream)
+            if start is None:
+                return
+            async with reading(self._jetstream, stream, start) as reader:
+                taken = await _taken(reader, self._look, wanted.takes)
+        except PermissionDenied as exc:
+            self.gaps.append(f"{what}: {stream} was not read: {exc}")
+            return
+        for one in taken:
+            facts = {"subject": one.subject, **wanted.facts_of(one)}
+            self.found.append(RequestStep(one.time, what, f"{stream} {one.sequence}", facts))
+
+    async def _start(self, what: str, stream: str) -> int | None:
+        """Where reading begins; None: there is nothing to read."""
+        info = await self._jetstream.stream(stream)
+        if info is None:
+            self.gaps.append(f"{what}: there is no stream {stream}")
+            return None
+        first, last = info["state"]["first_seq"], info["state"]["last_seq"]
+        start: int = max(first, last - self._look + 1)
+        if start > first:
+            newest = f"of {stream} the newest {self._look} messages were read"
+            self.gaps.append(f"{what}: {newest}, from {start} on; {start - first} sequences before were not (--look)")
+        return start if last >= first else None
+
+    async def read_record(self, bucket: BucketConfig, search: RequestSearch) -> None:
+        try:
+            one = await assigned(self._jetstream, bucket.name, search.assignment_id)
+        except PermissionDenied as exc:
+            self.gaps.append(f"decision, assignment: {bucket.name} was not read: {exc}")
+            return
+        if one is not None:
+            self.found += _record_steps(one, bucket.name)
+            return
+        hours = f"{bucket.ttl_ms / 3_600_000:g} h"
+        self.gaps.append(
+            f"decision, assignment: {bucket.name} holds none. The request pushed no assignment, or did so more than {hours} ago; a "
+            "decision that pushes nothing is kept by no stream: `router decisions explain`, where recorder.tenants names the tenant"
+        )
+
+
+async def _taken(reader: Reader, look: int, takes: Callable[[Stored], bool]) -> list[Stored]:
+    """Of what stood there when it began."""
+    taken, left = list[Stored](), min(look, reader.total)
+    while left > 0 and (batch := await reader.read(min(AT_ONCE, left))):
+        left -= len(batch)
+        taken += filter(takes, batch)
+    return taken
+
+
+def _record_steps(one: Assigned, bucket: str) -> Iterator[RequestStep]:
+    decision = one.known.decision
+    yield RequestStep(one.stored_at, "decision", bucket, {"provider_id": decision.provider_id, "reason": decision.reason})
+    facts = {"assignment_id": one.known.assignment_id, "subject": one.record.subject, "deadline_ms": one.known.deadline_ms}
+    yield RequestStep(one.stored_at, "assignment", bucket, facts)
+
+
+def _facts_of(stored: Stored) -> Facts:
+    """Names and figures, never a payload."""
+    body = _object(stored.data) or {}
+    inner: dict[str, Any] = next((body[name] for name in ("message", "task") if isinstance(body.get(name), dict)), {})
+    given = {name: body.get(name, inner.get(name)) for name in FACTS}
+    return {name: _shown(value) for name, value in given.items() if isinstance(value, str | int | float)}
+
+
+def _letter_facts(stored: Stored) -> Facts:
+    letter = parse(stored)
+    given = {"reason": letter.reason, "code": letter.code, "field": letter.field, "error": letter.message, "letter": letter.sequence}
+    return {name: _shown(value) for name, value in given.items() if value is not None}
+
+
+def _shown(value: str | float) -> object:
+    return shortened(value, MOST_OF_A_FACT) if isinstance(value, str) else value
+
+
+def _object(data: bytes) -> dict[str, Any] | None:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _holds(data: bytes, text: str) -> bool:
+    """Whether a protobuf message holds this string: behind its length, which takes one byte up to 127."""
+    raw = text.encode()
+    return len(raw) < 128 and bytes((len(raw),)) + raw in data

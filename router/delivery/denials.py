@@ -1,0 +1,132 @@
+"""What the server denies to one connection, by its own words: the login, or a subject.
+
+nats-py has no type for either, only the text of the server's `-ERR` line. Its forms are part of the NATS protocol, and this is the
+only place that reads them.
+
+    -ERR 'Authorization Violation'                                   the login, while connecting
+    -ERR 'Permissions Violation for Publish to "a.b"'                a subject; the connection goes on, and no answer ever comes
+    -ERR 'Permissions Violation for Subscription to "_INBOX.x.*"'    the same; where it is our inbox, no answer to anything comes
+
+A caller that waits for an answer (`awaited`) gets PermissionDenied at once, and not silence. A denial that no caller waits for is
+told to `on_denied`, once for each subject.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nats.errors import Error
+
+from router.errors import LoginRefused, PermissionDenied
+
+MOST = 64  # subjects that are remembered, and told once; an older one is forgotten first
+
+_SUBJECT = re.compile(r"permissions violation for (publish|subscription)[^\"]*\"([^\"]{1,1024})\"", re.IGNORECASE)
+_LOGIN = re.compile(r"authorization violation|authentication (?:error|timeout|expired|revoked)", re.IGNORECASE)
+
+LOGIN_REMEDY = "look at nats.user and nats.password, nats.token, nats.nkey_file or nats.creds_file, or at a login in nats.url"
+
+_HOW = {"publish": "publish to", "subscription": "listen on"}
+
+
+class LoginNotTaken(Error):
+    """The type that nats-py has not: what it tries again after its own errors, it tries again after this one."""
+
+
+def is_login_refused(text: str) -> bool:
+    """Whether the server's words say that it does not take the login."""
+    return _LOGIN.search(text) is not None
+
+
+class LoginRefusals:
+    """How often servers refused the login. Before the first connection it ends the attempt, later it is told once."""
+
+    def __init__(self, shown: str, servers: int, on_denied: Callable[[str, str], None]) -> None:
+        self._error = LoginRefused(f"the server at {shown} refuses this login: {LOGIN_REMEDY}")
+        self._on_denied = on_denied
+        self._left = servers  # each may refuse once before the first connection is given up
+        self._was_connected = False
+        self._is_told = False
+
+    @property
+    def error(self) -> LoginRefused:
+        return self._error
+
+    def on_connected(self) -> None:
+        self._was_connected, self._is_told = True, False
+
+    def hear(self) -> None:
+        """Raises LoginRefused when there is no server left that could take it."""
+        if not self._was_connected:
+            self._left -= 1
+            if not self._left:
+                raise self._error
+        elif not self._is_told:
+            self._is_told = True
+            self._on_denied("log in", LOGIN_REMEDY)
+
+
+class Denials:
+    """Of one connection, since it was last made. A denial is kept as its words: an exception that is raised again and again grows."""
+
+    def __init__(self, on_denied: Callable[[str, str], None]) -> None:
+        self._on_denied = on_denied  # what was denied (`publish to a.b`), and what to do
+        self._known: dict[str, str] = {}
+        self._inbox: str | None = None
+        self._waiting: dict[str, list[asyncio.Future[Any]]] = {}
+
+    def forget(self) -> None:
+        """A new connection: the server may allow what it denied before."""
+        self._known.clear()
+        self._inbox = None
+
+    def of(self, subject: str) -> PermissionDenied | None:
+        """What a message to this subject met, if it met a denial."""
+        words = self._known.get(subject) or self._inbox
+        return PermissionDenied(words) if words is not None else None
+
+    def hear(self, line: str, inboxes: str) -> None:
+        """An error line of the server. `inboxes`: what the connection's own begin with."""
+        if (found := _SUBJECT.search(line)) is None:
+            return
+        what, subject = f"{_HOW[found[1].lower()]} {found[2]}", found[2]
+        words = f"no permission to {what}: {_REMEDY}"
+        waiting = self._waiting.get(subject, [])
+        if subject.startswith(inboxes):
+            words += "; its inboxes begin with the setting nats.inbox_prefix"
+            self._inbox = words
+            waiting = [future for futures in self._waiting.values() for future in futures]
+        is_new = subject not in self._known
+        self._remember(subject, words)
+        for future in waiting:
+            if not future.done():
+                future.set_exception(PermissionDenied(words))
+        if is_new and not waiting:
+            self._on_denied(what, _REMEDY)
+
+    @contextmanager
+    def awaited(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
+        """While the block lasts, a denial of this subject, or of our inbox, is the exception of `answer`."""
+        waiting = self._waiting.setdefault(subject, [])
+        waiting.append(answer)
+        if self._inbox is not None and not answer.done():
+            answer.set_exception(PermissionDenied(self._inbox))
+        try:
+            yield
+        finally:
+            waiting.remove(answer)
+            if not waiting:
+                self._waiting.pop(subject, None)
+
+    def _remember(self, subject: str, words: str) -> None:
+        self._known.pop(subject, None)
+        self._known[subject] = words
+        if len(self._known) > MOST:
+            del self._known[next(iter(self._known))]
+
+
+_REMEDY = "allow it to this user in the server's configuration, or log in as another (nats.user, nats.nkey_file, nats.creds_file)"
