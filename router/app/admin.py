@@ -20,6 +20,7 @@ from router.app.extension_store import ExtensionStore
 from router.app.ground import Ground
 from router.app.reach import own_inboxes
 from router.app.recorded import RecordedDecisions, version_finder
+from router.app.refused_addresses import note_refused
 from router.buckets.documents import Documents
 from router.config import Settings
 from router.observability import Once, events, logs
@@ -46,7 +47,7 @@ def admin_door(ground: Ground) -> Door:
         own=own_inboxes(settings, ground.connection),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-        refused=ground.metrics.replies_refused.up,
+        refused=note_refused(ground.metrics, "services"),
         key_refused=_key_refused(ground),
     )
 

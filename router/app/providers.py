@@ -18,6 +18,7 @@ from typing import Any
 from router.app.ground import Ground
 from router.app.provider_calls import providers_of
 from router.app.reach import own_inboxes
+from router.app.refused_addresses import note_refused
 from router.calls.outlets import Outlets
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.headers import message_id_in
@@ -60,7 +61,7 @@ class ProviderStation:
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
         self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, ground.connection)
-        self._refused = ground.metrics.replies_refused.up
+        self._refused = note_refused(ground.metrics, "providers")
         self._outlets = Outlets(self._connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
@@ -86,7 +87,7 @@ class ProviderStation:
     def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if not (reply.startswith(self._prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
             if reply:
-                self._refused()
+                self._refused(reply)
             return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
         given = headers or NO_HEADERS
         request = self._admitted(data, given)

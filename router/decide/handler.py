@@ -211,11 +211,13 @@ class DecideHandler:
         if pushed.is_again:
             self._meter.replayed()
 
-        async def remember(_: Sequence[Receipt]) -> None:
-            # Not before its assignment is stored: whoever asks again is answered from here, without an effect.
-            self._replays.remember(request, message.data, pushed.decision)
+        seconds = self._now() - started
 
-        self._meter.decided(request, pushed.decision, self._now() - started)
+        async def remember(_: Sequence[Receipt]) -> None:
+            # Not before its assignment is stored: until then the answer may still be that there is no room for it.
+            self._replays.remember(request, message.data, pushed.decision)
+            self._meter.decided(request, pushed.decision, seconds)
+
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
     def _decide(self, request: RouteRequest, message: Message, now: float, previous: Previous | None) -> Decision | Refusal | Policy:

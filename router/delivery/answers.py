@@ -51,14 +51,14 @@ class Answers:
         connection: Connection,
         rules: ReplyRules,
         *,
-        conflict: Callable[[str], bytes],
-        refusal: Callable[[str, bytes], bytes],
-        on_refused: Callable[[], None] = lambda: None,
+        conflict: Callable[[str, bytes], Callable[[], bytes]],
+        refusal: Callable[[str, bytes, Headers], bytes],
+        on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._rules = rules
         self._on_refused = on_refused
-        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
+        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
         self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
         self._request = b""  # whose answer is being sent
         self._stored_at = 0.0  # wall seconds; of a request that is only heard yet, a time that no answer is after
@@ -79,7 +79,7 @@ class Answers:
             if self._may_reach(named):
                 self._rendezvous.answer_named(question, reply.data, named, self._now())
                 return
-            self._refuse()
+            self._refuse(named)
         if self._listens_from is None:
             self._to_reply_subject(message, reply)
             return
@@ -104,9 +104,9 @@ class Answers:
         rules = self._rules
         return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
 
-    def _refuse(self) -> None:
+    def _refuse(self, address: str) -> None:
         self.refused += 1
-        self._on_refused()
+        self._on_refused(address)
 
     # -- the listener's half ---------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Answers:
             if self._may_reach(reply):
                 return reply
             if reply:
-                self._refuse()
+                self._refuse(reply)
             return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
@@ -143,10 +143,11 @@ class Answers:
                 self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
             return None
         if not self._may_reach(inbox):
-            self._refuse()
+            if REPLY_TO not in headers or _silenced_by(headers) is not None:  # else its stored copy is answered, and counted, once
+                self._refuse(inbox)
             return None
         if (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
-            self._connection.post(inbox, self._refusal(silenced, data))
+            self._connection.post(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
 

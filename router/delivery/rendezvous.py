@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 Send = Callable[[str, bytes], None]  # inbox, data
-Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
+Answer = Callable[[], bytes]  # made when it is sent
+Asked = tuple[str, int, float, Answer | None]  # inbox, hash of what was asked, when; its refusal, where its id came with other bytes before
 NO_INBOX = ""  # of a request that nobody waits for
 Spot = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
@@ -62,7 +63,7 @@ class Rendezvous:
     def __init__(
         self,
         send: Send,
-        conflict: Callable[[str], bytes],
+        conflict: Callable[[str, bytes], Answer],
         *,
         dedupe_window_s: float,
         inbox_wait_s: float = 0.25,
@@ -70,7 +71,7 @@ class Rendezvous:
         capacity: int = 100_000,
     ) -> None:
         self._send = send
-        self._conflict = conflict  # the answer to "this id came with other bytes"
+        self._conflict = conflict  # "this id came with other bytes": the id, and those bytes, empty where they are gone
         self._span = dedupe_window_s + 0.12
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
@@ -99,16 +100,17 @@ class Rendezvous:
             return
         if msg_id is not None and (known := self._answered.get(spot)) is not None and now - known.at <= self._span:
             if inbox != known.to:
-                self._send(inbox, known.data if known.key == key else self._conflict(msg_id))
+                self._send(inbox, known.data if known.key == key else self._conflict(msg_id, question.data)())
             return
         if self._inboxes >= self._capacity:
             self._turn(now)
         self._inboxes += 1
         asked = self._young.get(spot)
         if asked is not None:
-            asked.append((inbox, key, now))
+            refusal = self._conflict(msg_id, question.data) if msg_id is not None and asked[0][1] != key else None
+            asked.append((inbox, key, now, refusal))
         else:
-            self._young[spot] = [(inbox, key, now)]
+            self._young[spot] = [(inbox, key, now, None)]
 
     def note(self, question: Question, now: float) -> None:
         """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
@@ -116,7 +118,7 @@ class Rendezvous:
         if spot in self._waiting or self._inboxes >= self._capacity:
             return
         self._inboxes += 1
-        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now))
+        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now, None))
 
     def answer(self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float) -> None:
         """Send an answer to the inboxes that asked for it; `unclaimed` is called when there is none.
@@ -132,7 +134,7 @@ class Rendezvous:
         if not asked:
             is_claimed = False
         elif msg_id is None:
-            for inbox, _, _ in asked:
+            for inbox, _, _, _ in asked:
                 self._send(inbox, data)
             self._hush(key, now)
             is_claimed = True
@@ -161,7 +163,7 @@ class Rendezvous:
         self._answered[spot] = Answered(key, data, now, to)
         others = [one for one in self._heard_of(spot) if one[0] != to]
         if others:
-            self._share([*others, (to, key, now)], key, question, data, served=to)
+            self._share([*others, (to, key, now, None)], key, question, data, served=to)
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -195,15 +197,15 @@ class Rendezvous:
         Only those within `span` of its newest inbox asked for this copy: older ones had, and lost, another
         instance's; inboxes with other bytes were dropped by the stream if they are as near.
         """
-        newest = max((at for _, hashed, at in asked if hashed == key), default=None)
+        newest = max((at for _, hashed, at, _ in asked if hashed == key), default=None)
         if newest is None:
             self._keep(question.msg_id, asked)
             return False
         is_claimed = False
-        for inbox, hashed, at in asked:
+        for inbox, hashed, at, refusal in asked:
             is_claimed = is_claimed or (hashed == key and inbox != NO_INBOX)
             if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
-                self._send(inbox, data if hashed == key else self._conflict(question.msg_id or ""))
+                self._send(inbox, data if hashed == key else (refusal or self._conflict(question.msg_id or "", b""))())
         self._keep(question.msg_id, (one for one in asked if one[2] - newest > self._span))
         return is_claimed
 
@@ -216,14 +218,14 @@ class Rendezvous:
         spot = key if question.msg_id is None else hash(question.msg_id)
         waiting = self._waiting[spot]
         if question.msg_id is not None and waiting[0].key != key:
-            self._send(inbox, self._conflict(question.msg_id))
+            self._send(inbox, self._conflict(question.msg_id, question.data)())
             return
         data = waiting.popleft().data
         self._send(inbox, data)
         if question.msg_id is None:
             self._hush(key, now)
         elif others := self._heard_of(spot):  # the same id with other bytes, heard before the first one's inbox
-            self._share([*others, (inbox, key, now)], key, question, data, served=inbox)
+            self._share([*others, (inbox, key, now, None)], key, question, data, served=inbox)
         if not waiting:
             del self._waiting[spot]
 
