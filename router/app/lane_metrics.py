@@ -9,7 +9,7 @@ from router.app.alerts import Alerts
 from router.app.answered import count_answer, count_failed
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
-from router.contracts.decision import OVERLOADED
+from router.contracts.decision import INTERNAL, OVERLOADED
 from router.contracts.glimpse import glimpse
 from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
@@ -37,6 +37,8 @@ class LaneMetrics:
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
         self._seconds = metrics.request_seconds if answers else None
         self._answers = answers
+        if answers:
+            metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = Once(every_s=1.0)
         self._without_letter: Message | None = None  # settled in the same breath
         for what in (WAITING, SENT_BACK, DECLINED, LETTER_GIVEN_UP):

@@ -1,6 +1,7 @@
 """The bytes of an answer to a decide request (CONTRACTS §4, S4 "Response Format").
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
+    success_skipped    the same, and "warnings": [{code, message, details}]
     failure            {"ok": false, "error": {code, message, details?}, "context": {…}}
     success_protobuf   beamline.flow.v1.RouteDecision, for `Accept: application/x-protobuf`
 
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
+from router.contracts.decision import ASSIGNMENT_SKIPPED, EXECUTED_EXTENSIONS, Decision, Skipped
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
 MAX_WHOLE = 2**53  # what every reader of JSON and of protobuf can hold, to the last digit
@@ -30,6 +31,13 @@ def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> 
     if trace_id is None:
         return b"%b%b}}" % (fragment, orjson.dumps(answer_id))
     return b'%b%b,"trace_id":%b}}' % (fragment, orjson.dumps(answer_id), orjson.dumps(trace_id))
+
+
+def success_skipped(decision: Decision, skipped: Skipped, answer_id: str, trace_id: str | None = None) -> bytes:
+    """The same of a decision that was to be pushed and has no assignment: it says so."""
+    details = {"field": "push_assignment", "reason": skipped.reason}
+    warning = {"code": ASSIGNMENT_SKIPPED, "message": skipped.message, "details": details}
+    return b'%b,"warnings":%b}' % (success(decision, answer_id, trace_id)[:-1], orjson.dumps([warning]))
 
 
 def failure(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from router.contracts.answer import failure, success, success_protobuf
-from router.contracts.decision import Decision, Refusal
+from msgspec.structs import replace
+
+from router.contracts.answer import failure, success, success_protobuf, success_skipped
+from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, Skipped
 from router.contracts.request import RouteRequest
 from router.decide.read import Reading
 from router.message import Reply
@@ -16,9 +18,22 @@ def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
         data = success_protobuf(answer) if request.wants_protobuf else success(answer, request.answer_id, request.trace_id)
     else:
         data = failure(answer.code, answer.message, answer.details, request.answer_id, request.trace_id)
+    return Reply(data, _headers(request))
+
+
+def reply_skipped(request: RouteRequest, decision: Decision, skipped: Skipped) -> Reply:
+    """The answer to a request that was to be pushed, and was only decided. In protobuf the decision's metadata say so."""
+    if request.wants_protobuf:
+        data = success_protobuf(replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason}))
+    else:
+        data = success_skipped(decision, skipped, request.answer_id, request.trace_id)
+    return Reply(data, _headers(request))
+
+
+def _headers(request: RouteRequest) -> dict[str, str]:
     if request.trace_id is None:
-        return Reply(data, {"tenant_id": request.tenant_id, "version": "1"})
-    return Reply(data, {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"})
+        return {"tenant_id": request.tenant_id, "version": "1"}
+    return {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"}
 
 
 def refused(fault: Fault, reading: Reading, code: str) -> Dead:
