@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 from router.app.answered import count_answer
@@ -16,6 +16,7 @@ from router.app.reach import own_inboxes
 from router.app.refused_addresses import note_refused
 from router.config import Settings
 from router.contracts.answer import failure
+from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.glimpse import glimpse, glimpse_request
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
@@ -107,6 +108,7 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
         rules,
         conflict=partial(_conflict, metrics),
         refusal=partial(_control_header, metrics),
+        is_same=is_same,
         on_refused=note_refused(metrics, "decide"),
     )
 
@@ -131,18 +133,14 @@ def _failed(message: Message, code: str, text: str, details: Mapping[str, object
     return Reply(failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get("trace_id")), headers)
 
 
-def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> Callable[[], bytes]:
-    """The answer to a request whose message id another one took. Its ids are read now, for its bytes are not kept."""
-    ids_read = glimpse_request(data, {MESSAGE_ID: msg_id})
-    answer_id = _answer_id(ids_read, {MESSAGE_ID: msg_id})
-
-    def answer() -> bytes:
-        count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
-        text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
-        details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
-        return failure(INVALID_REQUEST, text, details, answer_id, ids_read.get("trace_id"))
-
-    return answer
+def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
+    """The answer to a request whose message id another one took; `data` is empty where it is gone."""
+    headers = {MESSAGE_ID: msg_id}
+    ids_read = glimpse_request(data, headers)
+    count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
+    details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
+    return failure(INVALID_REQUEST, text, details, _answer_id(ids_read, headers), ids_read.get("trace_id"))
 
 
 def _control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:

@@ -51,8 +51,9 @@ class Answers:
         connection: Connection,
         rules: ReplyRules,
         *,
-        conflict: Callable[[str, bytes], Callable[[], bytes]],
+        conflict: Callable[[str, bytes], bytes],
         refusal: Callable[[str, bytes, Headers], bytes],
+        is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._connection = connection
@@ -62,7 +63,9 @@ class Answers:
         self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
         self._request = b""  # whose answer is being sent
         self._stored_at = 0.0  # wall seconds; of a request that is only heard yet, a time that no answer is after
-        self._rendezvous = Rendezvous(self._send, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait)
+        self._rendezvous = Rendezvous(
+            self._send, conflict, is_same=is_same, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait
+        )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
         self.refused = 0  # reply addresses outside the prefixes

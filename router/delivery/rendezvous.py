@@ -9,7 +9,8 @@ no queue group) and `ask`s here; the decision `answer`s here. Either half may co
     ask again            with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
 
 With an id everything hangs on the id, because the stream dedupes by the id alone: the same id with other bytes
-is dropped as well, and is told so. Pure: time comes in as an argument, sending goes out through `send`.
+is dropped as well. It hears the same answer where it asks for the same (`is_same`), else that its id was taken.
+Pure: time comes in as an argument, sending goes out through `send`.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Send = Callable[[str, bytes], None]  # inbox, data
-Answer = Callable[[], bytes]  # made when it is sent
-Asked = tuple[str, int, float, Answer | None]  # inbox, hash of what was asked, when; its refusal, where its id came with other bytes before
+Asked = tuple[str, int, float, bytes]  # inbox, hash of what was asked, when; what was asked, where its id came with other bytes before
 NO_INBOX = ""  # of a request that nobody waits for
 Spot = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
 # Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
 # them were heard longer ago than this, it may still be on its way: the answer goes to them, and waits for it too.
 FRESH_S = 0.02
+MOST_KEPT = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
+LARGEST_KEPT = 16 * 1024  # bytes of an answered request
 SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
 
 
@@ -42,6 +45,7 @@ class Question(Struct, frozen=True, gc=False):
 class Waiting(Struct):
     """An answer that nobody has asked for yet."""
 
+    question: Question
     key: int
     data: bytes
     until: float
@@ -51,6 +55,7 @@ class Waiting(Struct):
 class Answered(Struct, gc=False):
     """What was answered to an id, for as long as the stream drops it."""
 
+    question: Question
     key: int
     data: bytes
     at: float
@@ -63,7 +68,8 @@ class Rendezvous:
     def __init__(
         self,
         send: Send,
-        conflict: Callable[[str, bytes], Answer],
+        conflict: Callable[[str, bytes], bytes],
+        is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         *,
         dedupe_window_s: float,
         inbox_wait_s: float = 0.25,
@@ -72,6 +78,7 @@ class Rendezvous:
     ) -> None:
         self._send = send
         self._conflict = conflict  # "this id came with other bytes": the id, and those bytes, empty where they are gone
+        self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
         self._span = dedupe_window_s + 0.12
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
@@ -82,6 +89,7 @@ class Rendezvous:
         self._waiting: dict[Spot, deque[Waiting]] = {}
         self._answered: OrderedDict[Spot, Answered] = OrderedDict()  # with an id, oldest first
         self._inboxes = 0  # in the young generation
+        self._kept_bytes = 0  # since it began
         self._silent: OrderedDict[int, float] = OrderedDict()  # id-less keys -> when answered, oldest first
 
     @property
@@ -100,17 +108,16 @@ class Rendezvous:
             return
         if msg_id is not None and (known := self._answered.get(spot)) is not None and now - known.at <= self._span:
             if inbox != known.to:
-                self._send(inbox, known.data if known.key == key else self._conflict(msg_id, question.data)())
+                self._send(inbox, known.data if known.key == key else self._answer_of_other(known.question, question, known.data))
             return
         if self._inboxes >= self._capacity:
             self._turn(now)
         self._inboxes += 1
         asked = self._young.get(spot)
         if asked is not None:
-            refusal = self._conflict(msg_id, question.data) if msg_id is not None and asked[0][1] != key else None
-            asked.append((inbox, key, now, refusal))
+            asked.append((inbox, key, now, self._kept(question) if asked[0][1] != key else b""))
         else:
-            self._young[spot] = [(inbox, key, now, None)]
+            self._young[spot] = [(inbox, key, now, b"")]
 
     def note(self, question: Question, now: float) -> None:
         """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
@@ -118,7 +125,7 @@ class Rendezvous:
         if spot in self._waiting or self._inboxes >= self._capacity:
             return
         self._inboxes += 1
-        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now, None))
+        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now, b""))
 
     def answer(self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float) -> None:
         """Send an answer to the inboxes that asked for it; `unclaimed` is called when there is none.
@@ -129,7 +136,7 @@ class Rendezvous:
         spot = key if msg_id is None else hash(msg_id)
         if msg_id is not None:
             self._answered.pop(spot, None)
-            self._answered[spot] = Answered(key, data, now)
+            self._answered[spot] = Answered(_small(question), key, data, now)
         asked = self._heard_of(spot)
         if not asked:
             is_claimed = False
@@ -139,7 +146,7 @@ class Rendezvous:
             self._hush(key, now)
             is_claimed = True
             if may_wait and now - asked[-1][2] > FRESH_S:
-                self._spare(spot, Waiting(key, data, now + self._wait_s, _nothing))
+                self._spare(spot, Waiting(question, key, data, now + self._wait_s, _nothing))
         elif len(asked) == 1 and asked[0][1] == key:  # nearly always
             if is_claimed := asked[0][0] != NO_INBOX:
                 self._send(asked[0][0], data)
@@ -148,7 +155,7 @@ class Rendezvous:
         if is_claimed:
             return
         if may_wait:
-            self._spare(spot, Waiting(key, data, now + self._wait_s, unclaimed))
+            self._spare(spot, Waiting(question, key, data, now + self._wait_s, unclaimed))
         elif key not in self._silent:
             unclaimed()
 
@@ -160,10 +167,10 @@ class Rendezvous:
             return
         spot = hash(msg_id)
         self._answered.pop(spot, None)
-        self._answered[spot] = Answered(key, data, now, to)
+        self._answered[spot] = Answered(_small(question), key, data, now, to)
         others = [one for one in self._heard_of(spot) if one[0] != to]
         if others:
-            self._share([*others, (to, key, now, None)], key, question, data, served=to)
+            self._share([*others, (to, key, now, b"")], key, question, data, served=to)
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -188,6 +195,19 @@ class Rendezvous:
             asked = older + asked if asked is not None else older
         return asked or []
 
+    def _answer_of_other(self, stored: Question, other: Question, answer: bytes) -> bytes:
+        """What a requester hears whose bytes the stream dropped, for their id came with those of `stored`."""
+        if stored.tenant == other.tenant and self._is_same(stored.data, other.data):
+            return answer
+        return self._conflict(stored.msg_id or "", other.data)
+
+    def _kept(self, question: Question) -> bytes:
+        """Bytes that are looked at once their id is answered; empty when too many are kept already."""
+        if question.msg_id is None or self._kept_bytes + len(question.data) > MOST_KEPT:
+            return b""
+        self._kept_bytes += len(question.data)
+        return question.data
+
     def _spare(self, spot: Spot, waiting: Waiting) -> None:
         self._waiting.setdefault(spot, deque()).append(waiting)
 
@@ -202,10 +222,10 @@ class Rendezvous:
             self._keep(question.msg_id, asked)
             return False
         is_claimed = False
-        for inbox, hashed, at, refusal in asked:
+        for inbox, hashed, at, other in asked:
             is_claimed = is_claimed or (hashed == key and inbox != NO_INBOX)
             if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
-                self._send(inbox, data if hashed == key else (refusal or self._conflict(question.msg_id or "", b""))())
+                self._send(inbox, data if hashed == key else self._answer_of_other(question, replace(question, data=other), data))
         self._keep(question.msg_id, (one for one in asked if one[2] - newest > self._span))
         return is_claimed
 
@@ -218,14 +238,14 @@ class Rendezvous:
         spot = key if question.msg_id is None else hash(question.msg_id)
         waiting = self._waiting[spot]
         if question.msg_id is not None and waiting[0].key != key:
-            self._send(inbox, self._conflict(question.msg_id, question.data)())
+            self._send(inbox, self._answer_of_other(waiting[0].question, question, waiting[0].data))
             return
         data = waiting.popleft().data
         self._send(inbox, data)
         if question.msg_id is None:
             self._hush(key, now)
         elif others := self._heard_of(spot):  # the same id with other bytes, heard before the first one's inbox
-            self._share([*others, (inbox, key, now, None)], key, question, data, served=inbox)
+            self._share([*others, (inbox, key, now, b"")], key, question, data, served=inbox)
         if not waiting:
             del self._waiting[spot]
 
@@ -245,6 +265,12 @@ class Rendezvous:
 
     def _turn(self, now: float) -> None:
         self._old, self._young, self._turned_at, self._inboxes = self._young, {}, now, 0
+        self._kept_bytes = 0
+
+
+def _small(question: Question) -> Question:
+    """Itself, or without its bytes where they are many: they are kept for as long as the stream's duplicate window."""
+    return question if len(question.data) <= LARGEST_KEPT else replace(question, data=b"")
 
 
 def _nothing() -> None:

@@ -30,7 +30,7 @@ async def answers(connection: FakeConnection) -> Answers:
 
 
 def an_answers(connection: FakeConnection, **rules: object) -> Answers:
-    conflict: Callable[[str, bytes], Callable[[], bytes]] = lambda msg_id, _: lambda: f"conflict {msg_id}".encode()  # noqa: E731
+    conflict: Callable[[str, bytes], bytes] = lambda msg_id, _: f"conflict {msg_id}".encode()  # noqa: E731
     refusal = lambda name, *_: f"refused {name}".encode()  # noqa: E731
     return Answers(connection, ReplyRules(inbox_wait=0.01, **rules), conflict=conflict, refusal=refusal)  # type: ignore[arg-type]
 

@@ -44,7 +44,7 @@ class Bench:
             storing=self.evidence,
             lane=lane,
         )
-        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: lambda: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
+        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.listens_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
