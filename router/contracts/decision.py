@@ -19,7 +19,8 @@ DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 EXPIRED = "expired"
 INTERNAL = "internal"
-ASSIGNMENT_SKIPPED = "assignment_skipped"  # the code of a warning
+ASSIGNMENT_SKIPPED = "assignment_skipped"  # codes of warnings
+UNKNOWN_FIELD = "unknown_field"
 MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 
 
