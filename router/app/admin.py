@@ -79,12 +79,18 @@ def admin_services(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]
 
 def _decisions(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
     peers = Peers(ground.connection, proofs, ground.settings.admin.peers_wait_ms / 1000)
-    return DecisionServices(Decided(ground.replays, ground.book), peers).all()
+    return DecisionServices(Decided(ground.replays, ground.book), peers, _single_tenant(ground.settings)).all()
 
 
 def _recorded(ground: Ground) -> tuple[Service, ...]:
     book = RecordedDecisions(ground.recorder, version_finder(ground.policies, ground.policy_store))
     return RecordedServices(book, ground.settings.node_id).all()
+
+
+def _single_tenant(settings: Settings) -> str | None:
+    """The one tenant whose decisions may be asked for here, where there is one."""
+    served = settings.tenants_allowed
+    return settings.admin.single_tenant or (served[0] if len(served) == 1 else None)
 
 
 def _api_key(settings: Settings) -> str | None:
