@@ -100,6 +100,7 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
         own=own_inboxes(settings, connection),
+        stream=taken_stream(settings).name,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
     )

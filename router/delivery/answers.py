@@ -8,7 +8,7 @@ answers to its own questions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from msgspec import Struct
 from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
 from router.delivery.live_answers import LiveAnswers
+from router.delivery.pub_acks import expects_another, pub_ack, tenant_of_publisher, wants_pub_ack, wrong_stream
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
 from router.ids import is_literal_subject
@@ -39,6 +40,7 @@ class ReplyRules(Struct, frozen=True):
     reply_subject: str = "{subject}.reply"
     prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
     own: tuple[str, ...] = ()
+    stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
 
@@ -77,6 +79,9 @@ class Answers:
         """Send an answer to whoever asked for this message."""
         headers = message.headers
         self._request, self._stored_at = message.data, message.stored_at - SLACK_S
+        if headers and wants_pub_ack(headers):
+            self._answer_publisher(message, reply)
+            return
         question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
@@ -88,6 +93,21 @@ class Answers:
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         self._rendezvous.answer(question, reply.data, lambda: self._to_reply_subject(message, reply), may_wait=may_wait, now=self._now())
+
+    def _answer_publisher(self, message: Message, reply: Reply) -> None:
+        """The decision goes where it is read, and a PubAck to whoever published the request."""
+        named = message.headers.get(REPLY_TO)
+        if named and self._may_reach(named):
+            self._connection.post(named, reply.data)
+        else:
+            if named:
+                self._refuse(named)
+            self._to_reply_subject(message, reply)
+        if self._listens_from is None:
+            return
+        may_wait = message.deliveries == 1 and message.sequence > self._listens_from
+        stored = pub_ack(message.stream, message.sequence)
+        self._rendezvous.answer(_published(message.data, message.headers), stored, _nothing, may_wait=may_wait, now=self._now())
 
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
@@ -140,6 +160,9 @@ class Answers:
             if reply:
                 self._refuse(reply)
             return None
+        if wants_pub_ack(headers) and _silenced_by(headers) is None:
+            self._hear_publisher(reply, data, headers)
+            return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
             if msg_id := headers.get(MSG_ID):
@@ -153,6 +176,20 @@ class Answers:
             self._connection.post(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
+
+    def _hear_publisher(self, reply: str, data: bytes, headers: Headers) -> None:
+        """Its request is left to its stored copy, also while live copies are answered: its PubAck is that copy's place."""
+        if not reply:
+            return
+        if not self._may_reach(reply):
+            self._refuse(reply)
+        elif expects_another(headers, self._rules.stream):
+            self._connection.post(reply, wrong_stream(self._rules.stream))
+        elif self.live.is_on:
+            self.expect(_published(data, headers), reply)
+        else:
+            self._request, self._stored_at = data, inf
+            self._rendezvous.ask(_published(data, headers), reply, self._now())
 
     def expect(self, question: Question, inbox: str) -> None:
         """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
@@ -179,6 +216,14 @@ class Answers:
         now = self._now()
         self._rendezvous.tick(now)
         self.live.tick(now)
+
+
+def _published(data: bytes, headers: Mapping[str, str]) -> Question:
+    return Question(headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data)
+
+
+def _nothing() -> None:
+    """A publisher that is gone, or was heard elsewhere: its request is stored and decided all the same."""
 
 
 def _silenced_by(headers: Headers) -> str | None:

@@ -122,7 +122,7 @@ async def test_who_names_no_inbox_asks_for_nothing(connection: FakeConnection, a
 
 @pytest.mark.parametrize(
     "name",
-    ["Nats-TTL", "Nats-Rollup", "Nats-Expected-Stream", "Nats-Expected-Last-Sequence", "Nats-Batch-Id", "Nats-Schedule", "Nats-Incr"],
+    ["Nats-TTL", "Nats-Rollup", "Nats-Expected-Last-Sequence", "Nats-Batch-Id", "Nats-Schedule", "Nats-Incr"],
 )
 async def test_a_control_header_that_the_stream_refuses_in_silence_is_answered(
     connection: FakeConnection, answers: Answers, name: str
