@@ -28,7 +28,10 @@ class Asked:
         return {name: value for name, value in self._body.items() if name not in names}
 
     def tenant_id(self) -> str:
-        return _given("tenant_id", self._text("tenant_id", ids.is_scoped, SCOPED))
+        return _given("tenant_id", self.maybe_tenant_id())
+
+    def maybe_tenant_id(self) -> str | None:
+        return self._text("tenant_id", ids.is_scoped, SCOPED)
 
     def shelf_tenant(self) -> str:
         """A tenant, or `_shared`: where policies stand."""

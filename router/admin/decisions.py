@@ -2,7 +2,7 @@
 
 One instance of the queue group is asked. It looks where it can see by itself (its memory, the stored assignments), and
 then asks all the others (`find_decision`); the first that knows it wins. The tenant is part of every look: a request of
-another tenant is not found, whatever its ids are.
+another tenant is not found, whatever its ids are. A request that names no tenant is answered where the settings name one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from router.admin.service import INTERNAL_PREFIX, Answer, Service
 
 VERSION = "beamline.router.v1."
 FIND = INTERNAL_PREFIX + "find_decision"
-ASKS = "{tenant_id, request_id or message_id}"
+ASKS = "{tenant_id?, request_id or message_id}"
+HINT = "send tenant_id, or set admin.single_tenant where all who may ask belong to one tenant"
 GIVES = "{ok, decision{…}, context{request_id, trace_id?}, trace?} or decision_not_found"
 
 
@@ -46,9 +47,10 @@ class Others(Protocol):
 class DecisionServices:
     """The public service, and the internal one that every instance answers by itself."""
 
-    def __init__(self, book: DecisionBook, others: Others) -> None:
+    def __init__(self, book: DecisionBook, others: Others, single_tenant: str | None = None) -> None:
         self._book = book
         self._others = others
+        self._single_tenant = single_tenant  # of a request that names none: a gateway of one tenant knows the message id alone
 
     def all(self) -> tuple[Service, ...]:
         says = "What was decided for a request"
@@ -58,21 +60,24 @@ class DecisionServices:
         )
 
     async def get(self, asked: Asked) -> Answer:
-        wanted = _wanted(asked)
+        wanted = _wanted(asked, self._single_tenant)
         found = await self._book.remembered(wanted) or await self._others.first(FIND, _fields(wanted))
         if found is None and (found := await self._book.stored(wanted)) is None:
             raise _unknown()
         return found
 
     async def find(self, asked: Asked) -> Answer:
-        found = await self._book.remembered(_wanted(asked))
+        found = await self._book.remembered(_wanted(asked, None))
         if found is None:
             raise _unknown()
         return found
 
 
-def _wanted(asked: Asked) -> Wanted:
-    wanted = Wanted(asked.tenant_id(), asked.opaque("request_id"), asked.opaque("message_id"))
+def _wanted(asked: Asked, single_tenant: str | None) -> Wanted:
+    tenant_id = asked.maybe_tenant_id() or single_tenant
+    if tenant_id is None:
+        raise Declined(INVALID_REQUEST, "Missing required field: tenant_id", {"field": "tenant_id", "hint": HINT})
+    wanted = Wanted(tenant_id, asked.opaque("request_id"), asked.opaque("message_id"))
     if wanted.request_id is None and wanted.message_id is None:
         raise Declined(INVALID_REQUEST, "Missing required field: request_id or message_id", {"field": "request_id"})
     return wanted

@@ -35,7 +35,7 @@ class Door:
         own: tuple[str, ...] = (),
         max_bytes: int = MAX_PAYLOAD_BYTES,
         max_depth: int = MAX_DEPTH,
-        refused: Callable[[], None] = lambda: None,
+        refused: Callable[[str], None] = lambda _: None,
         key_refused: Callable[[], None] = lambda: None,
     ) -> None:
         self._api_key = as_bytes(api_key) if api_key is not None else None
@@ -56,7 +56,7 @@ class Door:
         is_own = address.startswith(self._own)
         is_inbox = (is_instance if is_own else address.startswith(self._prefixes)) and is_literal_subject(address)
         if address and not is_inbox:
-            self._refused()
+            self._refused(address)
         return is_inbox
 
     def open(self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = "") -> Asked:

@@ -21,6 +21,7 @@ from router.app.extension_store import ExtensionStore
 from router.app.ground import Ground
 from router.app.reach import own_inboxes
 from router.app.recorded import RecordedDecisions, version_finder
+from router.app.refused_addresses import note_refused
 from router.buckets.documents import Documents
 from router.config import Settings
 from router.observability import Once, events, logs
@@ -47,7 +48,7 @@ def admin_door(ground: Ground) -> Door:
         own=own_inboxes(settings, ground.connection),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-        refused=ground.metrics.replies_refused.up,
+        refused=note_refused(ground.metrics, "services"),
         key_refused=_key_refused(ground),
     )
 
@@ -85,7 +86,7 @@ def _instances(ground: Ground, proofs: Proofs | None) -> Instances:
 
 
 def _decisions(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
-    return DecisionServices(Decided(ground.replays, ground.book), _peers(ground, proofs)).all()
+    return DecisionServices(Decided(ground.replays, ground.book), _peers(ground, proofs), _single_tenant(ground.settings)).all()
 
 
 def _peers(ground: Ground, proofs: Proofs | None) -> Peers:
@@ -95,6 +96,12 @@ def _peers(ground: Ground, proofs: Proofs | None) -> Peers:
 def _recorded(ground: Ground) -> tuple[Service, ...]:
     book = RecordedDecisions(ground.recorder, version_finder(ground.policies, ground.policy_store))
     return RecordedServices(book, ground.settings.node_id).all()
+
+
+def _single_tenant(settings: Settings) -> str | None:
+    """The one tenant whose decisions may be asked for here, where there is one."""
+    served = settings.tenants_allowed
+    return settings.admin.single_tenant or (served[0] if len(served) == 1 else None)
 
 
 def _api_key(settings: Settings) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from router import ids
+from router.app.answered import count_answer
 from router.app.ground import Ground
 from router.app.lane_metrics import LaneMetrics
 from router.app.letters import letter_writer
@@ -12,11 +13,13 @@ from router.app.meters import DecideMetrics
 from router.app.pace import allow_list, pace_of
 from router.app.partition import taken_stream
 from router.app.reach import own_inboxes
+from router.app.refused_addresses import note_refused
 from router.config import Settings
 from router.contracts.answer import failure
+from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
-from router.contracts.glimpse import glimpse
-from router.contracts.headers import message_id_in
+from router.contracts.glimpse import glimpse, glimpse_request
+from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
@@ -98,10 +101,18 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
         own=own_inboxes(settings, connection),
+        stream=taken_stream(settings).name,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
     )
-    return Answers(connection, rules, conflict=_conflict, refusal=_control_header, on_refused=metrics.replies_refused.up)
+    return Answers(
+        connection,
+        rules,
+        conflict=partial(_conflict, metrics),
+        refusal=partial(_control_header, metrics),
+        is_same=is_same,
+        on_refused=note_refused(metrics, "decide"),
+    )
 
 
 def tenant_of(message: Message) -> str:
@@ -119,19 +130,28 @@ def _overloaded(message: Message, retry_after_s: float) -> Reply:
 
 
 def _failed(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
-    seen = glimpse(message)
-    answer_id = seen.get("request_id") or seen.get("message_id") or message_id_in(message.headers)
-    return Reply(failure(code, text, details, answer_id, seen.get("trace_id")), {"version": "1"})
+    ids_read = glimpse(message)
+    headers = {name: value for name, value in ids_read.items() if name in (TRACE_ID, TENANT_ID)} | {VERSION: "1"}
+    return Reply(failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get("trace_id")), headers)
 
 
-def _conflict(msg_id: str) -> bytes:
-    return failure(
-        INVALID_REQUEST,
-        "This message id was used for a different request a moment ago; ids are those of all tenants together",
-        {"field": "Nats-Msg-Id", "cause": MESSAGE_ID_TAKEN},
-        msg_id if ids.is_opaque(msg_id) else None,
-    )
+def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
+    """The answer to a request whose message id another one took; `data` is empty where it is gone."""
+    headers = {MESSAGE_ID: msg_id}
+    ids_read = glimpse_request(data, headers)
+    count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
+    details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
+    return failure(INVALID_REQUEST, text, details, _answer_id(ids_read, headers), ids_read.get("trace_id"))
 
 
-def _control_header(name: str, _: bytes) -> bytes:
-    return failure(INVALID_REQUEST, f"The header {name} is not accepted on this subject", {"field": name})
+def _control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:
+    ids_read = glimpse_request(data, headers)
+    count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    text = f"The header {name} is not accepted on this subject"
+    return failure(INVALID_REQUEST, text, {"field": name}, _answer_id(ids_read, headers), ids_read.get("trace_id"))
+
+
+def _answer_id(ids_read: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
+    """What the answer of the same request would have as its `request_id`, were it taken."""
+    return ids_read.get("request_id") or ids_read.get("message_id") or message_id_in(headers)

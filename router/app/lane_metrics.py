@@ -6,9 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 
 from router.app.alerts import Alerts
+from router.app.answered import count_answer, count_failed
 from router.app.violations import Violations
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
+from router.contracts.decision import INTERNAL, OVERLOADED
+from router.contracts.glimpse import glimpse
+from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
 from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
 from router.delivery.judge import NO_ROOM
@@ -33,6 +37,9 @@ class LaneMetrics:
         self._usage = settings.streams.usage.name
         self._published = {self._usage: metrics.usage_published, settings.streams.assignments.name: metrics.assignments_published}
         self._seconds = metrics.request_seconds if answers else None
+        self._answers = answers
+        if answers:
+            metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = Once(every_s=1.0)
         self._without_letter: Message | None = None  # settled in the same breath
         for what in (WAITING, SENT_BACK, DECLINED, LETTER_GIVEN_UP):
@@ -61,8 +68,10 @@ class LaneMetrics:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)
         if isinstance(outcome, Done):
             return
+        if is_final and self._answers:
+            count_failed(metrics, message, outcome)
         if isinstance(outcome, Retry) and not is_final:
-            self._sent_back(outcome)
+            self._sent_back(message, outcome)
         elif message is self._without_letter:
             self._without_letter = None
         elif self._letters:
@@ -97,7 +106,10 @@ class LaneMetrics:
     def storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
         if what == LETTER_GIVEN_UP:
+            self._without_letter = message
             self._tell_given_up(message)
+        elif what == DECLINED and self._answers:
+            count_answer(self._metrics, glimpse(message).get(TENANT_ID, ""), OVERLOADED)
 
     def letter_given_up(self, message: Message) -> None:
         """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""
@@ -115,10 +127,12 @@ class LaneMetrics:
         if self._failures.allows(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
 
-    def _sent_back(self, outcome: Retry) -> None:
+    def _sent_back(self, message: Message, outcome: Retry) -> None:
         reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
+            if self._failures.allows(REFUSED_SUBJECT.code):
+                log.warning(events.SUBJECT_REFUSED, consumer=self._consumer, subject=self._metrics.subject[message.subject])
             reason = "allowlist"
         self._metrics.redeliveries[self._consumer, reason] += 1
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from router.app.answered import count_answer
 from router.app.ground import Ground
 from router.contracts.alert import WARNING, Alert
+from router.contracts.decision import OVERLOADED
 from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
@@ -55,7 +57,7 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         ground.live_marks,
         subject=ground.settings.decide.subject,
         describe=lambda data, headers: read_asker(data, headers, limits, served),
-        refuse=overloaded,
+        refuse=lambda asker, retry_after_ms: _refuse(ground.metrics, asker, retry_after_ms),
         observer=LiveMetrics(ground),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,
@@ -66,3 +68,8 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
             weights=admission.weights,
         ),
     )
+
+
+def _refuse(metrics: Metrics, asker: Asker, retry_after_ms: int) -> bytes:
+    count_answer(metrics, asker.tenant_id, OVERLOADED)
+    return overloaded(asker, retry_after_ms)

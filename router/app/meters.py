@@ -6,6 +6,7 @@ from router.app.violations import Violations
 from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
 from router.contracts.headers import Violation
 from router.contracts.request import RouteRequest
+from router.decide.push import FOREIGN_TENANT, SWITCHED_OFF
 from router.message import Message
 from router.observability import OTHER, Metrics, Once, events, logs
 
@@ -18,6 +19,8 @@ class DecideMetrics:
     def __init__(self, metrics: Metrics, violations: Violations) -> None:
         self._metrics = metrics
         self._violations = violations
+        for skipped in (SWITCHED_OFF, FOREIGN_TENANT):
+            metrics.assignments_skipped[skipped.reason,] += 0  # a series that begins with its first event has no increase to show
 
     def decided(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
         metrics = self._metrics
@@ -37,6 +40,9 @@ class DecideMetrics:
 
     def replayed(self) -> None:
         self._metrics.replays.value += 1
+
+    def skipped(self, reason: str) -> None:
+        self._metrics.assignments_skipped[reason,] += 1
 
     def session(self, outcome: str) -> None:
         self._metrics.sticky[outcome,] += 1

@@ -18,8 +18,10 @@ from typing import Any
 from router.app.ground import Ground
 from router.app.provider_calls import providers_of
 from router.app.reach import own_inboxes
+from router.app.refused_addresses import note_refused
 from router.calls.outlets import Outlets
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.glimpse import glimpse_request
 from router.contracts.headers import message_id_in
 from router.contracts.malformed import Malformed
 from router.contracts.provider import (
@@ -60,7 +62,7 @@ class ProviderStation:
         self._limits = (settings.max_payload_bytes, settings.max_depth)
         self._tenants = frozenset(settings.tenants_allowed)
         self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, ground.connection)
-        self._refused = ground.metrics.replies_refused.up
+        self._refused = note_refused(ground.metrics, "providers")
         self._outlets = Outlets(self._connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
@@ -86,7 +88,7 @@ class ProviderStation:
     def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if not (reply.startswith(self._prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
             if reply:
-                self._refused()
+                self._refused(reply)
             return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
         given = headers or NO_HEADERS
         request = self._admitted(data, given)
@@ -103,7 +105,7 @@ class ProviderStation:
             request = read_request(data, headers, *self._limits)
         except Malformed as exc:
             metadata = {"field": exc.field} if exc.field else {}
-            return refused(message_id_in(headers) or "", INVALID_REQUEST, str(exc), metadata=metadata)
+            return refused(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
         except Exception as exc:  # an answer in any case
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
             return refused(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
@@ -167,3 +169,9 @@ def _told(request: ProviderRequest) -> dict[str, str]:
 
 def _head(request: ProviderRequest) -> bytes:
     return head_of(_told(request))
+
+
+def _id_in(data: bytes, headers: Mapping[str, str]) -> str:
+    """What the answer to an invocation that cannot be taken is found by; of protobuf the header alone says so."""
+    found = glimpse_request(data, headers) if data[:1] == b"{" else {}
+    return found.get("request_id") or found.get("message_id") or message_id_in(headers) or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from router.config.connection import Secret
-from router.config.group import Count, Group, Millis, Name
+from router.config.group import Count, Group, Millis, Name, OptionalTenant
 
 
 class AdminConfig(Group):
@@ -13,6 +13,10 @@ class AdminConfig(Group):
 
     enabled: bool = Field(default=True, description="serve operators over NATS")
     api_key: Secret = Field(default=None, description="asked of every request when it is set, in the body or as a header")
+    single_tenant: OptionalTenant = Field(
+        default=None,
+        description="tenant of a get_decision that names none; empty = the one in tenants_allowed, if it is one",
+    )
     queue_group: Name = Field(default="router-decide-group", description="instances of one group share the requests")
     at_once: Count = Field(default=64, description="requests in hand; more are told to ask again")
     peers_wait_ms: Millis = Field(default=250, description="other instances are waited for this long, milliseconds")

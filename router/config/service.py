@@ -39,7 +39,7 @@ class ReplyConfig(Group):
 
 class IdempotencyConfig(Group):
     ttl_ms: Millis = Field(default=600_000, description="the same request gets the same decision this long, milliseconds")
-    entries: Count = Field(default=100_000, description="requests remembered by one instance")
+    entries: Count = Field(default=100_000, description="requests remembered by one instance; one of n KiB, up to 16, counts as n + 1")
 
 
 class AssignmentConfig(Group):

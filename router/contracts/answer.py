@@ -1,6 +1,7 @@
 """The bytes of an answer to a decide request (CONTRACTS §4, S4 "Response Format").
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
+    success_with       the same, and "warnings": [{code, message, details}]
     failure            {"ok": false, "error": {code, message, details?}, "context": {…}}
     success_protobuf   beamline.flow.v1.RouteDecision, for `Accept: application/x-protobuf`
 
@@ -10,13 +11,14 @@ What is absent is left out, never null. `expected_latency_ms` is an integer on b
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import orjson
 
-from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
+from router.contracts.decision import ASSIGNMENT_SKIPPED, EXECUTED_EXTENSIONS, UNKNOWN_FIELD, Decision, Skipped
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
+DID_YOU_MEAN = "did_you_mean"  # in details
 MAX_WHOLE = 2**53  # what every reader of JSON and of protobuf can hold, to the last digit
 _MAX_FRAGMENTS = 1024
 # A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
@@ -30,6 +32,23 @@ def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> 
     if trace_id is None:
         return b"%b%b}}" % (fragment, orjson.dumps(answer_id))
     return b'%b%b,"trace_id":%b}}' % (fragment, orjson.dumps(answer_id), orjson.dumps(trace_id))
+
+
+def success_with(warnings: Sequence[Mapping[str, object]], decision: Decision, answer_id: str, trace_id: str | None = None) -> bytes:
+    """The same of a decision that leaves out something that was asked for."""
+    return b'%b,"warnings":%b}' % (success(decision, answer_id, trace_id)[:-1], orjson.dumps(warnings))
+
+
+def warning_of_skipped(skipped: Skipped) -> dict[str, object]:
+    """It was to be pushed, and has no assignment."""
+    details = {"field": "push_assignment", "reason": skipped.reason}
+    return {"code": ASSIGNMENT_SKIPPED, "message": skipped.message, "details": details}
+
+
+def warning_of_hint(name: str, meant: str) -> dict[str, object]:
+    """A field that is not known was ignored, and looks like one that is."""
+    text = f"Unknown field {name} was ignored: did you mean {meant}?"
+    return {"code": UNKNOWN_FIELD, "message": text, "details": {"field": name, DID_YOU_MEAN: meant}}
 
 
 def failure(

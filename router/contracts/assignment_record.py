@@ -4,7 +4,7 @@
 
 The bucket's key is `ids.key(assignment_id)`, and nothing else. The assignment id is derived from the request identity,
 so the request finds it by being itself, and a result or an acknowledgement finds it by naming it: one key, both ways.
-`content` is the digest of the request's bytes: the same identity with other bytes is found out (CONTRACTS §4).
+`content` is the digest of the request's content (`contracts.content`): the same identity with other content is found out.
 
 How far it came stands beside it, in the same bucket: the newest acknowledgement under `ack_key(assignment_id)`, which is
 the record's own key and `.ack`, as {status, message?, at_ms}. It is written without asking what stood there before:
@@ -21,6 +21,7 @@ from router import ids
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment, assignment_bytes, assignment_headers, read_assignment
 from router.contracts.codec import UNREADABLE
+from router.contracts.content import digest
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.errors import Poison
@@ -35,7 +36,7 @@ class AssignmentRecord(Struct, frozen=True):
     subject: str
     headers: dict[str, str]
     assignment: msgspec.Raw
-    content: str | None = None  # None: an idempotency key stands for the request, whatever its bytes
+    content: str | None = None  # None: an idempotency key stands for the request, whatever its content
 
     def known(self) -> Assignment:
         """The assignment in it. Raises Poison when there is none."""
@@ -67,7 +68,7 @@ def read_record(data: bytes) -> AssignmentRecord:
 
 def content_of(request: RouteRequest, data: bytes) -> str | None:
     """The digest by which two requests of one identity are compared; None where they are not (an `idempotency_key` was given)."""
-    return ids.sha256_hex(data) if request.idempotency_key is None else None
+    return digest(data) if request.idempotency_key is None else None
 
 
 class AckState(Struct, frozen=True, omit_defaults=True):

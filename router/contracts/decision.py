@@ -19,6 +19,8 @@ DEADLINE_EXCEEDED = "deadline_exceeded"
 OVERLOADED = "overloaded"
 EXPIRED = "expired"
 INTERNAL = "internal"
+ASSIGNMENT_SKIPPED = "assignment_skipped"  # codes of warnings
+UNKNOWN_FIELD = "unknown_field"
 MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 
 
@@ -31,6 +33,13 @@ class Decision(Struct, frozen=True):
     expected_latency_ms: float
     expected_cost: float
     metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
+
+
+class Skipped(Struct, frozen=True):
+    """Why a decision that was to be pushed has no assignment: a warning in its answer."""
+
+    reason: str  # a label of router_assignments_skipped_total
+    message: str
 
 
 class Refusal(Struct, frozen=True):

@@ -18,6 +18,7 @@ from router.contracts.worker import Kind
 from router.contracts.worker import read_body as read_worker_body
 from router.message import Message
 
+LARGEST = 65_536  # bytes that are read for their ids alone
 _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
     ("tenant_id", ids.is_scoped),
     ("trace_id", ids.is_opaque),
@@ -46,6 +47,15 @@ def glimpse(message: Message, kind: Kind | None = None) -> dict[str, str]:
     except Malformed:
         body = {}
     return ids_in(message.headers, body)
+
+
+def glimpse_request(data: bytes, headers: Mapping[str, str], max_bytes: int = LARGEST) -> dict[str, str]:
+    """The same of a decide request that passes by; of one that is larger, what its headers say."""
+    try:
+        body = read_body(data, headers, max_bytes)
+    except Malformed:
+        body = {}
+    return ids_in(headers, body)
 
 
 def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str]:

@@ -33,6 +33,7 @@ _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
 
 # Headers that command the server (2.15); none of them is a requester's business (CONTRACTS §4).
+# `Nats-Expected-Stream` is none of them: a publisher that names the stream gets a PubAck (`delivery.pub_acks`).
 # With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
     {"Nats-TTL", "Nats-Rollup", "Nats-Incr", "Nats-Schedule", "Nats-Schedule-TTL", "Nats-Schedule-Target", "Nats-Schedule-Source"}
@@ -45,7 +46,7 @@ SILENCING_HEADERS = frozenset(
         "Nats-Batch-Sequence",
         "Nats-Batch-Commit",
     }
-    | {"Nats-Expected-Stream", "Nats-Expected-Last-Msg-Id", "Nats-Expected-Last-Sequence"}
+    | {"Nats-Expected-Last-Msg-Id", "Nats-Expected-Last-Sequence"}
     | {"Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"}
 )
 # With one of these it stores the request; or the server writes a trace of it to a subject of the sender's choice.

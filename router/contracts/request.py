@@ -8,6 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
+NO_HINTS: Mapping[str, str] = MappingProxyType({})
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
@@ -33,4 +34,5 @@ class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
     step_id: str | None = None
     push_assignment: bool = False
     assignment_subject: str | None = None
+    hints: Mapping[str, str] = NO_HINTS  # unknown names that look like known ones, and what was probably meant
     wants_protobuf: bool = False  # `Accept: application/x-protobuf`

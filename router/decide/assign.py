@@ -36,6 +36,6 @@ def published(record: AssignmentRecord, of: str, tenant: str) -> Effect:
 
 
 def is_same_request(record: AssignmentRecord, request: RouteRequest, message: Message) -> bool:
-    """Whether the record was made from these bytes; not asked where an `idempotency_key` stands for them, on either side."""
+    """Whether the record was made from this content; not asked where an `idempotency_key` stands for it, on either side."""
     content = content_of(request, message.data)
     return content is None or record.content is None or content == record.content

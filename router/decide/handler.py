@@ -5,6 +5,7 @@
     a decision                       -> Done, and remembered for whoever asks the same again
     a policy with extensions         -> an awaitable of the same: they are called first, and after
     a decision to be pushed          -> an awaitable of the same (`push`): its assignment is an effect
+    a push that is not served here   -> Done, with a warning in the answer
 
 A policy without extensions stays on this synchronous path: no task, future, lock, log line or metadata object.
 """
@@ -27,6 +28,7 @@ from router.contracts.decision import (
     UNAUTHORIZED,
     Decision,
     Refusal,
+    Skipped,
 )
 from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
@@ -36,7 +38,7 @@ from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
 from router.decide.read import Limits, read
 from router.decide.recorded import Evaluate
 from router.decide.replays import Recall, Replays
-from router.decide.replies import refused, reply_to
+from router.decide.replies import refused, reply_skipped, reply_to
 from router.decide.turns import Turns
 from router.extensions import Extensions, Invoker, Nobody, Piped, Registry
 from router.message import Message
@@ -57,6 +59,9 @@ class DecideMeter(Protocol):
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
     def replayed(self) -> None: ...
+
+    def skipped(self, reason: str) -> None:
+        """A decision that was to be pushed has no assignment, and its answer says why."""
 
     def session(self, outcome: str) -> None: ...
 
@@ -126,8 +131,8 @@ class DecideHandler:
         return self._begun(request, message, started, None)
 
     def _begun(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:
-        if request.push_assignment:
-            return self._assigned(request, message, started, previous)
+        if request.push_assignment and self._push is not None and self._push.skipped(request.tenant_id) is None:
+            return self._assigned(self._push, request, message, started, previous)
         answer = self._decide(request, message, started, previous)
         if isinstance(answer, Decision):
             self._replays.remember(request, message.data, answer)
@@ -137,7 +142,14 @@ class DecideHandler:
 
     def _answered(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
         self._meter.decided(request, answer, self._now() - started)
+        if request.push_assignment and isinstance(answer, Decision) and (skipped := self._skipped(request)) is not None:
+            self._meter.skipped(skipped.reason)
+            return Done(reply=reply_skipped(request, answer, skipped))
         return Done(reply=reply_to(request, answer))
+
+    def _skipped(self, request: RouteRequest) -> Skipped | None:
+        """Why this request is decided without the assignment that it asks for, if it is."""
+        return SWITCHED_OFF if self._push is None else self._push.skipped(request.tenant_id)
 
     def _again(self, known: Decision | Recall) -> Decision | Refusal:
         if isinstance(known, Recall):
@@ -187,13 +199,13 @@ class DecideHandler:
             size=len(message.data),
         )
 
-    def _assigned(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:
-        if self._push is None:
-            return self._answered(request, SWITCHED_OFF, started)
-        refusal = self._push.refusal(request)
+    def _assigned(
+        self, push: Push, request: RouteRequest, message: Message, started: float, previous: Previous | None
+    ) -> Outcome | Awaitable[Outcome]:
+        refusal = push.refusal(request)
         if refusal is not None:
             return self._answered(request, refusal, started)
-        return self._pushed(self._push, request, message, started, previous)
+        return self._pushed(push, request, message, started, previous)
 
     async def _pushed(self, push: Push, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome:
         """The stored assignment is the decision: it is created first, then published as the evidence of this message.
@@ -211,11 +223,13 @@ class DecideHandler:
         if pushed.is_again:
             self._meter.replayed()
 
-        async def remember(_: Sequence[Receipt]) -> None:
-            # Not before its assignment is stored: whoever asks again is answered from here, without an effect.
-            self._replays.remember(request, message.data, pushed.decision)
+        seconds = self._now() - started
 
-        self._meter.decided(request, pushed.decision, self._now() - started)
+        async def remember(_: Sequence[Receipt]) -> None:
+            # Not before its assignment is stored: until then the answer may still be that there is no room for it.
+            self._replays.remember(request, message.data, pushed.decision)
+            self._meter.decided(request, pushed.decision, seconds)
+
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
     def _decide(self, request: RouteRequest, message: Message, now: float, previous: Previous | None) -> Decision | Refusal | Policy:

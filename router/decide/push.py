@@ -5,9 +5,9 @@
     no decision now        an earlier -> the same: the policy may have changed, the worker has its work
                            none       -> the refusal
 
-Switched off, not for this tenant, or more than this tenant's share of the stream: refused before anything is decided. A decision
-without its assignment would look like work under way, and would be remembered as the answer; a refusal leaves the requester
-with the work and the same request free to be sent again. It is a routing answer, so no dead letter.
+Switched off, or not for this tenant: the request is decided without an assignment, as the specification's acceptance has it, and the
+answer carries a warning, so that it does not look like work under way. More than this tenant's share of the stream: refused before
+anything is decided, for the same request may be sent again later. It is a routing answer, so no dead letter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Struct
 from router import ids
 from router.contracts.assignment import SUBJECT
 from router.contracts.assignment_record import read_record
-from router.contracts.decision import INVALID_REQUEST, OVERLOADED, UNAUTHORIZED, Decision, Refusal
+from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, Skipped
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
 from router.decide.turns import Turns
@@ -29,12 +29,8 @@ from router.extensions import Piped
 from router.message import Effect, Message
 
 CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
-SWITCHED_OFF = Refusal(
-    INVALID_REQUEST, "push_assignment is not served by this router", {"field": "push_assignment", "reason": "assignment_disabled"}
-)
-FOREIGN_TENANT = Refusal(
-    UNAUTHORIZED, "This tenant may not push assignments", {"field": "push_assignment", "reason": "assignment_tenant_forbidden"}
-)
+SWITCHED_OFF = Skipped("assignment_disabled", "This router pushes no assignments: the decision was made without one")
+FOREIGN_TENANT = Skipped("assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one")
 
 FULL = Refusal(OVERLOADED, "There is no room for more assignments now; send it again", {"cause": NoRoom.code, "retry_after_ms": 10_000})
 OVER_SHARE = Refusal(
@@ -100,12 +96,16 @@ class Push:
         self._shares = shares
         self._turns: Turns[bytes] = Turns()
 
-    def refusal(self, request: RouteRequest) -> Refusal | None:
-        """Why this request may not be pushed, if it may not."""
+    def skipped(self, tenant_id: str) -> Skipped | None:
+        """Why requests of this tenant are decided without an assignment, if they are."""
         if not self._rules.enabled:
             return SWITCHED_OFF
-        if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
+        if self._rules.tenants_allowed and tenant_id not in self._rules.tenants_allowed:
             return FOREIGN_TENANT
+        return None
+
+    def refusal(self, request: RouteRequest) -> Refusal | None:
+        """Why this request may not be pushed now, if it may not."""
         return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
     async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> Pushed | Refusal:

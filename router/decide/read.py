@@ -13,6 +13,8 @@ straight lines for what most of them carry, `fields` for the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,9 +24,11 @@ from router.contracts.flow import read_body
 from router.contracts.glimpse import ids_in
 from router.contracts.headers import SUPPORTED_VERSIONS, Violation, control_header_in, message_id_in, violations
 from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid
-from router.contracts.request import NOTHING, RouteRequest
+from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
 from router.decide import fields
 from router.decide.fields import RARE, Object, opaque
+from router.decide.hints import PLAIN, hints_of
+from router.decide.places import as_sent
 from router.ids import is_opaque
 from router.message import Message
 from router.outcome import Fault
@@ -50,6 +54,7 @@ class Reading(Struct, frozen=True, gc=False):
     trace_id: str | None
     tenant_id: str | None
     violations: tuple[Violation, ...] = ()
+    hints: Mapping[str, str] = NO_HINTS  # of a Fault; a request has its own
 
 
 DEFAULT_LIMITS = Limits()
@@ -98,8 +103,8 @@ def _request(message: Message, body: Object, inner: Object, task: Object, limits
     header_id = message_id_in(headers)
 
     rare: Object = NOTHING
-    if not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task)):
-        rare = fields.rare_fields(body, inner, task, limits.assignment_subjects)
+    if not (PLAIN.issuperset(body) and PLAIN.issuperset(inner) and PLAIN.issuperset(task)):
+        rare = _rare(body, inner, task, limits.assignment_subjects)
     key = rare.get("idempotency_key") or request_id or header_id or _place(message)
     constraints, metadata, context = fields.routing_context(body, inner)
     # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than all that is read here.
@@ -123,6 +128,16 @@ def _request(message: Message, body: Object, inner: Object, task: Object, limits
     return replace(request, **rare) if rare else request
 
 
+def _rare(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> Object:
+    """Of a request that carries more than most: its further fields, and what looks like one."""
+    rare: dict[str, object] = {}
+    if not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task)):
+        rare = fields.rare_fields(body, inner, task, allowed_subjects)
+    if hints := hints_of(body, inner, task):
+        rare["hints"] = hints
+    return rare
+
+
 def _place(message: Message) -> str:
     """The identity of a request without any id. The stream's time is in it: sequences start again in a re-created stream."""
     return f"{message.stream}:{message.sequence}:{message.stored_ns}"
@@ -142,4 +157,11 @@ def _refused(message: Message, body: Object, refused: Malformed) -> Reading:
         answer_id = ids.derived_uuid(tenant_id or "", _place(message))
     inner = body.get("message")
     payload_tenant = body.get("tenant_id") or (inner.get("tenant_id") if isinstance(inner, dict) else None)
-    return Reading(refused.as_fault(), answer_id, seen.get("trace_id"), tenant_id, violations(message.headers, payload_tenant))
+    broken = violations(message.headers, payload_tenant)
+    fault = as_sent(refused, body).as_fault()
+    return Reading(fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body))
+
+
+def _hints_in(body: Object) -> Mapping[str, str]:
+    inner, task = body.get("message"), body.get("task")
+    return hints_of(body, inner if isinstance(inner, dict) else body, task if isinstance(task, dict) else NOTHING)

@@ -1,7 +1,9 @@
-"""One request gets one answer: what this instance decided, remembered by request identity (CONTRACTS §4).
+"""One request gets one answer: what this instance decided, remembered by request identity .
 
 Only decisions are remembered: a refusal has no effect that could happen twice, and a client that asks again after
 its policy was mended should hear of it. Where the memory is gone, the deterministic draw decides alike again.
+
+The same request is the same content (`contracts.content`): a fresh trace id and another order of keys change nothing.
 
 Operators look into the same memory by the ids that a request went by; nothing is indexed for them, they wait for a search.
 """
@@ -14,10 +16,13 @@ from enum import Enum
 from msgspec import Struct
 
 from router.clock import Clock, steady
+from router.contracts.content import digest, is_same
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
 from router.contracts.request import RouteRequest
 from router.memory import Memory, weight_of
 
+KILOBYTE = 1024  # of one weight
+MOST_KEPT = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a larger one a digest, which costs as much as reading it
 AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecond
 
 
@@ -25,14 +30,14 @@ class Recall(Enum):
     """What is known of a request, when it is not a decision."""
 
     NEW = "new"
-    CONFLICT = "conflict"  # the same identity came with other bytes
+    CONFLICT = "conflict"  # the same identity came with other content
 
 
 class Remembered(Struct, frozen=True, gc=False):
     """One decision, and the ids that its request went by."""
 
     decision: Decision
-    content: int | None  # None: an idempotency key stands for the request, whatever its bytes
+    content: bytes | str | None  # the request's bytes; of large ones a digest; None: an idempotency key stands for the request
     answer_id: str
     message_id: str | None
     trace_id: str | None
@@ -56,18 +61,16 @@ class Replays:
         known = self._known.recall(_key(request.tenant_id, request.request_key), self._clock())
         if known is None:
             return Recall.NEW
-        if known.content is not None and known.content != hash(data):
-            return Recall.CONFLICT
-        return known.decision
+        return known.decision if _is_same(known.content, data) else Recall.CONFLICT
 
     def remember(self, request: RouteRequest, data: bytes, decision: Decision) -> None:
-        content = hash(data) if request.idempotency_key is None else None
+        content = _content_of(data) if request.idempotency_key is None else None
         has_id = request.request_id is not None
         known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
-        key, weight = _key(request.tenant_id, request.request_key), 1
+        key, weight = _key(request.tenant_id, request.request_key), 1 + (len(data) // KILOBYTE if len(data) <= MOST_KEPT else 0)
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
-            weight = weight_of(decision.metadata)
+            weight += weight_of(decision.metadata)
         self._known.keep(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
@@ -89,6 +92,17 @@ class Replays:
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _content_of(data: bytes) -> bytes | str:
+    """What later requests of the same identity are compared with. Keeping the bytes costs an ordinary request nothing."""
+    return data if len(data) <= MOST_KEPT else digest(data)
+
+
+def _is_same(content: bytes | str | None, data: bytes) -> bool:
+    if content is None or content == data:
+        return True
+    return digest(data) == content if isinstance(content, str) else is_same(content, data)
 
 
 def _key(tenant_id: str, request_key: str) -> str:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from router.contracts.answer import failure, success, success_protobuf
-from router.contracts.decision import Decision, Refusal
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from router.contracts.answer import DID_YOU_MEAN, failure, success, success_protobuf, success_with, warning_of_hint, warning_of_skipped
+from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, Skipped
 from router.contracts.request import RouteRequest
 from router.decide.read import Reading
 from router.message import Reply
@@ -13,12 +17,42 @@ from router.outcome import Dead, Fault
 def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
     """The answer to a request that could be read; protobuf where it was asked for and there is a decision."""
     if isinstance(answer, Decision):
-        data = success_protobuf(answer) if request.wants_protobuf else success(answer, request.answer_id, request.trace_id)
+        data = _success(request, answer)
     else:
-        data = failure(answer.code, answer.message, answer.details, request.answer_id, request.trace_id)
+        data = failure(answer.code, answer.message, _details(answer.details, request.hints), request.answer_id, request.trace_id)
+    return Reply(data, _headers(request))
+
+
+def _success(request: RouteRequest, decision: Decision) -> bytes:
+    if request.wants_protobuf:
+        return success_protobuf(decision)
+    if request.hints:
+        return success_with(_warnings(request.hints), decision, request.answer_id, request.trace_id)
+    return success(decision, request.answer_id, request.trace_id)
+
+
+def reply_skipped(request: RouteRequest, decision: Decision, skipped: Skipped) -> Reply:
+    """The answer to a request that was to be pushed, and was only decided. In protobuf the decision's metadata say so."""
+    if request.wants_protobuf:
+        data = success_protobuf(replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason}))
+    else:
+        data = success_with(_warnings(request.hints, skipped), decision, request.answer_id, request.trace_id)
+    return Reply(data, _headers(request))
+
+
+def _headers(request: RouteRequest) -> dict[str, str]:
     if request.trace_id is None:
-        return Reply(data, {"tenant_id": request.tenant_id, "version": "1"})
-    return Reply(data, {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"})
+        return {"tenant_id": request.tenant_id, "version": "1"}
+    return {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"}
+
+
+def _warnings(hints: Mapping[str, str], skipped: Skipped | None = None) -> list[dict[str, object]]:
+    found = [warning_of_hint(name, meant) for name, meant in hints.items()]
+    return found if skipped is None else [warning_of_skipped(skipped), *found]
+
+
+def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> Mapping[str, object] | None:
+    return {**(details or {}), DID_YOU_MEAN: dict(hints)} if hints else details
 
 
 def refused(fault: Fault, reading: Reading, code: str) -> Dead:
@@ -29,4 +63,6 @@ def refused(fault: Fault, reading: Reading, code: str) -> Dead:
         headers["trace_id"] = reading.trace_id
     if reading.tenant_id is not None:
         headers["tenant_id"] = reading.tenant_id
-    return Dead(fault, reply=Reply(failure(code, fault.message, details, reading.answer_id, reading.trace_id), headers))
+    return Dead(
+        fault, reply=Reply(failure(code, fault.message, _details(details, reading.hints), reading.answer_id, reading.trace_id), headers)
+    )

@@ -8,7 +8,7 @@ answers to its own questions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
 from router.delivery.identical import MOST_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
+from router.delivery.pub_acks import expects_another, pub_ack, tenant_of_publisher, wants_pub_ack, wrong_stream
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
 from router.ids import is_literal_subject
@@ -42,6 +43,7 @@ class ReplyRules(Struct, frozen=True):
     reply_subject: str = "{subject}.reply"
     prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
     own: tuple[str, ...] = ()
+    stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
 
@@ -54,20 +56,26 @@ class Answers:
         connection: Connection,
         rules: ReplyRules,
         *,
-        conflict: Callable[[str], bytes],
-        refusal: Callable[[str, bytes], bytes],
-        on_refused: Callable[[], None] = lambda: None,
+        conflict: Callable[[str, bytes], bytes],
+        refusal: Callable[[str, bytes, Headers], bytes],
+        is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
+        on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._connection = connection
         self._rules = rules
         self._on_refused = on_refused
-        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request
+        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
         self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
         identical = IdenticalRequests(lambda lines: connection.post(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_at = 0.0  # wall seconds; of a request that is only heard yet, a time that no answer is after
         self._rendezvous = Rendezvous(
-            self._send, conflict, dedupe_window_s=rules.dedupe_window, inbox_wait_s=rules.inbox_wait, identical=identical
+            self._send,
+            conflict,
+            is_same=is_same,
+            dedupe_window_s=rules.dedupe_window,
+            inbox_wait_s=rules.inbox_wait,
+            identical=identical,
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
         self._now = asyncio.get_running_loop().time
@@ -80,12 +88,15 @@ class Answers:
         """Send an answer to whoever asked for this message."""
         headers = message.headers
         self._request, self._stored_at = message.data, message.stored_at - SLACK_S
+        if headers and wants_pub_ack(headers):
+            self._answer_publisher(message, reply)
+            return
         question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
                 self._rendezvous.answer_named(question, reply.data, named, self._now())
                 return
-            self._refuse()
+            self._refuse(named)
         if self._listens_from is None:
             self._to_reply_subject(message, reply)
             return
@@ -93,6 +104,21 @@ class Answers:
         unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
         sequence = 0 if self.live.is_used else message.sequence  # then some requests are not heard here, and cannot be numbered
         self._rendezvous.answer(question, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
+
+    def _answer_publisher(self, message: Message, reply: Reply) -> None:
+        """The decision goes where it is read, and a PubAck to whoever published the request."""
+        named = message.headers.get(REPLY_TO)
+        if named and self._may_reach(named):
+            self._connection.post(named, reply.data)
+        else:
+            if named:
+                self._refuse(named)
+            self._to_reply_subject(message, reply)
+        if self._listens_from is None:
+            return
+        may_wait = message.deliveries == 1 and message.sequence > self._listens_from
+        stored = pub_ack(message.stream, message.sequence)
+        self._rendezvous.answer(_published(message.data, message.headers), stored, _nothing, may_wait=may_wait, now=self._now())
 
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
@@ -112,9 +138,9 @@ class Answers:
         rules = self._rules
         return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
 
-    def _refuse(self) -> None:
+    def _refuse(self, address: str) -> None:
         self.refused += 1
-        self._on_refused()
+        self._on_refused(address)
 
     # -- the listener's half ---------------------------------------------------------------------------------
 
@@ -152,7 +178,10 @@ class Answers:
             if self._may_reach(reply):
                 return reply
             if reply:
-                self._refuse()
+                self._refuse(reply)
+            return None
+        if wants_pub_ack(headers) and _silenced_by(headers) is None:
+            self._hear_publisher(reply, data, headers)
             return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
@@ -160,12 +189,27 @@ class Answers:
                 self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
             return None
         if not self._may_reach(inbox):
-            self._refuse()
+            if REPLY_TO not in headers or _silenced_by(headers) is not None:  # else its stored copy is answered, and counted, once
+                self._refuse(inbox)
             return None
         if (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
-            self._connection.post(inbox, self._refusal(silenced, data))
+            self._connection.post(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
+
+    def _hear_publisher(self, reply: str, data: bytes, headers: Headers) -> None:
+        """Its request is left to its stored copy, also while live copies are answered: its PubAck is that copy's place."""
+        if not reply:
+            return
+        if not self._may_reach(reply):
+            self._refuse(reply)
+        elif expects_another(headers, self._rules.stream):
+            self._connection.post(reply, wrong_stream(self._rules.stream))
+        elif self.live.is_on:
+            self.expect(_published(data, headers), reply)
+        else:
+            self._request, self._stored_at = data, inf
+            self._rendezvous.ask(_published(data, headers), reply, self._now())
 
     def expect(self, question: Question, inbox: str) -> None:
         """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
@@ -218,6 +262,14 @@ class Answers:
         now = self._now()
         self._rendezvous.tick(now)
         self.live.tick(now)
+
+
+def _published(data: bytes, headers: Mapping[str, str]) -> Question:
+    return Question(headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data)
+
+
+def _nothing() -> None:
+    """A publisher that is gone, or was heard elsewhere: its request is stored and decided all the same."""
 
 
 def _silenced_by(headers: Headers) -> str | None:

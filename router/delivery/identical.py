@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from zlib import crc32
 
-Asked = tuple[str, int, float]  # inbox, its number among all that was heard (0: it has none), when
+Asked = tuple[str, int, float, bytes]  # inbox, its number among all that was heard (0: it has none), when; nothing
 Spot = int  # where requests with the same bytes meet
 
 SPEAK_S = 5.0

@@ -79,7 +79,7 @@ def beyond_storage(lane: Lane, case: Case) -> tuple[str, Case]:
         return SENT_BACK, Case(message, instead, Verdict((), None, None, nak(delay), False))
     if isinstance(case.outcome, Done):
         return DECLINED, Case(message, Done(), Verdict((), lane.overloaded(message, delay), None, ACK, True))
-    return LETTER_GIVEN_UP, Case(message, Done(), Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))
+    return LETTER_GIVEN_UP, Case(message, case.outcome, Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:

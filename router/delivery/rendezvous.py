@@ -9,7 +9,8 @@ no queue group) and `ask`s here; the decision `answer`s here. Either half may co
     ask again            with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
 
 With an id everything hangs on the id, because the stream dedupes by the id alone: the same id with other bytes
-is dropped as well, and is told so. Pure: time comes in as an argument, sending goes out through `send`.
+is dropped as well. It hears the same answer where it asks for the same (`is_same`), else that its id was taken.
+Pure: time comes in as an argument, sending goes out through `send`.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ from collections.abc import Callable, Iterable
 from zlib import crc32
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.delivery.identical import IdenticalRequests
 
 Send = Callable[[str, bytes], None]  # inbox, data
-Asked = tuple[str, int, float]  # inbox, hash of what was asked, when
+Asked = tuple[str, int, float, bytes]  # inbox, hash of what was asked, when; what was asked, where its id came with other bytes before
 NO_INBOX = ""  # of a request that nobody waits for
 Spot = int  # where the halves meet: a hash of the Nats-Msg-Id, or of the whole when there is none
 
 # Without an id nothing tells an inbox whose answer another instance gave from the one that this answer is for. Where all of
 # them were heard longer ago than this, it may still be on its way: the answer goes to them, and waits for it too.
 FRESH_S = 0.02
+MOST_KEPT = 4 * 1024 * 1024  # bytes of requests under an id that others came with before, in each of two generations
+LARGEST_KEPT = 16 * 1024  # bytes of an answered request
 SILENCE_S = 2.0  # after an id-less key was answered, its further copies are nobody's for this long
 
 
@@ -44,6 +48,7 @@ class Question(Struct, frozen=True, gc=False):
 class Waiting(Struct):
     """An answer that nobody has asked for yet."""
 
+    question: Question
     key: int
     data: bytes
     until: float
@@ -53,6 +58,7 @@ class Waiting(Struct):
 class Answered(Struct, gc=False):
     """What was answered to an id, for as long as the stream drops it."""
 
+    question: Question
     key: int
     data: bytes
     at: float
@@ -65,7 +71,8 @@ class Rendezvous:
     def __init__(
         self,
         send: Send,
-        conflict: Callable[[str], bytes],
+        conflict: Callable[[str, bytes], bytes],
+        is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         *,
         dedupe_window_s: float,
         inbox_wait_s: float = 0.25,
@@ -75,7 +82,8 @@ class Rendezvous:
     ) -> None:
         self._send = send
         self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
-        self._conflict = conflict  # the answer to "this id came with other bytes"
+        self._conflict = conflict  # "this id came with other bytes": the id, and those bytes, empty where they are gone
+        self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
         self._span = dedupe_window_s + 0.12
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
@@ -86,6 +94,7 @@ class Rendezvous:
         self._waiting: dict[Spot, deque[Waiting]] = {}
         self._answered: OrderedDict[Spot, Answered] = OrderedDict()  # with an id, oldest first
         self._inboxes = 0  # in the young generation
+        self._kept_bytes = 0  # since it began
         self._silent: OrderedDict[int, float] = OrderedDict()  # id-less keys -> when answered, oldest first
 
     @property
@@ -106,7 +115,7 @@ class Rendezvous:
             return
         if msg_id is not None and (known := self._answered.get(spot)) is not None and now - known.at <= self._span:
             if inbox != known.to:
-                self._send(inbox, known.data if known.key == key else self._conflict(msg_id))
+                self._send(inbox, known.data if known.key == key else self._answer_of_other(known.question, question, known.data))
             return
         if self._inboxes >= self._capacity:
             self._turn(now)
@@ -114,11 +123,12 @@ class Rendezvous:
         asked = self._young.get(spot)
         named = key if msg_id is not None else number
         if asked is not None:
-            asked.append((inbox, named, now))
+            is_other = msg_id is not None and asked[0][1] != key
+            asked.append((inbox, named, now, self._kept(question) if is_other else b""))
             if msg_id is None:
                 self.identical.note(spot, question.data)
         else:
-            self._young[spot] = [(inbox, named, now)]
+            self._young[spot] = [(inbox, named, now, b"")]
 
     def note(self, question: Question, now: float) -> None:
         """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
@@ -126,7 +136,7 @@ class Rendezvous:
         if spot in self._waiting or self._inboxes >= self._capacity:
             return
         self._inboxes += 1
-        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now))
+        self._young.setdefault(spot, []).append((NO_INBOX, _key_of(question), now, b""))
 
     def answer(
         self, question: Question, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
@@ -139,7 +149,7 @@ class Rendezvous:
         spot = key if msg_id is None else hash(msg_id)
         if msg_id is not None:
             self._answered.pop(spot, None)
-            self._answered[spot] = Answered(key, data, now)
+            self._answered[spot] = Answered(_small(question), key, data, now)
         asked = self._heard_of(spot)
         if not asked:
             is_claimed = False
@@ -153,7 +163,7 @@ class Rendezvous:
         if is_claimed:
             return
         if may_wait:
-            self._spare(spot, Waiting(key, data, now + self._wait_s, unclaimed))
+            self._spare(spot, Waiting(question, key, data, now + self._wait_s, unclaimed))
         elif key not in self._silent:
             unclaimed()
 
@@ -165,10 +175,10 @@ class Rendezvous:
             return
         spot = hash(msg_id)
         self._answered.pop(spot, None)
-        self._answered[spot] = Answered(key, data, now, to)
+        self._answered[spot] = Answered(_small(question), key, data, now, to)
         others = [one for one in self._heard_of(spot) if one[0] != to]
         if others:
-            self._share([*others, (to, key, now)], key, question, data, served=to)
+            self._share([*others, (to, key, now, b"")], key, question, data, served=to)
 
     # -- time ------------------------------------------------------------------------------------------------
 
@@ -195,6 +205,19 @@ class Rendezvous:
             asked = older + asked if asked is not None else older
         return asked or []
 
+    def _answer_of_other(self, stored: Question, other: Question, answer: bytes) -> bytes:
+        """What a requester hears whose bytes the stream dropped, for their id came with those of `stored`."""
+        if stored.tenant == other.tenant and self._is_same(stored.data, other.data):
+            return answer
+        return self._conflict(stored.msg_id or "", other.data)
+
+    def _kept(self, question: Question) -> bytes:
+        """Bytes that are looked at once their id is answered; empty when too many are kept already."""
+        if question.msg_id is None or self._kept_bytes + len(question.data) > MOST_KEPT:
+            return b""
+        self._kept_bytes += len(question.data)
+        return question.data
+
     def _spare(self, spot: Spot, waiting: Waiting) -> None:
         self._waiting.setdefault(spot, deque()).append(waiting)
 
@@ -204,15 +227,15 @@ class Rendezvous:
         Only those within `span` of its newest inbox asked for this copy: older ones had, and lost, another
         instance's; inboxes with other bytes were dropped by the stream if they are as near.
         """
-        newest = max((at for _, hashed, at in asked if hashed == key), default=None)
+        newest = max((at for _, hashed, at, _ in asked if hashed == key), default=None)
         if newest is None:
             self._keep(question.msg_id, asked)
             return False
         is_claimed = False
-        for inbox, hashed, at in asked:
+        for inbox, hashed, at, other in asked:
             is_claimed = is_claimed or (hashed == key and inbox != NO_INBOX)
             if abs(newest - at) <= self._span and inbox not in (served, NO_INBOX):
-                self._send(inbox, data if hashed == key else self._conflict(question.msg_id or ""))
+                self._send(inbox, data if hashed == key else self._answer_of_other(question, replace(question, data=other), data))
         self._keep(question.msg_id, (one for one in asked if one[2] - newest > self._span))
         return is_claimed
 
@@ -225,17 +248,17 @@ class Rendezvous:
         spot = key if question.msg_id is None else hash(question.msg_id)
         waiting = self._waiting[spot]
         if question.msg_id is not None and waiting[0].key != key:
-            self._send(inbox, self._conflict(question.msg_id))
+            self._send(inbox, self._answer_of_other(waiting[0].question, question, waiting[0].data))
             return
         data = waiting.popleft().data
         self._send(inbox, data)
         if question.msg_id is None:
             self._hush(key, now)
-            self.identical.keep_first(spot, (inbox, number, now), now)
+            self.identical.keep_first(spot, (inbox, number, now, b""), now)
             if number and not self.identical.is_alone(now):  # it may be the inbox of another copy
                 self.identical.watch(spot, crc32(question.data), data, now)
         elif others := self._heard_of(spot):  # the same id with other bytes, heard before the first one's inbox
-            self._share([*others, (inbox, key, now)], key, question, data, served=inbox)
+            self._share([*others, (inbox, key, now, b"")], key, question, data, served=inbox)
         if not waiting:
             del self._waiting[spot]
 
@@ -255,7 +278,7 @@ class Rendezvous:
             if is_like_no_other:
                 identical.keep_first(spot, asked[0], now)
             if may_wait and identical.may_be_anothers(asked[-1], sequence, now, is_old=now - asked[-1][2] > FRESH_S):
-                self._spare(spot, Waiting(spot, data, now + self._wait_s, _nothing))
+                self._spare(spot, Waiting(question, spot, data, now + self._wait_s, _nothing))
             return True
         checksum = identical.note(spot, question.data)
         identical.watch(spot, checksum, data, now)
@@ -314,6 +337,12 @@ class Rendezvous:
 
     def _turn(self, now: float) -> None:
         self._old, self._young, self._turned_at, self._inboxes = self._young, {}, now, 0
+        self._kept_bytes = 0
+
+
+def _small(question: Question) -> Question:
+    """Itself, or without its bytes where they are many: they are kept for as long as the stream's duplicate window."""
+    return question if len(question.data) <= LARGEST_KEPT else replace(question, data=b"")
 
 
 def _nothing() -> None:

@@ -92,6 +92,8 @@ class Metrics:
 
     def _declare_workers(self) -> None:
         self.assignments_published = Count("router_assignments_published_total", "Assignments stored for workers")
+        skipped = "Decisions that were to be pushed and were answered without an assignment"
+        self.assignments_skipped = Tally("router_assignments_skipped_total", skipped, "reason")
         self.assignments_removed = Count("router_assignments_removed_total", "Assignments that were done, and left their stream")
         self.assignment_acks = Tally("router_acks_total", "Workers' acknowledgements of assignments", "status")
         self.acks_uncorrelated = Count("router_acks_uncorrelated_total", "Acknowledgements of an assignment that nobody knows")

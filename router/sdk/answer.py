@@ -21,6 +21,7 @@ class Answer(Struct, frozen=True):
     decision: Decision | None = None
     error: Refusal | None = None
     context: Mapping[str, str] = NO_CONTEXT
+    warnings: tuple[Refusal, ...] = ()  # decided, and something that was asked for was left out
     raw: bytes = b""
 
 

@@ -40,12 +40,16 @@ class Book:
 class Meter:
     def __init__(self) -> None:
         self.replays = 0
+        self.reasons: list[str] = []
 
     def decided(self, *_: object) -> None: ...
 
     def violated(self, *_: object) -> None: ...
 
     def session(self, _: str) -> None: ...
+
+    def skipped(self, reason: str) -> None:
+        self.reasons.append(reason)
 
     def replayed(self) -> None:
         self.replays += 1
@@ -173,20 +177,21 @@ async def test_a_duplicate_is_answered_from_memory_only_once_its_assignment_is_s
 
 
 @pytest.mark.parametrize(
-    ("rules", "code"),
-    [({"enabled": False}, "invalid_request"), ({"tenants_allowed": frozenset({"other"})}, "unauthorized")],
+    ("rules", "reason"),
+    [({"enabled": False}, "assignment_disabled"), ({"tenants_allowed": frozenset({"other"})}, "assignment_tenant_forbidden")],
 )
-def test_a_push_that_is_switched_off_or_not_allowed_is_refused_before_it_is_decided(rules: dict[str, object], code: str) -> None:
+def test_a_push_that_is_switched_off_or_not_allowed_is_decided_without_an_assignment(rules: dict[str, object], reason: str) -> None:
     book = Book()
     done = a_handler(book, **rules)(a_push())
     assert isinstance(done, Done)
-    assert (answer(done)["error"]["code"], done.effects, book.created) == (code, (), 0)
+    assert (answer(done)["ok"], done.effects, book.created) == (True, (), 0)
+    assert [warning["details"]["reason"] for warning in answer(done)["warnings"]] == [reason]
 
 
-def test_without_a_book_a_push_is_not_served_and_the_rest_is_answered_at_once() -> None:
+def test_without_a_book_a_push_is_decided_with_a_warning_and_the_rest_without_one() -> None:
     handler = a_handler(None)
-    refused, decided = handler(a_push()), handler(a_message(a_body()))
-    assert isinstance(refused, Done)
+    skipped, decided = handler(a_push()), handler(a_message(a_body()))
+    assert isinstance(skipped, Done)
     assert isinstance(decided, Done)
-    assert answer(refused)["error"]["details"]["reason"] == "assignment_disabled"
-    assert answer(decided)["ok"]
+    assert answer(skipped)["warnings"][0]["details"]["reason"] == "assignment_disabled"
+    assert "warnings" not in answer(decided)

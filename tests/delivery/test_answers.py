@@ -30,8 +30,8 @@ async def answers(connection: FakeConnection) -> Answers:
 
 
 def an_answers(connection: FakeConnection, **rules: object) -> Answers:
-    conflict: Callable[[str], bytes] = lambda msg_id: f"conflict {msg_id}".encode()  # noqa: E731
-    refusal = lambda name, data: f"refused {name}".encode()  # noqa: E731
+    conflict: Callable[[str, bytes], bytes] = lambda msg_id, _: f"conflict {msg_id}".encode()  # noqa: E731
+    refusal = lambda name, *_: f"refused {name}".encode()  # noqa: E731
     return Answers(connection, ReplyRules(inbox_wait=0.01, **rules), conflict=conflict, refusal=refusal)  # type: ignore[arg-type]
 
 
@@ -122,7 +122,7 @@ async def test_who_names_no_inbox_asks_for_nothing(connection: FakeConnection, a
 
 @pytest.mark.parametrize(
     "name",
-    ["Nats-TTL", "Nats-Rollup", "Nats-Expected-Stream", "Nats-Expected-Last-Sequence", "Nats-Batch-Id", "Nats-Schedule", "Nats-Incr"],
+    ["Nats-TTL", "Nats-Rollup", "Nats-Expected-Last-Sequence", "Nats-Batch-Id", "Nats-Schedule", "Nats-Incr"],
 )
 async def test_a_control_header_that_the_stream_refuses_in_silence_is_answered(
     connection: FakeConnection, answers: Answers, name: str

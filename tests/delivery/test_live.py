@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from router.delivery.answers import Answers, ReplyRules
+from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.backlog import BacklogEstimate
 from router.delivery.live import LiveMarks, LiveRequests, LiveRules
 from router.errors import BrokerUnavailable
@@ -45,7 +45,7 @@ class Bench:
             storing=self.evidence,
             lane=lane,
         )
-        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda _: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
+        self.answers = Answers(self.connection, ReplyRules(), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
         self.answers.listens_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
@@ -342,3 +342,16 @@ def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
         marks.add(message.data, message.headers, time())
         marks.add(message.data, message.headers, time())
         assert [marks.take(message) for _ in range(3)] == [True, not headers, False]
+
+
+async def test_a_publishers_request_is_left_to_its_stored_copy_and_every_instance_is_told_of_it() -> None:
+    """Its PubAck says where it is stored, which a live copy does not know."""
+    bench = Bench()
+    bench.answers.live.switch(True)
+    bench.hear("acme:1", **{"Router-Confirm": "stored"})
+    assert (bench.heard, bench.sent()) == ([], [])
+    assert [post.reply for post in bench.connection.posts if post.subject == LIVE_ASKERS] == ["_INBOX.a.1"]
+    stored = Message("work", b"acme:1", {"Router-Confirm": "stored"}, "S", "c", 7, time_ns(), 1, "")
+    bench.answers.answer(stored, Reply(b"yes"))
+    assert bench.sent() == [b'{"stream":"S","seq":7}']
+    assert bench.sent("work.reply") == [b"yes"]

@@ -14,7 +14,7 @@ class Meeting:
     def __init__(self, **facts: float) -> None:
         self.told: list[tuple[str, bytes]] = []
         self.strays: list[bytes] = []
-        self.rendezvous = Rendezvous(self._send, lambda _: b"conflict", dedupe_window_s=WINDOW, **facts)  # type: ignore[arg-type]
+        self.rendezvous = Rendezvous(self._send, lambda *_: b"conflict", dedupe_window_s=WINDOW, **facts)  # type: ignore[arg-type]
 
     def _send(self, inbox: str, data: bytes) -> None:
         self.told.append((inbox, data))

@@ -51,7 +51,7 @@ def requests(ids: st.SearchStrategy[str | None], *bodies: bytes) -> st.SearchStr
 def answers_to(sent: list[Sent]) -> Counter[str]:
     """How many answers each inbox got; the n-th request's inbox is named n."""
     told: Counter[str] = Counter()
-    rendezvous = Rendezvous(lambda inbox, _: told.update([inbox]), lambda _: b"conflict", dedupe_window_s=WINDOW)
+    rendezvous = Rendezvous(lambda inbox, _: told.update([inbox]), lambda *_: b"conflict", dedupe_window_s=WINDOW)
     events = [(at / 20, 2, -1) for at in range(60)]  # ticks
     events += [(request.at + request.heard_after, 0, number) for number, request in enumerate(sent)]
     events += [(sent[number].at + sent[number].decided_after, 1, number) for number in stored(sent)]

@@ -40,6 +40,7 @@ REFERENCE = {
     "router_dlq_depth": ("subject", "reason"),
     "router_dlq_replayed_total": (),
     "router_assignments_published_total": (),
+    "router_assignments_skipped_total": ("reason",),
     "router_acks_total": ("status",),
     "router_results_total": ("status", "provider"),
     "router_results_duplicate_total": (),

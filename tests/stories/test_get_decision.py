@@ -1,5 +1,6 @@
 """What was decided is found again, whichever instance decided it, and by nobody but its tenant."""
 
+import pytest
 from nats.aio.client import Client
 
 from tests.support.admin import GET_DECISION, call_on, code
@@ -35,3 +36,25 @@ async def test_another_tenants_decision_is_not_found(nc: Client, nats_url: str, 
             assert (await ask(nc, settings, a_request(name, push_assignment=push)))["ok"] is True
             assert code(await call_on(nc, GET_DECISION, tenant_id="evil", request_id=f"r-{name}")) == "decision_not_found"
             assert code(await call_on(nc, GET_DECISION, request_id=f"r-{name}")) == "invalid_request"
+
+
+@pytest.mark.parametrize("setting", [{"admin__single_tenant": "acme"}, {"tenants_allowed": "acme"}], ids=["named", "served-alone"])
+async def test_a_gateway_of_one_tenant_asks_by_its_message_id_alone(
+    nc: Client, nats_url: str, prefix: str, setting: dict[str, object]
+) -> None:
+    """Two routers, so that the tenant goes with the question to the other."""
+    settings = settings_for(nats_url, prefix, **setting)
+    async with a_router(settings), a_router(settings):
+        answers = {name: await ask(nc, settings, a_request(name), {"Nats-Msg-Id": f"m-{name}"}) for name in range(8)}
+        for name, answer in answers.items():
+            assert await call_on(nc, GET_DECISION, message_id=f"m-{name}") == answer
+        assert code(await call_on(nc, GET_DECISION, tenant_id="evil", message_id="m-1")) == "decision_not_found"
+
+
+async def test_without_a_tenant_the_refusal_says_how_one_is_named(nc: Client, nats_url: str, prefix: str) -> None:
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings):
+        assert (await ask(nc, settings, a_request(1), {"Nats-Msg-Id": "m-1"}))["ok"] is True
+        error = (await call_on(nc, GET_DECISION, message_id="m-1"))["error"]
+        assert (error["code"], error["details"]["field"]) == ("invalid_request", "tenant_id")
+        assert "admin.single_tenant" in error["details"]["hint"]

@@ -103,6 +103,12 @@ async def test_what_cannot_be_read_is_refused_with_its_field(nc: Nats, router: R
     assert (chunk["done"], chunk["metadata"]["error_code"], chunk["metadata"]["field"]) == (True, "invalid_request", "tenant_id")
 
 
+async def test_what_is_refused_is_found_by_its_own_id(nc: Nats, router: Running) -> None:
+    for name in ("request_id", "message_id"):
+        refusal = await nc.request(INVOKE, json.dumps({name: "r-7", "tenant_id": "acme"}).encode())
+        assert json.loads(refusal.data)["request_id"] == "r-7"
+
+
 async def test_little_patience_opens_no_breaker_for_others(nc: Nats, client: Client) -> None:
     asked = {**ASKED, "provider_id": "patient"}
     async with serving(nc, hangs, PATIENT):

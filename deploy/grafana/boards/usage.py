@@ -44,9 +44,10 @@ BOARD = Board(
             (
                 panel(
                     "Assignments",
-                    "Stored for workers, and removed from their stream when they are done.",
+                    "Stored for workers, removed from their stream when they are done, or asked for and skipped.",
                     "reqps",
                     (rate("router_assignments_published_total"), "published"),
+                    (rate("router_assignments_skipped_total", "reason"), "skipped: {{reason}}"),
                     (rate("router_assignments_removed_total"), "removed"),
                 ),
                 panel(

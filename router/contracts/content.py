@@ -1,0 +1,54 @@
+"""Whether two decide requests ask for the same: their content without the fields that trace them, whatever the order of keys.
+
+Retries often carry a fresh trace id, and some clients write the keys of an object in no fixed order. `is_same` reads both requests,
+so it is for requests of one identity whose bytes differ: an ordinary one never comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+from router import ids
+from router.contracts.codec import text_of
+from router.contracts.flow import read_body
+from router.contracts.malformed import Malformed
+from router.message import NO_HEADERS
+
+TRACE_FIELDS = frozenset({"trace_id", "span_id", "traceparent", "tracestate"})
+_TRACED = ("message", "metadata", "context")  # parts that may be traced, beside the top level
+
+
+def is_same(one: bytes, other: bytes) -> bool:
+    """Whether two bodies ask for the same."""
+    return one == other or canonical(one) == canonical(other)
+
+
+def digest(data: bytes) -> str:
+    """Equal for bodies that ask for the same."""
+    return ids.sha256_hex(canonical(data))
+
+
+def canonical(data: bytes) -> bytes:
+    """The content with its keys in order and without trace fields; bytes that have no such form stand for themselves."""
+    try:
+        body = read_body(data, NO_HEADERS, len(data))
+        return orjson.dumps(_untraced(body), default=_plain, option=orjson.OPT_SORT_KEYS)
+    except (Malformed, TypeError):  # too deep, or an integer above 64 bits: read, and never written
+        return data
+
+
+def _untraced(part: Mapping[str, object]) -> dict[str, object]:
+    kept = {name: value for name, value in part.items() if name not in TRACE_FIELDS}
+    for name in _TRACED:
+        if isinstance(inner := kept.get(name), dict):
+            kept[name] = _untraced(inner)
+    return kept
+
+
+def _plain(value: object) -> object:
+    """A protobuf payload that is no text."""
+    if isinstance(value, bytes):
+        return text_of(value)
+    raise TypeError(type(value).__name__)

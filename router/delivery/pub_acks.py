@@ -1,0 +1,40 @@
+"""A publisher's PubAck in a stream that acknowledges nothing itself.
+
+In confirm mode "decision" the first answer to a request is the decision, which a JetStream client takes for a failed publish. A
+publisher that says which stream it expects, or asks by header, is told where its request is stored instead; the decision goes to
+`Reply-To`, else to the reply subject. The router that decides the request knows its sequence, so the PubAck comes with the decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+EXPECTED_STREAM = "Nats-Expected-Stream"
+CONFIRM = "Router-Confirm"
+STORED = "stored"
+_WRONG_STREAM = {"code": 400, "err_code": 10060, "description": "expected stream does not match"}  # as the server has it
+
+
+def wants_pub_ack(headers: Mapping[str, str]) -> bool:
+    """Whether its sender waits for a PubAck, not for the decision."""
+    return EXPECTED_STREAM in headers or headers.get(CONFIRM) == STORED
+
+
+def expects_another(headers: Mapping[str, str], stream: str) -> bool:
+    """Whether the stream drops this request without a word, for its sender means another one."""
+    return headers.get(EXPECTED_STREAM, stream) != stream
+
+
+def pub_ack(stream: str, sequence: int) -> bytes:
+    return orjson.dumps({"stream": stream, "seq": sequence})
+
+
+def wrong_stream(stream: str) -> bytes:
+    return orjson.dumps({"error": _WRONG_STREAM, "stream": stream, "seq": 0})
+
+
+def tenant_of_publisher(tenant: str | None) -> str:
+    """In the place of a tenant in a `Question`: of two requests with equal bytes a publisher and an asker hear different answers."""
+    return f"{tenant or ''} {CONFIRM}"
