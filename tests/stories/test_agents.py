@@ -1,8 +1,10 @@
 """Agents on a real server: duplicates, failures, poison, strangers' durables, a broker and a store that go away."""
 
 import asyncio
+import contextlib
 import json
 import random
+import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +23,7 @@ from router.runtime.database import reading
 from router.runtime.envelope import Envelope
 from router.runtime.hashes import hashes_of
 from router.runtime.places import Places
+from router.runtime.replay import replay
 from router.runtime.store import Store
 from router.supervision import SupervisionFailed
 from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored, unsent_in
@@ -95,6 +98,49 @@ async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker
     assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
     assert ordered == [f"k-{number}" for number in range(30)]
     assert found.events == 30
+
+
+class Undecided(Witness):
+    """Fails until it is told to go on; `name` and `filters` make two agents of it that read the same events."""
+
+    def __init__(self, name: str, go_on: threading.Event) -> None:
+        self.name = name
+        self.filters = ("evt.default.demo.changed",)
+        self.go_on = go_on
+        self.begun = 0
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        self.begun += 1
+        if not self.go_on.is_set():
+            raise RuntimeError("not yet")
+        ctx.state.put(ctx.idempotency_key, envelope.payload["note"])
+        return [Outgoing(COUNTED, "counted", envelope.payload)]
+
+
+async def test_stores_that_saw_changed_content_while_they_retried_replay_to_equal_hashes(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
+    """MF-10, MF-11: each key is published again, with other content and another time, while the first message waits for its retry."""
+    keys = [f"k-{number}" for number in range(20)]
+    go_on = threading.Event()
+    agents = [Undecided("one", go_on), Undecided("two", go_on)]
+    stores = [tmp_path / f"{agent.name}.db" for agent in agents]
+    async with an_agent(broker.url, stores[0], agents[0]) as one, an_agent(broker.url, stores[1], agents[1]) as two:
+        await send(nc, *(a_command(key, note="first") for key in keys), subject="evt.default.demo.changed")
+        await until(lambda: all(agent.begun >= len(keys) for agent in agents))
+        go_on.set()
+        await send(nc, *(a_command(key, note="second") for key in keys), subject="evt.default.demo.changed")
+        await until(lambda: all(running.tally.applied == 2 * len(keys) for running in (one, two)))
+    found = [replay(agent, store, tmp_path / f"{agent.name}.replayed") for agent, store in zip(agents, stores, strict=True)]
+    assert [result.is_same for result in found] == [True, True]
+    assert found[0].stored.state == found[1].stored.state, "both hold what came first"
+    assert {note_of(store) for store in stores} == {("first",)}
+
+
+def note_of(store: Path) -> tuple[str, ...]:
+    """What the state says of all keys."""
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        return tuple({json.loads(value) for (value,) in db.execute("SELECT value FROM memory")})
 
 
 async def test_a_poisonous_message_is_one_letter_and_is_terminated(broker: Broker, nc: Client, tmp_path: Path) -> None:
