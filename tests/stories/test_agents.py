@@ -15,8 +15,10 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.delivery import topology
 from router.delivery.advisories import advisory_subject
 from router.delivery.api import JetStream
+from router.delivery.topology import Topology
 from router.errors import Misconfigured, Poison
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.database import reading
@@ -253,6 +255,72 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
         assert applied_in(store) == {"k-1": 1}
         assert [letter["original_subject"] for letter in await letters(jetstream)] == [SUBJECT]
         assert len(await said(jetstream)) == 1
+
+
+def keyless(*numbers: int) -> list[bytes]:
+    return [json.dumps({"type": "count", "payload": {"note": number}}).encode() for number in numbers]
+
+
+async def test_commands_without_a_key_are_applied_after_their_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-4: sequences begin again there, the store does not."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        for commands in (keyless(*range(5)), keyless(*range(5, 13))):
+            async with an_agent(broker.url, tmp_path / "w.db"):
+                await send(nc, *commands)
+                await settled(jetstream)
+            await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
+        assert sorted(one["payload"]["note"] for one in await said(jetstream)) == list(range(13))
+
+
+async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8: an advisory names a sequence alone; in the new stream another message has it, and nobody gave that up."""
+    store = tmp_path / "w.db"
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, store, ack_wait=0.1):
+            pass  # streams and durables are there
+        await send(nc, a_command("k-1"), a_command("k-2"))
+        await strand(jetstream, nc)
+        await until(lambda: is_told(jetstream))
+        await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
+        await topology.create(jetstream, Topology(Places().streams()))
+        await send(nc, a_command("k-3"), a_command("k-4"))
+        async with an_agent(broker.url, store) as agent:
+            await until(lambda: net_is_done(jetstream))
+            await settled(jetstream)
+        assert applied_in(store) == {"k-3": 1, "k-4": 1}
+        assert (agent.causes, agent.tally.rescued) == (set(), 0)
+
+
+async def test_the_sweep_tells_of_a_sequence_again_after_the_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8: the advisories' stream drops an id that it had a moment ago."""
+    store = tmp_path / "w.db"
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        for keys in (("k-1", "k-2"), ("k-3", "k-4")):
+            async with an_agent(broker.url, store, ack_wait=0.1):
+                pass  # streams and durables are there
+            await send(nc, *map(a_command, keys))
+            await strand(jetstream, nc)
+            await until(lambda: is_told(jetstream))
+            await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
+            async with an_agent(broker.url, store, ack_wait=0.1, sweep=0.2):
+                await settled(jetstream)
+            await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
+            await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
+        assert applied_in(store) == {f"k-{number}": 1 for number in range(1, 5)}
+
+
+async def is_told(jetstream: JetStream) -> bool:
+    """Whether the server said that it gave both messages up."""
+    info = await jetstream.stream("ROUTER_ADVISORIES")
+    return info is not None and info["state"]["messages"] >= 2
+
+
+async def net_is_done(jetstream: JetStream) -> bool:
+    info = await jetstream.consumer("ROUTER_ADVISORIES", f"MESHFORGE_COMMANDS_{DURABLE}_stranded")
+    return info is not None and info["num_pending"] == 0 and info["num_ack_pending"] == 0
 
 
 async def test_a_durable_belongs_to_one_store(broker: Broker, tmp_path: Path) -> None:
