@@ -1,13 +1,13 @@
 """A worker: takes assignments, runs your handler, tells its results; no assignment is lost, whoever dies.
 
-    import asyncio
+    import router
     from router import StepResult, Worker
 
     async def answer(assignment):
         text = await my_model(assignment.payload)
         return StepResult(output=text, cost=0.002)
 
-    asyncio.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1").run())
+    router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
 Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
 (PubAck), and only then is the assignment settled in its stream. So a worker that dies hands its assignments to the
@@ -39,6 +39,7 @@ from router.observability.tracing_messages import traced_handler, traced_letter
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
 from router.sdk.attempts import Attempts
+from router.sdk.ending import until_signal
 from router.sdk.noted import Noted
 from router.sdk.pulse import Pulse
 from router.sdk.reach import connected
@@ -55,7 +56,7 @@ _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
 
 class Worker:
-    """One process' share of the work. `run` until cancelled; then it drains.
+    """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains.
 
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
@@ -106,10 +107,14 @@ class Worker:
         )
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Work until cancelled. `on_ready` hears the server's URL once, before the first assignment is taken.
+        """Work until cancelled, or until a signal ends the program. `on_ready` hears the server's URL once, before the first assignment.
 
         Raises BrokerUnavailable when no server answers at the start. A stream that is not there yet is waited for.
         """
+        await until_signal(self.work(on_ready))
+
+    async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """The same, until cancelled, for a program that listens to signals itself."""
         connection = await connected(self._nats, "router-worker")
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         try:
