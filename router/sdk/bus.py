@@ -142,19 +142,21 @@ class Bus:
         """Handle messages until cancelled, or until SIGTERM or Ctrl-C; then it drains. Processes of one `name` share the work.
 
         `only`: one domain (`loop`) or one command. `store`: a SQLite file for the processed keys, `shared_keys`, or None: this
-        process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter.
+        process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter, `only` names nothing
+        that there is, or the handler does not take an envelope or answers what means nothing; its messages stay in the stream.
         """
         durable = durable_of(self.settings, Interest(name=name, category=category, only=only), pace)
         processed = self._store_at(store, durable.durable)
-        await until_signal(self._consume(name, handle, durable, processed, pace))
+        handling = Handling(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
+        await until_signal(self._consume(name, handling, durable, processed, pace))
 
-    async def _consume(self, name: str, handle: Handle, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
+    async def _consume(self, name: str, handling: Handling, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
         await self._durable_there(durable)
         await processed.open()
         try:
-            handling = Handling(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
             consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusNoted(durable.durable))
-            await supervise(Supervisor("bus", (Child(name, consumer.run, shutdown_s=17.0),), intensity=Intensity(5, 30)))
+            children = (Child(name, consumer.run, shutdown_s=17.0), Child("handler", handling.until_misused))
+            await supervise(Supervisor("bus", children, intensity=Intensity(5, 30)))
         finally:
             await processed.close()
 

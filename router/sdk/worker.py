@@ -44,6 +44,7 @@ from router.sdk.noted import Noted
 from router.sdk.pulse import Pulse
 from router.sdk.reach import connected
 from router.sdk.step import Handler
+from router.signatures import require_call
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Worker:
         places: Places = PLACES,
     ) -> None:
         _check(worker_id, durable, slots, encoding)
+        require_call("handler", handler, "assignment")
         self.worker_id = worker_id
         self._nats = nats
         self._slots = slots
