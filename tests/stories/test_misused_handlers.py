@@ -88,18 +88,17 @@ async def test_a_consumer_whose_handler_answers_nonsense_ends_and_its_messages_s
         assert done == {f"evt_{number}" for number in range(20)}
 
 
-@pytest.mark.parametrize("answer", [True, "done"])
-async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay(broker: Broker, nc: Client, dsn: str, answer: Any) -> None:
+async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay(broker: Broker, nc: Client, dsn: str) -> None:
     calls = []
 
     async def handle(connection: Any, event: Any) -> Any:
         calls.append(event)
-        return answer
+        return True
 
     async with an_inbox(broker.url, dsn, handle) as running:
         await publish(nc, range(3))
         await until(lambda: running.has_ended)
-        with pytest.raises(Misconfigured, match=f"handler: .*returned {type(answer).__name__}"):
+        with pytest.raises(Misconfigured, match=r"handler: .*returned bool"):
             await running.result()
     assert len(calls) == 1
     async with an_inbox(broker.url, dsn, record):

@@ -9,7 +9,8 @@
 
 It returns None or a HandlerResult; with anything else the inbox ends, and its events stay. It raises Poison for what can never
 succeed, anything else for what may. It must not commit. Together, statements go through psycopg's pipeline: one that fails may
-be told of at the end, and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
+be told of at the end, and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at
+least once, as everywhere.
 """
 
 from __future__ import annotations
