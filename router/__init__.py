@@ -10,12 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.sdk import Agent, Answer, Bus, Client, ExecAssignment, InvocationFailed, Invoking, StepResult, Worker
+    from router.sdk import Agent, Answer, Bus, Client, ExecAssignment, InvocationFailed, Invoking, StepResult, Worker, run
 
 __version__ = "0.1.0"
-__all__ = ["Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "StepResult", "Worker", "__version__"]
+__all__ = [
+    "Agent",
+    "Answer",
+    "Bus",
+    "Client",
+    "ExecAssignment",
+    "InvocationFailed",
+    "Invoking",
+    "StepResult",
+    "Worker",
+    "__version__",
+    "run",
+]
 
-_OFFERED = frozenset({"Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "StepResult", "Worker"})
+_OFFERED = frozenset({"Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "StepResult", "Worker", "run"})
 
 
 def __getattr__(name: str) -> object:

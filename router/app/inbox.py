@@ -26,7 +26,7 @@ from router.errors import Misconfigured
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
-from router.mailbox.inbox.in_process import Handler
+from router.mailbox.inbox.in_process import Handler, check_handler
 from router.mailbox.inbox.joined import Inbox
 from router.mailbox.inbox.retention import InboxRetentionRules
 from router.mailbox.inbox.rules import InboxRules, durable_of, inbox_streams
@@ -46,6 +46,9 @@ class InboxService:
     """`run` until cancelled; then it drains."""
 
     def __init__(self, settings: Settings, handler: Handler | None = None) -> None:
+        """Raises Misconfigured for a handler that could not be called, or where none is named."""
+        if handler is not None:
+            check_handler(handler)
         self.settings = settings
         self.rules = rules_of(settings)
         self.metrics = Metrics()

@@ -15,7 +15,7 @@ from router.bus.handling import Handling
 from router.bus.letters import letter_writer
 from router.bus.metrics import Metered
 from router.bus.settings import BusSettings
-from router.bus.subjects import COMMANDS, EVENTS
+from router.bus.subjects import COMMANDS, EVENTS, names_in
 from router.bus.topology import declared, stand_up, stream_of
 from router.delivery import topology
 from router.delivery.api import JetStream
@@ -39,6 +39,8 @@ class Interest(Struct, frozen=True, kw_only=True):
         """The filter; None: everything. Raises Misconfigured."""
         if self.category not in (EVENTS, COMMANDS):
             raise Misconfigured("category", f"should be {EVENTS} or {COMMANDS}; queries are answered, not consumed")
+        if self.only is not None and self.only not in (legal := names_in(self.category)):
+            raise Misconfigured("only", f"should be one of {', '.join(legal)}; nothing else ever comes")
         return f"{prefix}.{self.category}.{self.only}" if self.only is not None else None
 
 

@@ -5,6 +5,7 @@ its key is known                        -> Done, and nothing else happens
 processed                               -> marked, Done
 Nak, or an exception                    -> Retry
 Term, or Poison                         -> Dead
+anything else, or a Write that the store cannot keep      -> the consumer ends (`until_misused`); its messages stay
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from collections.abc import Awaitable
 
 from router.bus.answers import Answer, Handle, Nak, Term
 from router.bus.metrics import BusMetrics, ConsumerMeter
-from router.bus.processed import Processed
+from router.bus.processed import Processed, Write
 from router.bus.settings import BusSettings
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.contracts.malformed import Malformed
 from router.crashpoints import crashpoint
+from router.errors import BrokerUnavailable, Misconfigured
 from router.message import Message
 from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
+from router.signatures import HandlerMisused, require_call
 
 HANDLER_NAK = "handler_nak"
 HANDLER_TERM = "handler_term"
@@ -32,15 +35,20 @@ class Handling:
     """A lane's `handle`."""
 
     def __init__(self, settings: BusSettings, handle: Handle, processed: Processed, meter: ConsumerMeter | None = None) -> None:
-        """`meter`: None = counted for nobody."""
+        """`meter`: None = counted for nobody. Raises Misconfigured for a handler that does not take an envelope."""
+        require_call("handle", handle, "envelope")
         self._settings = settings
         self._handle = handle
         self._processed = processed
         self._running: dict[str, asyncio.Future[None]] = {}  # keys in hand: a second copy waits for the first
         self.meter = meter or ConsumerMeter(BusMetrics(), "")
+        self._misuse: HandlerMisused | None = None
+        self._is_misused = asyncio.Event()
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         limits = self._settings
+        if self._misuse is not None:
+            raise BrokerUnavailable(str(self._misuse))
         self.meter.delivered()
         try:
             envelope = read_envelope(message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth)
@@ -48,6 +56,12 @@ class Handling:
             self.meter.violated(refused.code)
             return Dead(refused.as_fault())
         return self._once(envelope)
+
+    async def until_misused(self) -> None:
+        """A supervised child: raises HandlerMisused once the handler answered what means nothing."""
+        await self._is_misused.wait()
+        assert self._misuse is not None  # what the event says  # noqa: S101
+        raise self._misuse
 
     async def _once(self, envelope: MessageEnvelope) -> Outcome:
         key = envelope.idempotency_key
@@ -82,8 +96,22 @@ class Handling:
                 return Retry(Fault(HANDLER_NAK, reason), delay)
             case Term(reason):
                 return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
-            case write:
-                if not await self._processed.mark(key, write):
-                    self.meter.duplicate()
+            case write if write is None or callable(write):
+                await self._mark(key, write)
                 crashpoint("bus_marked")
                 return Done()
+            case _:
+                raise self._ended_by(f"it returned {type(answer).__name__}, and should return None, Nak, Term or what writes to the store")
+
+    async def _mark(self, key: str, write: Write | None) -> None:
+        try:
+            if not await self._processed.mark(key, write):
+                self.meter.duplicate()
+        except Misconfigured as exc:
+            raise self._ended_by(str(exc)) from exc
+
+    def _ended_by(self, misuse: str) -> BrokerUnavailable:
+        """As if the broker were away: what is in hand is kept, and spends nothing, until the consumer has ended."""
+        self._misuse = HandlerMisused("handle", misuse)
+        self._is_misused.set()
+        return BrokerUnavailable(misuse)

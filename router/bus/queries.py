@@ -22,6 +22,7 @@ from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.delivery.connection import Connection
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
+from router.signatures import require_call
 
 AT_ONCE = 64  # questions in hand; one more is answered `overloaded`
 WITHIN_S = 30.0  # for one answer: a responder that hangs would keep its place for ever, and 64 of them all places
@@ -72,7 +73,11 @@ class Responding:
     def __init__(
         self, connection: Connection, settings: BusSettings, query: str, respond: Responder, *, within_s: float | None = None
     ) -> None:
-        """`within_s`: seconds for one answer, None = WITHIN_S; later the asker hears `timeout`."""
+        """`within_s`: seconds for one answer, None = WITHIN_S; later the asker hears `timeout`.
+
+        Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
+        """
+        require_call("respond", respond, "envelope", is_async=True)
         self._connection = connection
         self._settings = settings
         self._subject = query_subject(settings.stream_prefix, query)

@@ -51,6 +51,11 @@ def domain_of(message_type: str) -> str:
     return DOMAINS[noun[1]] if noun else OTHER
 
 
+def names_in(category: str) -> tuple[str, ...]:
+    """The domains of events, or the commands: what a consumer may be limited to."""
+    return (*DOMAINS.values(), OTHER) if category == EVENTS else COMMAND_NAMES
+
+
 def event_subject(prefix: str, message_type: str) -> str:
     return f"{prefix}.{EVENTS}.{domain_of(message_type)}"
 

@@ -4,13 +4,18 @@
                                                     └─ kept in ROUTER_ADVISORIES: an advisory that nobody heard is no use
 
 Only durables of SDS (20 deliveries) and MeshForge (5) have such a limit. What becomes of the message is its room's to say.
+
+An advisory names its message by the sequence alone, and sequences begin again in a stream that is made anew: a message that
+was stored after the advisory is another one, which the server still delivers.
 """
 
 from __future__ import annotations
 
 import orjson
 
+from router.delivery.api import JetStream, Stored, nanos
 from router.delivery.topology import StreamSpec
+from router.message import Message
 
 STREAM = "ROUTER_ADVISORIES"
 PREFIX = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES"
@@ -33,3 +38,10 @@ def stranded_sequence(data: bytes) -> int | None:
     except (orjson.JSONDecodeError, AttributeError):
         return None
     return sequence if isinstance(sequence, int) and sequence > 0 else None
+
+
+async def read_stranded(jetstream: JetStream, stream: str, advisory: Message) -> Stored | None:
+    """The message that an advisory speaks of; None when it is gone, or when another message has its sequence now."""
+    sequence = stranded_sequence(advisory.data)
+    stored = await jetstream.message(stream, sequence) if sequence is not None else None
+    return stored if stored is not None and nanos(stored.time) <= advisory.stored_ns else None

@@ -5,8 +5,8 @@ A line is bounded: long texts are cut, of long lists the first items stay, and a
     log = logs.logger(__name__)
     log.info(events.LETTER_STORED, subject=…, reason=…)
 
-The level is checked before anything is bound. A program that imports us and configures no logs hears warnings alone.
-Lines of other libraries (uvicorn, asyncio) take the same form.
+The level is checked before anything is bound. A program that imports us and never called `configure` gets our lines by
+`logging` (`library`), whatever it does with structlog. Lines of other libraries (uvicorn, asyncio) take the same form.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import structlog
 from structlog.typing import ExcInfo, FilteringBoundLogger, Processor
 
 from router.masking import bounded, masked, shortened, without_logins
+from router.observability.library import MAX_LINE, MAX_TRACEBACK, LibraryLogger
 
 LEVELS = {
     "debug": logging.DEBUG,
@@ -33,11 +34,7 @@ LEVELS = {
 }
 
 
-MAX_TRACEBACK = 8192  # characters
-MAX_LINE = 65_536  # characters; a line of ours has a fraction of it
 _SHORT = 1024  # characters of each text, where the line would be longer
-
-_QUIET = structlog.make_filtering_bound_logger(logging.WARNING)
 
 
 def logger(name: str) -> FilteringBoundLogger:
@@ -62,8 +59,11 @@ def configure(level: str = "info", style: str = "json", stream: TextIO | None = 
 
 
 def _bound(logger: object, **parts: Any) -> FilteringBoundLogger:
-    """By the program's own configuration, or ours; where there is none, we are a library and quiet."""
-    kind: Callable[..., FilteringBoundLogger] = structlog.get_config()["wrapper_class"] if structlog.is_configured() else _QUIET
+    """By what `configure` set; where nobody called it, we are a library, and structlog is the program's own."""
+    found = structlog.get_config()
+    if _bound_and_mask not in found["processors"]:
+        return cast(FilteringBoundLogger, LibraryLogger(parts["context"]["module"]))
+    kind: Callable[..., FilteringBoundLogger] = found["wrapper_class"]
     return kind(logger, **parts)
 
 

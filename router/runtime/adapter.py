@@ -23,6 +23,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from router.runtime.envelope import Envelope, Ts
+from router.signatures import require_call
 
 NO_FILTERS: tuple[str, ...] = ()
 
@@ -72,6 +73,12 @@ class AgentAdapter(Protocol):
 
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing] | None:
         """Deterministic: the same envelopes in the same order give the same state and the same messages."""
+
+
+def check_adapter(adapter: AgentAdapter) -> None:
+    """Raises Misconfigured for methods that could not be called as they will be: plain ones, for they run in the store's thread."""
+    require_call("receive", adapter.receive, "envelope", is_async=False)
+    require_call("apply", adapter.apply, "ctx", "envelope", is_async=False)
 
 
 def filters_of(adapter: AgentAdapter) -> Sequence[str]:

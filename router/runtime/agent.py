@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from router.delivery.api import JetStream
-from router.runtime.adapter import AgentAdapter
+from router.runtime.adapter import AgentAdapter, check_adapter
 from router.runtime.database import Database
 from router.runtime.ground import prepare
 from router.runtime.lanes import Lanes
@@ -28,7 +28,11 @@ class AgentRuntime:
     def __init__(
         self, adapter: AgentAdapter, store: Path, places: Places = HERE, *, drain_s: float = 10.0, alert: Raise = lambda _: None
     ) -> None:
-        """`drain_s`: seconds that work in hand may take at the end. Raises Misconfigured for a name or filters that cannot be."""
+        """`drain_s`: seconds that work in hand may take at the end.
+
+        Raises Misconfigured for a name or filters that cannot be, or methods that could not be called.
+        """
+        check_adapter(adapter)
         self.tally = Tally()
         self._adapter = adapter
         self._path = store

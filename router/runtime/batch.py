@@ -4,7 +4,8 @@
 
     applied    its unsent messages once more, ack      ("Duplicate detected")
     dead       its letter once more, term;  sent again by an operator (`x-replay-count`): as if new
-    received   a crash or a failure was here before: one attempt more, or the last word when all are spent
+    received   a crash or a failure was here before: one attempt more at the stored content, whatever this message says,
+               or the last word when all are spent
 
 A message that fails is undone alone: the others of its batch are committed. What SQLite refuses is no message's fault: it is
 raised (StoreFailed), and nobody hears of any outcome.
@@ -105,7 +106,16 @@ class Batch:
                 self._store.begin_again([case.place for case in again])
                 self._store.revive([row_of(case) for case in revived])
                 self._store.mark(marks)
+        self._take_stored_content(again)
         return [*new, *again, *revived]
+
+    def _take_stored_content(self, cases: Sequence[Case]) -> None:
+        """Another message may bear the key: applied is what the store holds, or a replay of the store would differ."""
+        if not cases:
+            return
+        contents = self._store.contents_of([case.place for case in cases])
+        for case in cases:
+            case.envelope = stored_envelope(contents[case.place])
 
     def _settle_applied(self, cases: Sequence[Case]) -> None:
         """Found as applied: what it sent may not stand in its stream yet."""

@@ -1,6 +1,6 @@
 """What an agent is handed: an envelope, read from a message, and the same for every delivery of it (MF-9, MF-10).
 
-    idempotency_key   the body's, else `Nats-Msg-Id`, else stream and sequence
+    idempotency_key   the body's, else `Nats-Msg-Id`, else stream, sequence and stream time: sequences begin again in a stream made anew
     ts                the body's as it stands, else the stream's time in milliseconds: a redelivery gives the same
     trace_id          the body's, else the `traceparent`'s, else derived from the key; span_id likewise
     payload           any JSON value; absent = {}
@@ -64,7 +64,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envelope:
     """The envelope in a message. Raises Malformed, which names the field; limits come before parsing."""
     body = read_object(message.data, max_bytes)
-    key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or f"{message.stream}:{message.sequence}"
+    key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or _place_of(message)
     trace, span = _id(body, "trace_id"), _id(body, "span_id")
     if trace is None or span is None:
         instead = _traced(message.headers, key)
@@ -145,6 +145,10 @@ def _is_key(text: str, most: int = MAX_KEY) -> bool:
 def _message_id(headers: Mapping[str, str]) -> str | None:
     value = headers.get(contract.MESSAGE_ID)
     return value if value is not None and _is_key(value) else None
+
+
+def _place_of(message: Message) -> str:
+    return f"{message.stream}:{message.sequence}:{message.stored_ns}"
 
 
 def _traced(headers: Mapping[str, str], key: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Hashes of a store: the same content gives the same hash, whatever happened on the way (MF-11).
 
-    state     every event's content, sorted by (stream, sequence): what was delivered again, or in another order, changes nothing
+    state     every event's content, sorted by (stream, sequence), and by key where a stream was made anew: what was delivered again, or in
+              another order, changes nothing
     log       the same in the order of arrival
     effects   what applying made of them: outgoing messages and the agent's memory
 
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-_STATE = "SELECT stream, stream_seq, subject, content FROM events ORDER BY stream, stream_seq"
+_STATE = "SELECT stream, stream_seq, subject, content FROM events ORDER BY stream, stream_seq, idempotency_key"
 _LOG = "SELECT stream, stream_seq, subject, content FROM events ORDER BY place"
 _OUTGOING = "SELECT id, subject, data FROM outgoing ORDER BY id"
 _MEMORY = "SELECT agent, name, value FROM memory ORDER BY agent, name"

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.errors import Misconfigured, RouterError
-from router.runtime.adapter import AgentAdapter, Context
+from router.runtime.adapter import AgentAdapter, Context, check_adapter
 from router.runtime.database import Database, reading
 from router.runtime.envelope import stored_envelope
 from router.runtime.hashes import Hashes, hashes_of
@@ -53,6 +53,7 @@ class Replayed(Struct, frozen=True):
 
 def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None) -> Replayed:
     """Raises Misconfigured when there is something at `into`, StoreFailed, Diverged. The source is only read."""
+    check_adapter(adapter)
     if into.exists():
         raise Misconfigured("into", f"{into} exists: a replay begins from nothing")
     with reading(source) as db:

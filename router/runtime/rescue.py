@@ -12,13 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from typing import assert_never
 
 import orjson
 
-from router.delivery.advisories import advisory_subject, stranded_sequence
-from router.delivery.api import JetStream, Stored
+from router.delivery.advisories import advisory_subject, read_stranded
+from router.delivery.api import JetStream, Stored, nanos
 from router.errors import BrokerRefused, RouterError
 from router.ids import subject_matcher
 from router.message import Effect, Message
@@ -47,13 +46,12 @@ class Rescue:
 
     async def handle(self, advisory: Message) -> Outcome:
         """One advisory. Raises BrokerUnavailable."""
-        sequence = stranded_sequence(advisory.data)
-        stored = await self._jetstream.message(self._post.stream, sequence) if sequence is not None else None
+        stored = await read_stranded(self._jetstream, self._post.stream, advisory)
         if stored is None or not self._is_ours(stored.subject):
             return Done()  # settled after all, or a stream that was made anew
         message = _as_delivered(stored, self._post)
         outcome = await self._take(message)
-        log.warning(events.MESSAGE_RESCUED, stream=self._post.stream, sequence=sequence, outcome=type(outcome).__name__)
+        log.warning(events.MESSAGE_RESCUED, stream=self._post.stream, sequence=stored.sequence, outcome=type(outcome).__name__)
         self._told.rescued(self._post.durable, message)
         return self._settled(message, outcome)
 
@@ -113,16 +111,15 @@ class Rescue:
                 if (sequence := stored.sequence) > delivered:
                     break
                 told = {"stream": self._post.stream, "consumer": self._post.durable, "stream_seq": sequence}
-                await self._jetstream.publish(subject, orjson.dumps(told), {"Nats-Msg-Id": f"sweep:{self._post.stream}:{sequence}"})
+                await self._jetstream.publish(subject, orjson.dumps(told), {"Nats-Msg-Id": _sweep_id(stored, self._post)})
+
+
+def _sweep_id(stored: Stored, post: Post) -> str:
+    """The stream's time is in it: in a stream made anew the same sequence is another message."""
+    return f"sweep:{post.stream}:{stored.sequence}:{nanos(stored.time)}"
 
 
 def _as_delivered(stored: Stored, post: Post) -> Message:
     """As a lane would have it: the same stream time gives the same `ts` and the same letter's id."""
-    stored_ns = _nanoseconds(stored.time)
+    stored_ns = nanos(stored.time)
     return Message(stored.subject, stored.data, stored.headers, post.stream, post.durable, stored.sequence, stored_ns, 1, "")
-
-
-def _nanoseconds(time: str) -> int:
-    """RFC 3339 with up to nine decimals; datetime knows six."""
-    whole, _, fraction = time.removesuffix("Z").partition(".")
-    return int(datetime.fromisoformat(f"{whole}+00:00").timestamp()) * 1_000_000_000 + int(fraction.ljust(9, "0") or 0)

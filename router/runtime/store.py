@@ -54,6 +54,15 @@ class Store:
             ).fetchall()
         return {key: Known(place, status, attempts if type(attempts) is int else LAST) for key, place, status, attempts in rows}
 
+    def contents_of(self, places: Sequence[int]) -> dict[int, bytes]:
+        """What was persisted of these events."""
+        with self.database.errors_told():
+            return dict(
+                self._db.execute(
+                    "SELECT place, content FROM events WHERE place IN (SELECT value FROM json_each(?))", (orjson.dumps(places).decode(),)
+                ).fetchall()
+            )
+
     def receive(self, rows: Sequence[New]) -> None:
         write_rows(
             self._db,

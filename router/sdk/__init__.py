@@ -7,6 +7,7 @@ worker                        working, from Python
     assignments, reports      one assignment in, one outcome out; what is said of it, as bytes
     echo, invoking            handlers that come with the package: what was given, and what a provider says to it
     pulse, noted              heartbeats; what a worker logs
+ending                        how a program of a user's own ends by a signal: `router.run(worker)`
 bus                           publishing and consuming envelopes; what a handler may say: `from router.bus import Nak, Term`
 agent                         running an agent with exactly-once effects: `from router.agent import Agent, Outgoing`
 extension/                    writing extensions: `from router.extension import pre, serve`
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from router.sdk.assignments import Places
     from router.sdk.bus import Bus
     from router.sdk.client import Client
+    from router.sdk.ending import run
     from router.sdk.invoking import Invoking
     from router.sdk.providers import InvocationFailed
     from router.sdk.step import StepResult
     from router.sdk.worker import Worker
 
-__all__ = ["Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "Places", "StepResult", "Worker"]
+__all__ = ["Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "Places", "StepResult", "Worker", "run"]
 
 _HOMES = {
     "Agent": "router.sdk.agent",
@@ -43,6 +45,7 @@ _HOMES = {
     "Places": "router.sdk.assignments",
     "StepResult": "router.sdk.step",
     "Worker": "router.sdk.worker",
+    "run": "router.sdk.ending",
 }
 
 

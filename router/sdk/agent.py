@@ -7,7 +7,7 @@
             ctx.state.put("greeted", ctx.state.get("greeted", 0) + 1)
             return [Outgoing("evt.default.demo.greeted", "greeted", {"count": ctx.state.get("greeted")})]
 
-    asyncio.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db").run())
+    router.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db"))
 
 The protocol is `router.runtime`'s; here it gets a connection.
 """
@@ -24,6 +24,7 @@ from router.runtime.adapter import AgentAdapter
 from router.runtime.agent import HERE, AgentRuntime
 from router.runtime.places import Places
 from router.sdk.agent_pages import AgentPages
+from router.sdk.ending import until_signal
 from router.sdk.reach import connected
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ ALERT_EVERY_S = 60.0
 
 
 class Agent:
-    """One agent and its event store. `run` until cancelled; then it drains, within `drain_s` seconds."""
+    """One agent and its event store. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains, within `drain_s` seconds."""
 
     def __init__(
         self,
@@ -63,6 +64,10 @@ class Agent:
 
         Raises BrokerUnavailable when no server answers, Misconfigured when the store or the durable is another's, StoreFailed.
         """
+        await until_signal(self.work(on_ready))
+
+    async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """The same, until cancelled, for a program that listens to signals itself."""
         connection = await connected(self._nats, "router-agent")
         self._alerts.attach(connection)
         url = connection.connected_url

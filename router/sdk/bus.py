@@ -39,6 +39,7 @@ from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.observability import events, logs
 from router.outcome import Receipt
 from router.sdk.bus_noted import BusNoted
+from router.sdk.ending import until_signal
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
@@ -138,19 +139,24 @@ class Bus:
         store: str | Path | Processed | None = None,
         pace: Pace = PACE,
     ) -> None:
-        """Handle messages until cancelled; then it drains. Processes of one `name` share the work.
+        """Handle messages until cancelled, or until SIGTERM or Ctrl-C; then it drains. Processes of one `name` share the work.
 
         `only`: one domain (`loop`) or one command. `store`: a SQLite file for the processed keys, `shared_keys`, or None: this
-        process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter.
+        process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter, `only` names nothing
+        that there is, or the handler does not take an envelope or answers what means nothing; its messages stay in the stream.
         """
         durable = durable_of(self.settings, Interest(name=name, category=category, only=only), pace)
-        await self._durable_there(durable)
         processed = self._store_at(store, durable.durable)
+        handling = Handling(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
+        await until_signal(self._consume(name, handling, durable, processed, pace))
+
+    async def _consume(self, name: str, handling: Handling, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
+        await self._durable_there(durable)
         await processed.open()
         try:
-            handling = Handling(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
             consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusNoted(durable.durable))
-            await supervise(Supervisor("bus", (Child(name, consumer.run, shutdown_s=17.0),), intensity=Intensity(5, 30)))
+            children = (Child(name, consumer.run, shutdown_s=17.0), Child("handler", handling.until_misused))
+            await supervise(Supervisor("bus", children, intensity=Intensity(5, 30)))
         finally:
             await processed.close()
 
@@ -171,8 +177,8 @@ class Bus:
         return await ask(self.jetstream.connection, self.settings, query, envelope, timeout)
 
     async def respond(self, query: str, respond: Responder) -> None:
-        """Answer a query until cancelled."""
-        await Responding(self.jetstream.connection, self.settings, query, respond).run()
+        """Answer a query until cancelled, or until SIGTERM or Ctrl-C."""
+        await until_signal(Responding(self.jetstream.connection, self.settings, query, respond).run())
 
     def _store_at(self, store: str | Path | Processed | None, durable: str) -> Processed:
         if store is None:

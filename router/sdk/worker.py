@@ -1,13 +1,13 @@
 """A worker: takes assignments, runs your handler, tells its results; no assignment is lost, whoever dies.
 
-    import asyncio
+    import router
     from router import StepResult, Worker
 
     async def answer(assignment):
         text = await my_model(assignment.payload)
         return StepResult(output=text, cost=0.002)
 
-    asyncio.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1").run())
+    router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
 Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
 (PubAck), and only then is the assignment settled in its stream. So a worker that dies hands its assignments to the
@@ -41,11 +41,13 @@ from router.observability.tracing_messages import traced_handler, traced_letter
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
 from router.sdk.attempts import Attempts
+from router.sdk.ending import until_signal
 from router.sdk.noted import Noted
 from router.sdk.pulse import Pulse
 from router.sdk.reach import connected
 from router.sdk.start_point import STARTS, Start, StartPoint
 from router.sdk.step import Handler
+from router.signatures import require_call
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
 
 class Worker:
-    """One process' share of the work. `run` until cancelled; then it drains.
+    """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains.
 
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
@@ -88,6 +90,7 @@ class Worker:
         start: Start = "unanswered",
     ) -> None:
         _check(worker_id, durable, slots, encoding, start)
+        require_call("handler", handler, "assignment")
         self.worker_id = worker_id
         self._nats = nats
         self._slots = slots
@@ -114,11 +117,15 @@ class Worker:
         )
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Work until cancelled. `on_ready` hears the server's URL once, before the first assignment is taken.
+        """Work until cancelled, or until a signal ends the program. `on_ready` hears the server's URL once, before the first assignment.
 
         Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
         gives no permission. A stream that is not there yet is waited for.
         """
+        await until_signal(self.work(on_ready))
+
+    async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """The same, until cancelled, for a program that listens to signals itself."""
         connection = await connected(self._nats, "router-worker")
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         self._start_point = StartPoint(jetstream, self._places.stream, self._places.results, self._start)

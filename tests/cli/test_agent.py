@@ -15,7 +15,8 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.runtime.verify import verify
-from tests.support.agents import a_bench, a_message, applied_in, is_empty, stored
+from router.samples.agents.ledger import Ledger
+from tests.support.agents import a_bench, a_message, an_agent, applied_in, is_empty, stored
 from tests.support.cli import COMMAND, ENDED_WITHIN_S, invoked, router, surroundings, words
 from tests.support.delivery import connected
 from tests.support.waiting import until
@@ -121,3 +122,48 @@ async def test_the_sample_runs_until_it_is_told_to_stop_and_a_second_one_is_refu
         assert await asyncio.to_thread(process.wait, ENDED_WITHIN_S) == 0
     assert applied_in(store) == {"balance:acme": 250}
     await nc.close()
+
+
+async def test_state_shows_what_an_agent_remembers(store: Path) -> None:
+    everything = await invoked("agent", "state", "--store", str(store), "--json")
+    assert everything.lines == [{"agent": "witness", "name": f"k-{number}", "value": 1} for number in (1, 2, 3)]
+    assert (await invoked("agent", "state", "k-2", "--store", str(store), "--json")).lines == everything.lines[1:2]
+    assert len((await invoked("agent", "state", "--store", str(store), "--prefix", "k-", "--limit", "2", "--json")).lines) == 2
+    assert "k-3" in (await invoked("agent", "state", "--store", str(store))).out
+    unknown = await invoked("agent", "state", "k-9", "--store", str(store))
+    assert (unknown.status, unknown.out) == (1, "nothing of that name is remembered\n")
+
+
+async def test_state_shortens_a_large_value_in_its_table(tmp_path: Path) -> None:
+    with a_bench(tmp_path / "w.db") as bench:
+        bench.database.connection.execute("INSERT INTO memory VALUES ('witness', 'n', ?)", (json.dumps("x" * 100_000).encode(),))
+    told = await invoked("agent", "state", "--store", str(tmp_path / "w.db"))
+    assert len(told.out) < 2_000
+
+
+async def test_send_is_applied_once_however_often_it_is_sent(nats_url: str, tmp_path: Path) -> None:
+    async with an_agent(nats_url, tmp_path / "w.db", Ledger()), connected(nats_url) as connection:
+        words_ = ("ledger.post", "--payload", '{"account": "acme", "amount": 250}', "--key", "p-1", "--nats-url", nats_url, "--json")
+        first, again = [await invoked("agent", "send", *words_) for _ in range(2)]
+        assert (first.status, first.json["subject"], first.json["duplicate"]) == (0, "cmd.default.demo.ledger.post", False)
+        assert (again.status, again.json["duplicate"]) == (0, True)
+        plain = await invoked("agent", "send", "cmd.default.demo.ledger.post", *words_[1:3], "--nats-url", nats_url)
+        assert (plain.status, "stored: MESHFORGE_COMMANDS" in plain.out) == (0, True)
+        await until(lambda: is_empty(JetStream(connection)))
+    state = await invoked("agent", "state", "--store", str(tmp_path / "w.db"), "--json")
+    assert state.lines == [{"agent": "ledger", "name": "balance:acme", "value": 500}]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words_"),
+    [
+        (("ledger",), 2, "should be like ledger.post"),
+        (("cmd.a.>",), 2, "should be like"),
+        (("ledger.post", "--type", "has space"), 1, "type"),
+        (("ledger.post", "--key", "k" * 257), 1, "idempotency_key"),
+    ],
+)
+async def test_what_no_agent_could_read_is_not_sent(given: tuple[str, ...], status: int, words_: str) -> None:
+    refused = await invoked("agent", "send", *given, "--nats-url", "nats://127.0.0.1:1")
+    assert refused.status == status
+    assert words_ in refused.err

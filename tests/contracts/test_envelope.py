@@ -1,6 +1,7 @@
 """The envelope: ten fields, read strictly, and the schema that says the same."""
 
 import ast
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_a_field_of_another_kind_is_refused_by_its_name(name: str, value: object
 
 
 def test_a_date_that_no_calendar_has_is_refused() -> None:
-    """SR-6; a schema's pattern cannot say this."""
+    """SR-6."""
     with pytest.raises(Malformed, match="timestamp must be an ISO 8601"):
         read("timestamp", "2024-02-30T00:00:00Z")
 
@@ -153,6 +154,40 @@ def test_limits_come_before_parsing(data: bytes, code: str) -> None:
     with pytest.raises(Malformed) as refused:
         read_envelope(data)
     assert refused.value.code == code
+
+
+DATES = [
+    *(f"{year}-02-{day}" for year in ("0000", "0001", "1900", "2000", "2023", "2024", "2100", "9999") for day in ("28", "29", "30")),
+    *(f"2024-{month:02d}-{day:02d}" for month in range(14) for day in (0, 1, 30, 31, 32)),
+    "\u0662\u0660\u0662\u0664-01-01",
+]
+TIMES = ["00:00:00Z", "23:59:59+00:00", "23:59:60Z", "12:60:00Z", "24:00:00Z", "00:00:00.123456789Z", "1\u0661:00:00Z"]
+
+
+def test_the_schema_and_the_reader_agree_on_every_date() -> None:
+    """SR-6, SR-36: and both with Python's calendar; no leap second, no 30th of February."""
+    schema = envelope_schema()["properties"]["timestamp"]
+    moments = [f"{date}T{time}" for date in DATES for time in TIMES]
+    by_schema = [moment for moment in moments if is_valid(moment, schema)]
+    assert by_schema == [moment for moment in moments if is_read(moment)]
+    assert by_schema == [moment for moment in moments if moment.isascii() and "T24" not in moment and is_in_the_calendar(moment)]
+    assert 100 < len(by_schema) < len(moments)
+
+
+def is_read(moment: str) -> bool:
+    try:
+        read_envelope(orjson.dumps(example("timestamp", moment)))
+    except Malformed:
+        return False
+    return True
+
+
+def is_in_the_calendar(moment: str) -> bool:
+    try:
+        datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    return True
 
 
 def test_the_schema_in_the_package_is_the_type() -> None:

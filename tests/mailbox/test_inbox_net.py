@@ -5,12 +5,16 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
+from router.delivery import topology
 from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.api import JetStream
+from router.delivery.topology import Topology
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.sweep import SweepRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
-from tests.support.inbox import an_id, an_inbox, effects, give_up_on, letters, publish, record, row_of, unprocessed
+from tests.support.delivery import connected
+from tests.support.inbox import EVENTS, an_id, an_inbox, effects, give_up_on, letters, publish, record, row_of, unprocessed
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -47,6 +51,23 @@ async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Br
         await until(lambda: _letters(nc, 1))
         await until(lambda: _net_is_done(nc))
     assert [letter["message_id"] for letter in await letters(nc)] == [an_id(1)]
+
+
+async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, dsn: str) -> None:
+    """X18: an advisory names a sequence alone; in the new stream another event has it, and nobody gave that up."""
+    await _stranded(broker, nc, dsn, 1)
+    await nc.jetstream().delete_stream(EVENTS.name)
+    async with connected(broker.url) as connection:
+        await topology.create(JetStream(connection), Topology((EVENTS,)))
+    await publish(nc, [5])
+
+    async def wait(connection: Driver, event: InboxEvent) -> None:
+        await until(lambda: _net_is_done(nc))
+        await record(connection, event)
+
+    async with an_inbox(broker.url, dsn, wait, max_deliver=2, handler_timeout=20.0, ack_wait=20.0):
+        await until(lambda: _is_marked(dsn, 5))
+    assert (await letters(nc), await effects(dsn)) == ([], [an_id(5)])
 
 
 @pytest.mark.both_majors

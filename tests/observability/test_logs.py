@@ -32,21 +32,53 @@ def test_a_level_below_the_wanted_one_writes_nothing() -> None:
     assert lines.all() == []
 
 
-def test_a_library_is_quiet_below_warning_where_nobody_configured_logs(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_library_hands_its_lines_to_logging_where_nobody_configured_logs(caplog: pytest.LogCaptureFixture) -> None:
     structlog.reset_defaults()
     quiet = logger("router.x")
     for say in (quiet.debug, quiet.info, quiet.warning):
-        say("a.b")
-    out, err = capfd.readouterr()
-    assert (out + err).count("a.b") == 1
+        say("a.b", subject="s", token="t", address="nats://u:p@host", line="two\nlines\x1b")
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("router.x", "WARNING")
+    assert record.getMessage() == f"a.b subject=s token={MASK} address=nats://{MASK}@host line=two\\nlines\\x1b"
+    assert record.pathname == __file__
 
 
-def test_a_program_s_own_structlog_decides_for_us_too() -> None:
+def test_a_program_s_logging_says_how_much_it_hears_of_us(caplog: pytest.LogCaptureFixture) -> None:
+    structlog.reset_defaults()
+    with caplog.at_level(logging.DEBUG, "router"):
+        logger("router.x").debug("a.b")
+    assert [record.getMessage() for record in caplog.records] == ["a.b"]
+
+
+def test_a_program_s_own_structlog_is_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """It may draw tracebacks with the values of variables; payloads of ours are among them."""
     said: list[str] = []
     with logs_left_alone():
         structlog.configure(processors=[lambda _logger, _method, event: said.append(event["event"]) or ""])
-        logger("router.x").debug("a.b")
-    assert said == ["a.b"]
+        logger("router.x").error("a.b")
+    assert said == []
+
+
+@pytest.mark.parametrize("speak", ["exception", "error"])
+def test_a_library_s_traceback_is_text_without_variables(caplog: pytest.LogCaptureFixture, speak: str) -> None:
+    structlog.reset_defaults()
+    hidden = "tneitap eht"[::-1]
+    try:
+        raise RuntimeError(f"{len(hidden)} bytes were too many")
+    except RuntimeError as exc:
+        getattr(logger("router.x"), speak)("a.b", **({"exc_info": exc} if speak == "error" else {}))
+    (record,) = caplog.records
+    assert "11 bytes were too many" in record.getMessage()
+    assert record.exc_info is None, "a program's handler would draw it as it likes"
+
+
+def test_a_library_s_line_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    structlog.reset_defaults()
+    try:
+        raise RuntimeError("x" * 200_000)
+    except RuntimeError:
+        logger("router.x").exception("a.b", **{f"f{number}": "y" * 5_000 for number in range(40)})
+    assert len(caplog.records[0].getMessage()) <= 65_536
 
 
 def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:

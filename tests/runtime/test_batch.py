@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import orjson
 import pytest
 
 from router.errors import Poison
@@ -21,6 +22,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def ids_of(outcome: object) -> list[str]:
     assert isinstance(outcome, Done)
     return [effect.id for effect in outcome.effects]
+
+
+def sent_notes(outcome: Done) -> list[str]:
+    return [orjson.loads(effect.data)["payload"]["note"] for effect in outcome.effects]
+
+
+def stored_notes(bench: Bench) -> list[str]:
+    return [orjson.loads(row[0])["payload"]["note"] for row in bench.rows("SELECT content FROM events")]
 
 
 def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_ack(bench: Bench) -> None:
@@ -70,6 +79,27 @@ def test_one_that_failed_is_applied_once_it_works(bench: Bench) -> None:
     (again,) = bench.batch.handle([a_message(1, fail=1, deliveries=2)])
     assert ids_of(again)
     assert bench.times("k-1") == 1
+
+
+def test_the_same_key_with_other_content_is_applied_as_it_was_stored(bench: Bench) -> None:
+    """MF-11: the second message comes while the first waits for its retry; the store keeps the first one's content."""
+    bench.batch.handle([a_message(1, "k", fail=1, note="first")])
+    (second,) = bench.batch.handle([a_message(2, "k", note="second")])
+    assert isinstance(second, Done)
+    assert sent_notes(second) == stored_notes(bench) == ["first"]
+    (first,) = bench.batch.handle([a_message(1, "k", fail=1, note="first", deliveries=2)])
+    assert sent_notes(first) == ["first"]
+    assert bench.times("k") == 1
+
+
+def test_a_body_without_a_time_keeps_the_time_that_was_stored(bench: Bench) -> None:
+    """MF-10: two messages of one key have two stream times, and the store holds one of them."""
+    late = 5_000_000  # nanoseconds: another millisecond
+    bench.batch.handle([a_message(1, "k", fail=1)])
+    (again,) = bench.batch.handle([a_message(1 + late, "k", fail=1)])
+    assert isinstance(again, Done)
+    content = bench.rows("SELECT content FROM events")[0][0]
+    assert orjson.loads(again.effects[0].data)["ts"] == orjson.loads(content)["ts"]
 
 
 def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_letter(bench: Bench) -> None:

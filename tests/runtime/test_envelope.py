@@ -15,12 +15,12 @@ def body(**fields: object) -> bytes:
     return json.dumps({"type": "count", **fields}).encode()
 
 
-def test_the_key_is_the_bodys_else_the_message_id_else_stream_and_sequence() -> None:
+def test_the_key_is_the_bodys_else_the_message_id_else_the_place_and_time_in_the_stream() -> None:
     """MF-4."""
     headers = {"Nats-Msg-Id": "m-1"}
     assert read_envelope(a_message(7, body=body(idempotency_key="k"), headers=headers)).idempotency_key == "k"
     assert read_envelope(a_message(7, body=body(), headers=headers)).idempotency_key == "m-1"
-    assert read_envelope(a_message(7, body=body())).idempotency_key == "MESHFORGE_COMMANDS:7"
+    assert read_envelope(a_message(7, body=body())).idempotency_key == f"MESHFORGE_COMMANDS:7:{STORED_NS + 7}"
 
 
 def test_a_missing_ts_is_the_streams_and_a_given_one_stays() -> None:

@@ -49,6 +49,13 @@ def test_any_order_gives_one_state_hash_and_the_order_of_arrival_another(tmp_pat
     assert len({one.log for one in found}) == 20
 
 
+def test_streams_that_were_made_anew_give_one_state_hash_in_any_order(tmp_path: Path) -> None:
+    """MF-11: two streams of one name gave the same sequences to different messages."""
+    messages = [a_message(sequence, f"k-{life}-{sequence}") for life in range(2) for sequence in range(1, 6)]
+    there, back = worked_on(tmp_path / "a.db", messages), worked_on(tmp_path / "b.db", messages[::-1])
+    assert there.state == back.state
+
+
 def test_other_content_gives_another_hash(tmp_path: Path) -> None:
     """MF-11."""
     one = worked_on(tmp_path / "a.db", [a_message(1, "k", note="x")])

@@ -4,6 +4,7 @@ import asyncio
 import re
 import sqlite3
 import sys
+from asyncio.subprocess import PIPE
 from contextlib import closing
 from pathlib import Path
 
@@ -45,12 +46,13 @@ async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     file = tmp_path / "loops.py"
     file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
     environ = surroundings({"PYTHONPATH": str(README.parent)})
-    process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ)
+    process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ, stdout=PIPE)
     try:
         await until(lambda: _loops(tmp_path / "loops.db") == ["loop_1"])
     finally:
         process.terminate()
-        await process.wait()
+        said, _ = await process.communicate()
+    assert (process.returncode, said) == (0, b"LoopCreated loop_1\n"), "a person sees that something happened"
     async with a_bus(nats_url, "sr", consumer_prefix="sr-consumer") as bus:
         await bus.publish("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
         assert len(await stored_in(bus, "events")) == 1
@@ -106,3 +108,14 @@ async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats
             keys.is_locked = False
             await settled(bus)
         assert await keys.was_marked()
+
+
+@pytest.mark.parametrize(
+    ("category", "only"), [("events", "nonesuch"), ("events", "Loop"), ("events", "iteration.start"), ("commands", "loop")]
+)
+async def test_a_domain_or_command_that_does_not_exist_is_refused(nats_url: str, prefix: str, category: str, only: str) -> None:
+    """Nothing would ever come; the names that there are are told."""
+    async with a_bus(nats_url, prefix) as bus, asyncio.timeout(2):
+        with pytest.raises(Misconfigured, match=r"only: .*(loop, iteration|iteration.start, iteration.complete)"):
+            await bus.consume("projector", lambda _: None, category=category, only=only)
+        assert await bus.jetstream.consumer(f"{prefix}-{category}", bus.settings.durable("projector")) is None

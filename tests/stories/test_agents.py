@@ -1,8 +1,10 @@
 """Agents on a real server: duplicates, failures, poison, strangers' durables, a broker and a store that go away."""
 
 import asyncio
+import contextlib
 import json
 import random
+import sqlite3
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +15,17 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.delivery import topology
 from router.delivery.advisories import advisory_subject
 from router.delivery.api import JetStream
+from router.delivery.topology import Topology
 from router.errors import Misconfigured, Poison
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.database import reading
 from router.runtime.envelope import Envelope
 from router.runtime.hashes import hashes_of
 from router.runtime.places import Places
+from router.runtime.replay import replay
 from router.runtime.store import Store
 from router.supervision import SupervisionFailed
 from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored, unsent_in
@@ -95,6 +100,49 @@ async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker
     assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
     assert ordered == [f"k-{number}" for number in range(30)]
     assert found.events == 30
+
+
+class Undecided(Witness):
+    """Fails until it is told to go on; `name` and `filters` make two agents of it that read the same events."""
+
+    def __init__(self, name: str, go_on: threading.Event) -> None:
+        self.name = name
+        self.filters = ("evt.default.demo.changed",)
+        self.go_on = go_on
+        self.begun = 0
+
+    def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
+        self.begun += 1
+        if not self.go_on.is_set():
+            raise RuntimeError("not yet")
+        ctx.state.put(ctx.idempotency_key, envelope.payload["note"])
+        return [Outgoing(COUNTED, "counted", envelope.payload)]
+
+
+async def test_stores_that_saw_changed_content_while_they_retried_replay_to_equal_hashes(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
+    """MF-10, MF-11: each key is published again, with other content and another time, while the first message waits for its retry."""
+    keys = [f"k-{number}" for number in range(20)]
+    go_on = threading.Event()
+    agents = [Undecided("one", go_on), Undecided("two", go_on)]
+    stores = [tmp_path / f"{agent.name}.db" for agent in agents]
+    async with an_agent(broker.url, stores[0], agents[0]) as one, an_agent(broker.url, stores[1], agents[1]) as two:
+        await send(nc, *(a_command(key, note="first") for key in keys), subject="evt.default.demo.changed")
+        await until(lambda: all(agent.begun >= len(keys) for agent in agents))
+        go_on.set()
+        await send(nc, *(a_command(key, note="second") for key in keys), subject="evt.default.demo.changed")
+        await until(lambda: all(running.tally.applied == 2 * len(keys) for running in (one, two)))
+    found = [replay(agent, store, tmp_path / f"{agent.name}.replayed") for agent, store in zip(agents, stores, strict=True)]
+    assert [result.is_same for result in found] == [True, True]
+    assert found[0].stored.state == found[1].stored.state, "both hold what came first"
+    assert {note_of(store) for store in stores} == {("first",)}
+
+
+def note_of(store: Path) -> tuple[str, ...]:
+    """What the state says of all keys."""
+    with contextlib.closing(sqlite3.connect(store)) as db:
+        return tuple({json.loads(value) for (value,) in db.execute("SELECT value FROM memory")})
 
 
 async def test_a_poisonous_message_is_one_letter_and_is_terminated(broker: Broker, nc: Client, tmp_path: Path) -> None:
@@ -207,6 +255,72 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
         assert applied_in(store) == {"k-1": 1}
         assert [letter["original_subject"] for letter in await letters(jetstream)] == [SUBJECT]
         assert len(await said(jetstream)) == 1
+
+
+def keyless(*numbers: int) -> list[bytes]:
+    return [json.dumps({"type": "count", "payload": {"note": number}}).encode() for number in numbers]
+
+
+async def test_commands_without_a_key_are_applied_after_their_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-4: sequences begin again there, the store does not."""
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        for commands in (keyless(*range(5)), keyless(*range(5, 13))):
+            async with an_agent(broker.url, tmp_path / "w.db"):
+                await send(nc, *commands)
+                await settled(jetstream)
+            await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
+        assert sorted(one["payload"]["note"] for one in await said(jetstream)) == list(range(13))
+
+
+async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8: an advisory names a sequence alone; in the new stream another message has it, and nobody gave that up."""
+    store = tmp_path / "w.db"
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        async with an_agent(broker.url, store, ack_wait=0.1):
+            pass  # streams and durables are there
+        await send(nc, a_command("k-1"), a_command("k-2"))
+        await strand(jetstream, nc)
+        await until(lambda: is_told(jetstream))
+        await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
+        await topology.create(jetstream, Topology(Places().streams()))
+        await send(nc, a_command("k-3"), a_command("k-4"))
+        async with an_agent(broker.url, store) as agent:
+            await until(lambda: net_is_done(jetstream))
+            await settled(jetstream)
+        assert applied_in(store) == {"k-3": 1, "k-4": 1}
+        assert (agent.causes, agent.tally.rescued) == (set(), 0)
+
+
+async def test_the_sweep_tells_of_a_sequence_again_after_the_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """MF-8: the advisories' stream drops an id that it had a moment ago."""
+    store = tmp_path / "w.db"
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        for keys in (("k-1", "k-2"), ("k-3", "k-4")):
+            async with an_agent(broker.url, store, ack_wait=0.1):
+                pass  # streams and durables are there
+            await send(nc, *map(a_command, keys))
+            await strand(jetstream, nc)
+            await until(lambda: is_told(jetstream))
+            await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
+            async with an_agent(broker.url, store, ack_wait=0.1, sweep=0.2):
+                await settled(jetstream)
+            await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
+            await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
+        assert applied_in(store) == {f"k-{number}": 1 for number in range(1, 5)}
+
+
+async def is_told(jetstream: JetStream) -> bool:
+    """Whether the server said that it gave both messages up."""
+    info = await jetstream.stream("ROUTER_ADVISORIES")
+    return info is not None and info["state"]["messages"] >= 2
+
+
+async def net_is_done(jetstream: JetStream) -> bool:
+    info = await jetstream.consumer("ROUTER_ADVISORIES", f"MESHFORGE_COMMANDS_{DURABLE}_stranded")
+    return info is not None and info["num_pending"] == 0 and info["num_ack_pending"] == 0
 
 
 async def test_a_durable_belongs_to_one_store(broker: Broker, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.consumer import Deadlines
 from router.delivery.topology import Topology, bucket
+from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import Breaker, HandlerResult
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
@@ -79,9 +80,17 @@ class Running:
         inbox = self.inbox
         return Sweep(inbox._jetstream, inbox._database, inbox._sweep._net, rules)
 
+    @property
+    def has_ended(self) -> bool:
+        return self._task.done()
+
+    async def result(self) -> None:
+        """Raises what it ended of."""
+        await self._task
+
     async def stop(self) -> None:
         self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
+        with contextlib.suppress(asyncio.CancelledError, Misconfigured):
             await self._task
 
 

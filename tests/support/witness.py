@@ -23,7 +23,7 @@ SHORT_S = 0.5  # acknowledgements are waited for, and stranded messages looked f
 class Witness:
     """Counts in its state how often each message was applied, and says so in a message. A payload may ask for trouble:
 
-    `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process.
+    `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process; a `note` is sent on.
     """
 
     name = "witness"
@@ -39,7 +39,8 @@ class Witness:
             os._exit(KILLED)
         if envelope.payload.get("fail", 0) >= ctx.attempt:
             raise RuntimeError("the witness fails")
-        return [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key, "times": times})]
+        note = {"note": envelope.payload["note"]} if "note" in envelope.payload else {}
+        return [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key, "times": times, **note})]
 
 
 async def serve(url: str, store: str) -> None:

@@ -1,4 +1,4 @@
-"""`router agent hash`, `events` and `verify`: a store looked at, also while an agent works on it."""
+"""`router agent hash`, `events`, `state` and `verify`: a store looked at, also while an agent works on it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import typer
 from router.cli import ends
 from router.cli.agent.loaded import StoreFile
 from router.cli.options import AsJson
-from router.cli.output import console, grid, print_json, print_lines, print_table
+from router.cli.output import console, grid, json_text, print_json, print_lines, print_table
 
+SHOWN = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 
 
@@ -55,6 +56,34 @@ def events(
             print_table(COLUMNS, ((e.place, e.stream, e.stream_seq, e.type, e.key, e.status, e.attempts, e.sent, e.unsent) for e in found))
         else:
             print("no events")
+
+
+def state(
+    store: StoreFile,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only the value of this name.")] = None,
+    *,
+    prefix: Annotated[str | None, typer.Option(help="Only names that begin so.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many, by name.", min=1)] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an agent remembers; with --json one object a line, values whole. Exit status: 0, or 1 for a NAME that it does not know.
+
+    Example:  router agent state --store ledger.db --prefix balance:
+    """
+    from msgspec.structs import asdict
+
+    from router.masking import shortened
+    from router.runtime.remembered import state_in
+
+    with ends.errors_told():
+        found = state_in(store, name=name, prefix=prefix, limit=limit)
+        if as_json:
+            print_lines(asdict(one) for one in found)
+        elif found:
+            print_table(("agent", "name", "value"), ((one.agent, one.name, shortened(json_text(one.value), SHOWN)) for one in found))
+        else:
+            print("nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered")
+        raise typer.Exit(ends.OK if found or name is None else ends.NO)
 
 
 def verify(store: StoreFile, as_json: AsJson = False) -> None:

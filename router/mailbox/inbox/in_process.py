@@ -7,9 +7,10 @@
                              \\-> one of them does not succeed: undone as a whole, and each of them again alone
                                   \\-> it takes long, or was begun before: one by one, beside the others
 
-It returns None or a HandlerResult; it raises Poison for what can never succeed, anything else for what may. It must not
-commit. Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at
-once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
+It returns None or a HandlerResult; with anything else the inbox ends, and its events stay. It raises Poison for what can never
+succeed, anything else for what may. It must not commit. Together, statements go through psycopg's pipeline: one that fails may
+be told of at the end, and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at
+least once, as everywhere.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from router.mailbox.inbox.pile import Pile
 from router.mailbox.ports import current_message
 from router.mailbox.postgres import Database, Driver, Session
 from router.outcome import Done
+from router.signatures import HandlerMisused, require_call
 
 Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 
@@ -37,6 +39,11 @@ AT_ONCE = 100
 QUICK_S = 0.5  # a handful that takes longer was too large
 FIRST = 1 / 6  # of its time is what an event may take while the others wait for it; all of it, it has beside them
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
+
+
+def check_handler(handler: Handler) -> None:
+    """Raises Misconfigured for one that could not be called."""
+    require_call("handler", handler, "connection", "event", is_async=True)
 
 
 class _Undone(Exception):
@@ -53,6 +60,7 @@ class InTransaction:
     linger_s = 0.0  # room comes free by the handful
 
     def __init__(self, database: Database, handler: Handler, conclude: Conclude, alarmed: Alarm, timeout_s: float = 30.0) -> None:
+        check_handler(handler)
         self._database = database
         self._handler = handler
         self._conclude = conclude
@@ -67,10 +75,22 @@ class InTransaction:
             (self._pile if arrival.attempts <= 1 else self._again).add(arrival)
 
     async def run(self) -> None:
-        """Until cancelled; then what was under way is undone."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._first())
-            tasks.create_task(self._once_more())
+        """Until cancelled; then what was under way is undone. Raises HandlerMisused."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._first())
+                tasks.create_task(self._once_more())
+        except BaseExceptionGroup as group:
+            misuse = next((one for one in group.exceptions if isinstance(one, HandlerMisused)), None)
+            if misuse is None:
+                raise
+            self._end(misuse)
+            raise misuse from None
+
+    def _end(self, misuse: HandlerMisused) -> None:
+        """The handler is not called again: what waits for it is kept, and so is what still comes."""
+        self.away = Away(str(misuse))
+        _leave([*self._pile.empty(), *self._again.empty()], misuse)
 
     async def _first(self) -> None:
         """Events that nobody has begun, a handful at a time."""
@@ -93,6 +113,9 @@ class InTransaction:
         """Whether they all stand, at the first try."""
         try:
             await self._apply(arrivals, FIRST * self._timeout_s)
+        except HandlerMisused as exc:
+            _leave(arrivals, exc)
+            raise
         except Exception as exc:  # a handler's own, or the database's: the message alone will show whose it is
             if isinstance(exc, DatabaseUnavailable) and not await self._is_there():
                 _leave(arrivals, exc)
@@ -111,6 +134,9 @@ class InTransaction:
         for is_last in (False, True):
             try:
                 await self._apply([arrival], self._timeout_s)
+            except HandlerMisused as exc:
+                _leave([arrival], exc)
+                raise
             except Exception as exc:  # as above
                 if isinstance(exc, DatabaseUnavailable) and not await self._is_there():
                     _leave([arrival], exc)
@@ -139,7 +165,7 @@ class InTransaction:
         crashpoint("inbox_handling")
         result = await self._handler(session.driver, arrival.event)
         if result not in GOOD:
-            raise _Undone(result or HandlerResult.TRANSIENT)
+            raise _Undone(result) if isinstance(result, HandlerResult) else _misused(result)
 
     def _meaning_of(self, arrival: Arrival, exc: Exception) -> Answer:
         match exc:
@@ -164,7 +190,11 @@ class InTransaction:
         return True
 
 
+def _misused(result: object) -> HandlerMisused:
+    return HandlerMisused("handler", f"it returned {type(result).__name__}, and should return None or a HandlerResult")
+
+
 def _leave(arrivals: Sequence[Arrival], cause: Exception) -> None:
-    """The database is away, whoever asks."""
+    """They are kept as they are: the database is away, or the inbox ends."""
     for arrival in arrivals:
         arrival.later.come(Away(str(cause)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from router import ids
 from router.contracts.headers import MESSAGE_ID
-from router.delivery.advisories import stranded_sequence
+from router.delivery.advisories import read_stranded
 from router.delivery.api import JetStream, Stored, nanos
 from router.mailbox.entities import InboxMessage
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
@@ -57,11 +57,8 @@ class SafetyNet:
 
     async def handle(self, advisory: Message) -> Outcome:
         """A lane's handler."""
-        sequence = stranded_sequence(advisory.data)
-        stored = await self._jetstream.message(self.stream, sequence) if sequence is not None else None
-        if stored is None:
-            return Done()
-        return await self.give_up(stored)
+        stored = await read_stranded(self._jetstream, self.stream, advisory)
+        return await self.give_up(stored) if stored is not None else Done()
 
     async def give_up(self, stored: Stored) -> Done:
         """A letter for this message, and then its row, unless it was processed. Raises Away."""

@@ -23,6 +23,12 @@ class Pile(Generic[T]):
         self._things.append(thing)
         self._is_there.set()
 
+    def empty(self) -> list[T]:
+        """All of it, for whoever ends."""
+        left, self._things = list(self._things), deque()
+        self._is_there.clear()
+        return left
+
     async def take(self, most: int, linger_s: float = 0.0) -> list[T]:
         """At least one, at most so many, oldest first; `linger_s`: how long more may come after the first."""
         await self._is_there.wait()

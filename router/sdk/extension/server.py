@@ -22,6 +22,7 @@ from router import ids
 from router.calls.outlets import Outlets
 from router.delivery.connection import Connection
 from router.errors import Misconfigured
+from router.sdk.ending import until_signal
 from router.sdk.extension.author import Extension
 from router.sdk.extension.desk import REPLY_PREFIXES, Desk, DeskRules
 from router.sdk.extension.endpoint import described, offered
@@ -36,7 +37,9 @@ ALONE: Mapping[str, int] = {}
 
 
 class ExtensionServer:
-    """`run` until cancelled. `concurrency`: requests of one extension at work at once, where its function awaits or blocks.
+    """`run` until cancelled, or until SIGTERM or Ctrl-C.
+
+    `concurrency`: requests of one extension at work at once, where its function awaits or blocks.
 
     `instances`: ids of this process in the registry, with their weights (1..100); each is a subject of its own below the
     extension's. `register`: have the router write an entry for each extension that has none; `api_key` is for that.
@@ -64,6 +67,10 @@ class ExtensionServer:
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Serve. `on_ready` hears the broker's URL once, when every subject is listened on. Raises BrokerUnavailable at the start."""
+        await until_signal(self.work(on_ready))
+
+    async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
+        """The same, until cancelled, for a program that listens to signals itself."""
         connection = await connected(self._nats, "router-extensions")
         try:
             async with Outlets(connection) as outlets:

@@ -1,0 +1,33 @@
+"""A message for an agent, made by a person: checked as the agent will read it, before anything is stored.
+
+ledger.post                     -> cmd.{scope}.ledger.post
+cmd.shop.orders.pay, evt.…      as it is
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from router import ids
+from router.clock import now_ms
+from router.errors import Misconfigured
+from router.message import Effect, Message
+from router.runtime.envelope import read_envelope
+from router.runtime.places import Places
+
+
+def subject_of(text: str, places: Places) -> str:
+    """Where it goes. Raises Misconfigured for what no agent can listen to."""
+    subject = text if places.is_bound(text) else f"cmd.{places.scope}.{text}"
+    if not ids.is_literal_subject(subject) or "." not in text:
+        raise Misconfigured("SUBJECT", f"should be like ledger.post, or begin with cmd. or evt., and {text[:128]!r} is not")
+    return subject
+
+
+def command_of(subject: str, kind: str, payload: Any, key: str) -> Effect:
+    """The message; its key is its id, so that it is stored once however often it is sent. Raises Malformed."""
+    data = orjson.dumps({"idempotency_key": key, "type": kind, "payload": payload})
+    read_envelope(Message(subject, data, {}, "", "", 0, now_ms() * 1_000_000, 1, ""))
+    return Effect(subject, data, key)

@@ -1,0 +1,111 @@
+"""Handlers of the wrong shape: refused at the start, or at their first wrong answer; no message becomes a dead letter by them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from router import Agent, Worker
+from router.app.inbox import InboxService
+from router.config import load
+from router.errors import Misconfigured
+from tests.support.broker import Broker
+from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in
+from tests.support.inbox import an_id, an_inbox, effects, letters, publish, record
+from tests.support.postgres import Postgres
+from tests.support.waiting import until
+from tests.support.witness import Witness
+
+
+@pytest.fixture
+async def dsn(postgres: Postgres) -> str:
+    """A new database with the tables."""
+    return await postgres.database()
+
+
+class _Asynchronous(Witness):
+    async def apply(self, ctx: Any, envelope: Any) -> Any: ...
+
+
+class _Deaf(Witness):
+    async def receive(self, envelope: Any) -> None: ...  # type: ignore[override]
+
+
+class _Narrow(Witness):
+    def apply(self, envelope: Any) -> Any: ...  # type: ignore[override]
+
+
+def an_inbox_with(handler: Any) -> object:
+    return InboxService(load(None, {"mailbox.dsn": "postgresql:///nowhere"}).settings, handler)
+
+
+async def one_argument(event: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Agent("nats://127.0.0.1:1", _Asynchronous(), store="w.db"), "apply: .*is asynchronous"),
+        (lambda: Agent("nats://127.0.0.1:1", _Deaf(), store="w.db"), "receive: .*is asynchronous"),
+        (lambda: Agent("nats://127.0.0.1:1", _Narrow(), store="w.db"), r"apply: .*\(ctx, envelope\)"),
+        (lambda: Worker("nats://127.0.0.1:1", lambda: None, worker_id="w"), r"handler: .*\(assignment\)"),  # type: ignore[misc,arg-type,return-value]
+        (lambda: an_inbox_with(lambda connection, event: None), "handler: .*async def"),
+        (lambda: an_inbox_with(one_argument), r"handler: .*\(connection, event\)"),
+    ],
+)
+def test_a_handler_of_the_wrong_shape_is_refused_at_the_start(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        make()
+
+
+async def test_a_consumer_s_handler_takes_one_envelope(nats_url: str, prefix: str) -> None:
+    async with a_bus(nats_url, prefix) as bus:
+        with pytest.raises(Misconfigured, match=r"handle: .*\(envelope\)"):
+            await bus.consume("projector", lambda: None)  # type: ignore[misc,arg-type]
+        with pytest.raises(Misconfigured, match=r"respond: .*async def"):
+            await bus.respond("loops", lambda envelope: {})  # type: ignore[misc,arg-type,return-value]
+        assert await bus.jetstream.consumer(f"{prefix}-events", bus.settings.durable("projector")) is None, "nothing was made for it"
+
+
+@pytest.mark.parametrize(("answer", "words"), [(True, "returned bool"), (200, "returned int"), (lambda cursor: None, "SQLite")])
+async def test_a_consumer_whose_handler_answers_nonsense_ends_and_its_messages_stay(
+    nats_url: str, prefix: str, answer: Any, words: str
+) -> None:
+    """It is called once, by each life; no attempt is spent, no dead letter is written."""
+    calls = []
+    async with a_bus(nats_url, prefix) as bus:
+        for number in range(20):
+            await bus.publisher.event(an_envelope(number))
+        for _ in range(7):  # more lives than attempts
+            with pytest.raises(Misconfigured, match=f"handle: .*{words}"):
+                await bus.consume("projector", lambda one: calls.append(one) or answer, pace=QUICK)  # type: ignore[func-returns-value]
+        assert len(calls) == 7
+        assert await stored_in(bus, "dlq") == []
+        done: set[str] = set()
+        async with consuming(bus, lambda one: done.add(one.message_id)):
+            await settled(bus)
+        assert done == {f"evt_{number}" for number in range(20)}
+
+
+async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay(broker: Broker, nc: Client, dsn: str) -> None:
+    calls = []
+
+    async def handle(connection: Any, event: Any) -> Any:
+        calls.append(event)
+        return True
+
+    async with an_inbox(broker.url, dsn, handle) as running:
+        await publish(nc, range(3))
+        await until(lambda: running.has_ended)
+        with pytest.raises(Misconfigured, match=r"handler: .*returned bool"):
+            await running.result()
+    assert len(calls) == 1
+    async with an_inbox(broker.url, dsn, record):
+        await until(lambda: _has_effects(dsn, 3))
+    assert sorted(await effects(dsn)) == [an_id(number) for number in range(3)]
+    assert await letters(nc) == []
+
+
+async def _has_effects(dsn: str, count: int) -> bool:
+    return len(await effects(dsn)) == count

@@ -1,0 +1,59 @@
+"""What may be a handler, by its shape."""
+
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+
+from router.errors import Misconfigured
+from router.signatures import require_call
+
+
+async def right(connection: Any, event: Any) -> None: ...
+
+
+def plain(connection: Any, event: Any) -> None: ...
+
+
+async def of_one(event: Any) -> None: ...
+
+
+async def of_three(connection: Any, event: Any, more: Any) -> None: ...
+
+
+@wraps(right)
+def wrapped(*arguments: Any) -> Any:
+    return right(*arguments)
+
+
+class Called:
+    async def __call__(self, connection: Any, event: Any) -> None: ...
+
+
+@pytest.mark.parametrize("function", [right, wrapped, partial(of_three, 1), Called(), Called().__call__])
+def test_what_can_be_called_so_is_taken(function: Any) -> None:
+    require_call("handler", function, "connection", "event", is_async=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (plain, r"an async function of \(connection, event\), and plain is not: write `async def`"),
+        (of_one, r"of_one takes \(event: .*\)"),
+        (of_three, "of_three takes"),
+        (Called, "takes"),
+        (7, "and is int"),
+    ],
+)
+def test_what_cannot_is_refused_with_what_it_should_be(function: Any, words: str) -> None:
+    with pytest.raises(Misconfigured, match=words):
+        require_call("handler", function, "connection", "event", is_async=True)
+
+
+def test_what_must_be_plain_is_told_so() -> None:
+    with pytest.raises(Misconfigured, match="is asynchronous: write `def`"):
+        require_call("apply", right, "ctx", "envelope", is_async=False)
+
+
+def test_what_shows_no_signature_is_taken_as_it_is() -> None:
+    require_call("handler", dict.get, "connection", "event")
