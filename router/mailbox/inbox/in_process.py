@@ -8,7 +8,7 @@
                                   \\-> it takes long, or was begun before: one by one, beside the others
 
 It returns None or a HandlerResult; it raises Poison for what can never succeed, anything else for what may. It must not
-commit. Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at
+commit, and may wait as long as `inbox.handler.timeout_ms` says. Its connection is planned for as the server is set up. Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at
 once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
 """
 
@@ -36,6 +36,8 @@ Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 AT_ONCE = 100
 QUICK_S = 0.5  # a handful that takes longer was too large
 FIRST = 1 / 6  # of its time is what an event may take while the others wait for it; all of it, it has beside them
+SPARE_S = 5.0  # after a handler's own timeout the server ends a transaction that idles: of a process that hangs or was cut off
+HANDLERS = 2  # transactions at once: those of events that none has begun, and of those that were begun before
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
 
@@ -54,6 +56,7 @@ class InTransaction:
 
     def __init__(self, database: Database, handler: Handler, conclude: Conclude, alarmed: Alarm, timeout_s: float = 30.0) -> None:
         self._database = database
+        self._handlers = database  # while it runs: a pool that is set up for a service's own code
         self._handler = handler
         self._conclude = conclude
         self._alarmed = alarmed
@@ -68,7 +71,8 @@ class InTransaction:
 
     async def run(self) -> None:
         """Until cancelled; then what was under way is undone."""
-        async with asyncio.TaskGroup() as tasks:
+        handlers = self._database.for_handlers(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
+        async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
             tasks.create_task(self._first())
             tasks.create_task(self._once_more())
 
@@ -121,7 +125,7 @@ class InTransaction:
             return
 
     async def _apply(self, arrivals: Sequence[Arrival], within_s: float) -> None:
-        async with asyncio.timeout(within_s), self._database.transaction() as session:
+        async with asyncio.timeout(within_s), self._handlers.transaction() as session:
             # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
             ours = await PostgresInboxAdapter(session).lock([arrival.event.message_id for arrival in arrivals])
             # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
