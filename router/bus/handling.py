@@ -47,10 +47,9 @@ class Handling:
         except Malformed as refused:
             self.meter.violated(refused.code)
             return Dead(refused.as_fault())
-        return self._once(envelope)
+        return self._once(envelope, _key_of(message, envelope))
 
-    async def _once(self, envelope: MessageEnvelope) -> Outcome:
-        key = envelope.idempotency_key
+    async def _once(self, envelope: MessageEnvelope, key: str) -> Outcome:
         while (first := self._running.get(key)) is not None:
             await asyncio.wait({first})
         in_hand = self._running[key] = asyncio.get_running_loop().create_future()
@@ -58,15 +57,15 @@ class Handling:
             if await self._processed.has(key):
                 self.meter.duplicate()
                 return Done()
-            return await self._process(envelope)
+            return await self._process(envelope, key)
         finally:
             del self._running[key]
             in_hand.set_result(None)
 
-    async def _process(self, envelope: MessageEnvelope) -> Outcome:
+    async def _process(self, envelope: MessageEnvelope, key: str) -> Outcome:
         answer = await self._answer(envelope)
         crashpoint("bus_processed")
-        return await self._meaning_of(envelope.idempotency_key, answer)
+        return await self._meaning_of(key, answer)
 
     async def _answer(self, envelope: MessageEnvelope) -> Answer:
         begun = time.perf_counter()
@@ -87,3 +86,8 @@ class Handling:
                     self.meter.duplicate()
                 crashpoint("bus_marked")
                 return Done()
+
+
+def _key_of(message: Message, envelope: MessageEnvelope) -> str:
+    """What a store of processed keys is asked for: consumers of several streams may share a name and a store."""
+    return f"{message.stream}/{envelope.idempotency_key}"
