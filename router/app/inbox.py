@@ -158,4 +158,6 @@ def rules_of(settings: Settings) -> InboxRules:
         max_ack_pending=inbox.max_ack_pending,
         nak_after=inbox.nak_after_ms / 1000 if inbox.nak_after_ms is not None else None,
         handler_timeout=inbox.handler.timeout_ms / 1000,
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
     ).checked()

@@ -48,7 +48,11 @@ async def test_a_handlers_queries_are_planned_as_the_server_is_set_up(broker: Br
 
 async def test_a_pooler_that_takes_no_startup_options_is_no_obstacle(dsn: str) -> None:
     """PgBouncer refuses a connection that asks for any."""
-    async with a_pooler(dsn) as pooled, Database(DatabaseConfig(pooled, schema="pg_temp", timeout=2.0)) as database, database.transaction() as session:
+    async with (
+        a_pooler(dsn) as pooled,
+        Database(DatabaseConfig(pooled, schema="pg_temp", timeout=2.0)) as database,
+        database.transaction() as session,
+    ):
         assert await session.fetch("SELECT current_setting('search_path'), current_setting('jit')", make=_pair) == [("pg_temp", "off")]
 
 

@@ -1,3 +1,5 @@
+import math
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import get_overloads
 from uuid import UUID
@@ -12,6 +14,14 @@ from router.mailbox.outbox.add import CHANNEL, add, new_id
 from router.mailbox.policies import PolicyViolated
 from tests.support.mailbox import added, an_event
 from tests.support.postgres import rows
+
+
+@dataclass
+class Measured:
+    """A value that orjson writes as an object."""
+
+    value: float
+
 
 pytestmark = pytest.mark.both_majors
 
@@ -74,6 +84,40 @@ async def test_a_payload_that_jsonb_cannot_hold_is_refused(dsn: str, payload: ob
     """X2 of the open points."""
     with pytest.raises(PolicyViolated):
         await added(dsn, an_event(payload=payload))
+
+
+NOT_FINITE = [math.nan, math.inf, {"a": [1, {"b": -math.inf}]}, (None, math.nan), Measured(math.nan)]
+
+
+@pytest.mark.parametrize("payload", NOT_FINITE, ids=str)
+async def test_a_number_that_json_has_not_is_refused(dsn: str, payload: object) -> None:
+    """It became null, and a null is another payload."""
+    with pytest.raises(PolicyViolated) as refused:
+        await added(dsn, an_event(payload=payload))
+    assert refused.value.code == "INVALID_OUTBOX"
+
+
+async def test_text_that_spells_an_escape_is_text(dsn: str) -> None:
+    """A backslash, the letter u and four zeros are six characters, none of them U+0000; null is null."""
+    payload = {"regex": "[\\u0000-\\u001f]", "\\\\u0000": None, "measured": {"value": 1.5}}
+    await added(dsn, an_event(payload={**payload, "measured": Measured(1.5)}))
+    assert await rows(dsn, "SELECT payload FROM outbox_events") == [(payload,)]
+
+
+@pytest.mark.parametrize("text", [r'"a\u0000"', r'{"\\\u0000": 1}'])
+async def test_an_escaped_null_character_is_refused(dsn: str, text: str) -> None:
+    with pytest.raises(PolicyViolated, match="U\\+0000"):
+        await added(dsn, an_event(payload=Raw(text.encode())))
+
+
+async def test_a_service_whose_inboxes_take_more_may_add_more(dsn: str) -> None:
+    """`max_bytes` is the inboxes' `max_payload_bytes`, at most 8 MiB as there."""
+    event = an_event(payload="x" * (2 * 1024 * 1024))
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        await add(connection, event, max_bytes=4 * 1024 * 1024)
+        with pytest.raises(PolicyViolated):
+            await add(connection, an_event(payload="x" * (9 * 1024 * 1024)), max_bytes=16 * 1024 * 1024)
+    assert await rows(dsn, "SELECT length(payload::text) FROM outbox_events") == [(2 * 1024 * 1024 + 2,)]
 
 
 async def test_json_text_is_taken_as_it_is(dsn: str) -> None:

@@ -20,6 +20,7 @@ import orjson
 from msgspec import Struct
 
 from router.clock import steady
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.errors import Misconfigured
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
@@ -36,6 +37,8 @@ class HttpRules(Struct, frozen=True, kw_only=True):
 
     url: str
     timeout_s: float = 30.0
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event that `handle` reads
+    max_depth: int = MAX_DEPTH
 
 
 class HttpEventHandler:
@@ -59,7 +62,7 @@ class HttpEventHandler:
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult:
         """PORT-047-005 (SD-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
-        event = read_event(current_message.get())
+        event = read_event(current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth)
         return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
 
     async def answer(self, event: InboxEvent) -> Answer:

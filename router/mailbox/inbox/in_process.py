@@ -8,8 +8,9 @@
                                   \\-> it takes long, or was begun before: one by one, beside the others
 
 It returns None or a HandlerResult; it raises Poison for what can never succeed, anything else for what may. It must not
-commit, and may wait as long as `inbox.handler.timeout_ms` says. Its connection is planned for as the server is set up. Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at
-once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
+commit, and may wait as long as `inbox.handler.timeout_ms` says. Its connection is planned for as the server is set up.
+Together, statements go through psycopg's pipeline: one that fails may be told of at the end, and then alone and at once.
+Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Inbox:
             self._treatment = OneByOne(handler, process.conclude, self.watch.alarmed)
         else:
             self._treatment = InTransaction(database, handler, process.conclude, self.watch.alarmed, rules.handler_timeout)
-        self._inbox = InboxConsumer(database, self._treatment, self.watch)
+        self._inbox = InboxConsumer(database, self._treatment, self.watch, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
         net = SafetyNet(jetstream, database, self._ledger, self._letters, rules, told=self.watch.stranded)
         self._sweep = Sweep(jetstream, database, net, sweep)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)

@@ -22,6 +22,7 @@ whoever needs more than that locks the aggregate's row.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ from itertools import count
 from typing import Any, Final, LiteralString, Protocol, overload
 from uuid import UUID
 
-from router.contracts.codec import read_value
+from router.contracts.codec import MAX_PAYLOAD_BYTES, read_value
 from router.contracts.malformed import Malformed
 from router.mailbox.entities import OutboxEvent, json_text
 from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEvent, InvalidEntity, check_outbox
@@ -42,8 +43,10 @@ ADD: Final = """
     INSERT INTO outbox_events
       (id, aggregate_type, aggregate_id, event_type, event_version, payload, occurred_at, correlation_id, causation_id)
     VALUES (%s::uuid, %s::text, %s::text, %s::text, %s::int, %s::jsonb, coalesce(%s::timestamptz, now()), %s::uuid, %s::uuid)"""
+LARGEST: Final = 8 * 1024 * 1024  # as the setting max_payload_bytes allows
 WAKE: Final = "SELECT pg_notify(%s, '')"
 
+_NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text that spells it, behind an even number of backslashes more
 _ids = count(int.from_bytes(os.urandom(4)) >> 1)
 _last_ms = 0
 
@@ -68,22 +71,27 @@ class AsyncConnection(Protocol):
 
 
 @overload
-def add(connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False) -> Coroutine[Any, Any, None]: ...
+def add(
+    connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+) -> Coroutine[Any, Any, None]: ...
 @overload
-def add(connection: Connection, event: OutboxEvent, *, wake: bool = False) -> None: ...
+def add(connection: Connection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES) -> None: ...
 
 
-def add(connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: bool = False) -> Coroutine[Any, Any, None] | None:
+def add(
+    connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+) -> Coroutine[Any, Any, None] | None:
     """Insert an event in the transaction that is open on this connection (SD-2, SD-14).
 
     `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
-    A payload has 1 MiB and 64 levels at most, the aggregate's type and id 512 characters each.
+    `max_bytes`: of the payload, as the `max_payload_bytes` of the inboxes that take it; 8 MiB at most. 64 levels, and the aggregate's
+    type and id 512 characters each.
     Raises PolicyViolated: InvalidEntity (INVALID_OUTBOX), FutureEvent (FUTURE_EVENT). What else the driver raises is the caller's own
     to know.
     """
     check_outbox(event)
     with _future_refused(event):
-        done = connection.execute(ADD, _parameters(event))
+        done = connection.execute(ADD, _parameters(event, max_bytes))
     if isawaitable(done):
         return _finish_adding(connection, event, done, wake)  # type: ignore[arg-type]
     if wake:
@@ -119,15 +127,16 @@ def _future_refused(event: OutboxEvent) -> Iterator[None]:
         raise FutureEvent(NOT_FROM_THE_FUTURE, f"event {event.id} is more than a minute ahead of the database's clock") from None
 
 
-def _parameters(event: OutboxEvent) -> tuple[object, ...]:
+def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
     try:
         payload = json_text(event.payload).decode()
-        read_value(payload.encode())  # as an inbox reads it: what it would refuse is told here, where it can be mended
+        # As an inbox reads it: what it would refuse is told here, where it can be mended.
+        read_value(payload.encode(), min(max_bytes, LARGEST))
     except (TypeError, ValueError) as exc:
         raise InvalidEntity(VALID_OUTBOX, "payload must be a JSON value") from exc
     except Malformed as exc:
         raise InvalidEntity(VALID_OUTBOX, f"payload must be JSON that an inbox takes: {exc}") from exc
-    if "\\u0000" in payload:
+    if "\\u0000" in payload and _NULL_CHARACTER.search(payload):
         raise InvalidEntity(VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take")
     named = (event.id, event.aggregate_type, event.aggregate_id, event.event_type, event.event_version)
     return (*named, payload, event.occurred_at, event.correlation_id, event.causation_id)
