@@ -71,7 +71,9 @@ class InboxService:
         if self._inbox is None:
             return {"inbox": Check(False, "not started")}
         health = self._inbox.consumer.health
-        return {"inbox": Check(health.is_ready, health.detail)}
+        trouble = self._inbox.trouble
+        handler = Check(trouble is None, trouble or "answering")
+        return {"inbox": Check(health.is_ready, health.detail), "handler": handler}
 
     @asynccontextmanager
     async def _joined(self) -> AsyncIterator[Inbox]:
@@ -131,7 +133,7 @@ class InboxService:
     def _watch(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics
         metrics.inbox_handled.watch(lambda: {(code,): count for code, count in inbox.watch.codes.items()})
-        metrics.inbox_paused.watch(lambda: int(inbox.consumer.health.paused_for is not None), durable)
+        metrics.inbox_paused.watch(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
 
     async def _gauges(self) -> None:
         """A helper: QRY-051 (SD-18)."""

@@ -54,6 +54,7 @@ class InTransaction:
     """A `Treatment`; `run` is its work."""
 
     linger_s = 0.0  # room comes free by the handful
+    trouble: str | None = None  # a function is always there
 
     def __init__(self, database: Database, handler: Handler, conclude: Conclude, alarmed: Alarm, timeout_s: float = 30.0) -> None:
         self._database = database
