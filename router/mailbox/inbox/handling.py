@@ -48,7 +48,7 @@ class Blame(Enum):
 
 
 class Answer(Struct, frozen=True, gc=False):
-    """A result, and what is written down of it: a status or the name of an error, never anything that the event said."""
+    """A result, and what is written down of it: a status, or what `failure_text` keeps of an error."""
 
     result: HandlerResult
     detail: str = ""

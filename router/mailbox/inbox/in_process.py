@@ -25,6 +25,7 @@ from router.errors import Poison
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
 from router.mailbox.inbox.one_by_one import Alarm, Conclude
 from router.mailbox.inbox.pile import Pile
@@ -152,14 +153,14 @@ class InTransaction:
             case _Undone():
                 return Answer(exc.result, "its handler said so")
             case Poison():
-                return Answer(HandlerResult.POISON, exc.code)
+                return Answer(HandlerResult.POISON, describe_failure(exc))
             case DatabaseRefused():
-                return Answer(HandlerResult.TRANSIENT, f"PostgreSQL {exc.sqlstate}")
+                return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
             case TimeoutError():
                 return Answer(HandlerResult.TRANSIENT, "timeout")
             case _:
                 self._alarmed(arrival.message, exc)
-                return Answer(HandlerResult.TRANSIENT, type(exc).__name__)
+                return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
 
     async def _is_there(self) -> bool:
         try:

@@ -14,6 +14,7 @@ from typing import Protocol
 from router.crashpoints import crashpoint
 from router.errors import BrokerUnavailable, Poison
 from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
 from router.mailbox.inbox.unserved import UnservedEvents
 from router.mailbox.ports import current_message
@@ -92,7 +93,7 @@ class OneByOne:
         except BrokerUnavailable:
             raise
         except Poison as exc:
-            return Answer(HandlerResult.POISON, exc.code)
+            return Answer(HandlerResult.POISON, describe_failure(exc))
         except Exception as exc:  # whatever a handler raises is a failure of this message
             self._alarmed(arrival.message, exc)
-            return Answer(HandlerResult.TRANSIENT, type(exc).__name__)
+            return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
