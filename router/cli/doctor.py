@@ -35,6 +35,7 @@ def doctor(
 
 async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:
     from router.app import declared
+    from router.app.inbox_doctor import examine_inbox
     from router.doctor import Verdict, collect, examine
 
     async with jetstream_of(settings) as jetstream:
@@ -46,7 +47,8 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
             swept=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
             monitor=monitor,
         )
-    findings = examine(facts)
+        inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
+    findings = [*examine(facts), *inbox]
     _print(findings, as_json)
     return ends.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else ends.OK
 

@@ -35,6 +35,7 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import Lane, Pace
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured, RouterError
+from router.observability.broker_log import BrokerLog
 from router.observability.tracing_messages import traced_handler, traced_letter
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
@@ -110,7 +111,7 @@ class Worker:
 
         Raises BrokerUnavailable when no server answers at the start. A stream that is not there yet is waited for.
         """
-        connection = await connected(self._nats, "router-worker")
+        connection = await connected(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         try:
             await self._durable_there(jetstream)
@@ -119,6 +120,7 @@ class Worker:
             await supervise(self._tree(jetstream))
         finally:
             self._attempts.close()
+            broker.is_closing = True
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.flush()
                 await connection.close()
