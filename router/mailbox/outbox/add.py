@@ -4,7 +4,8 @@
         await connection.execute("UPDATE orders …")
         await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
 
-A synchronous psycopg connection works alike, without `await`. Any other driver inserts the row itself:
+A synchronous psycopg connection works alike, without `await`; one inside SQLAlchemy is handed over by it (`connections`). Any other
+driver inserts the row itself:
 
     INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
     VALUES ('0198c0de-…', 'order', 'o-17', 'order_paid', '{"amount": 5}')
@@ -34,6 +35,7 @@ from uuid import UUID
 from router.contracts.codec import MAX_PAYLOAD_BYTES, read_value
 from router.contracts.malformed import Malformed
 from router.mailbox.entities import OutboxEvent, json_text
+from router.mailbox.outbox.connections import require_connection
 from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEvent, InvalidEntity, check_outbox
 
 CHANNEL: Final = "outbox_events"
@@ -89,6 +91,7 @@ def add(
     Raises PolicyViolated: InvalidEntity (INVALID_OUTBOX), FutureEvent (FUTURE_EVENT). What else the driver raises is the caller's own
     to know.
     """
+    require_connection(connection)
     check_outbox(event)
     with _future_refused(event):
         done = connection.execute(ADD, _parameters(event, max_bytes))
