@@ -14,6 +14,6 @@ from __future__ import annotations
 
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import add, new_id
-from router.mailbox.policies import PolicyViolated
+from router.mailbox.policies import FutureEvent, InvalidEntity, PolicyViolated
 
-__all__ = ["OutboxEvent", "PolicyViolated", "add", "new_id"]
+__all__ = ["FutureEvent", "InvalidEntity", "OutboxEvent", "PolicyViolated", "add", "new_id"]

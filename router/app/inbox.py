@@ -15,13 +15,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
+from router.app.drift import DriftWatch
 from router.app.inbox_handler import service_of
+from router.app.inbox_rules import rules_of
 from router.app.mailbox import database_of
 from router.config import Settings
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Deadlines
-from router.delivery.topology import Topology, bucket
+from router.delivery.topology import NANOS, Topology, bucket
 from router.errors import Misconfigured
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
@@ -29,16 +31,18 @@ from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.in_process import Handler, check_handler
 from router.mailbox.inbox.joined import Inbox
 from router.mailbox.inbox.retention import InboxRetentionRules
-from router.mailbox.inbox.rules import InboxRules, durable_of, inbox_streams
+from router.mailbox.inbox.rules import durable_of, inbox_streams
 from router.mailbox.inbox.sweep import SweepRules
 from router.mailbox.inbox.watch import InboxFigures
 from router.mailbox.schema import require
 from router.observability import Check, HttpServer, Metrics, events, logs, series
+from router.observability.broker_log import BrokerLog
 from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
 
 log = logs.logger(__name__)
 
 GAUGES_EVERY_S = 5.0
+REMEDY = "change the setting or the stream; a durable: delete it, rows know what was processed"
 RETENTION_EVERY_S = 600.0
 
 
@@ -56,6 +60,9 @@ class InboxService:
         self._database = database_of(settings, "router inbox consume")
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
+        self._drift: DriftWatch | None = None
+        self._database_away: str | None = None  # asked with the gauges: nothing need arrive
+        self._broker = BrokerLog("inbox")
 
     @property
     def figures(self) -> InboxFigures:
@@ -74,19 +81,26 @@ class InboxService:
         if self._inbox is None:
             return {"inbox": Check(False, "not started")}
         health = self._inbox.consumer.health
-        return {"inbox": Check(health.is_ready, health.detail)}
+        trouble = self._inbox.trouble
+        handler = Check(trouble is None, trouble or "answering")
+        database = Check(self._database_away is None, self._database_away or "answering")
+        topology = {"topology": self._drift.check} if self._drift is not None else {}
+        return {"inbox": Check(health.is_ready, health.detail), "handler": handler, "database": database, **topology}
 
     @asynccontextmanager
     async def _joined(self) -> AsyncIterator[Inbox]:
         async with self._database, contextlib.AsyncExitStack() as opened:
             await require(self._database)
-            connection = await connect_by(self.settings.nats)
+            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_lost, on_back=self._broker.on_back)
             opened.push_async_callback(connection.close)
+            opened.callback(setattr, self._broker, "is_closing", True)
             if isinstance(self._handler, HttpEventHandler):
                 opened.push_async_callback(self._handler.close)
             jetstream = JetStream(connection, self.settings.nats.js_domain)
             await self._streams_there(jetstream)
-            await self._tell_drift(jetstream)
+            self._drift = DriftWatch(jetstream, self._declared, REMEDY)
+            await self._drift.look()
+            await self._tell_waiting(jetstream)
             yield self._made(jetstream)
 
     def _made(self, jetstream: JetStream) -> Inbox:
@@ -104,29 +118,41 @@ class InboxService:
             deadlines=Deadlines(settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000),
         )
 
-    async def _streams_there(self, jetstream: JetStream) -> None:
+    @property
+    def _declared(self) -> Topology:
+        """Its own streams, and the durable on the stream of events, which is its publisher's."""
+        return Topology(self._streams.streams, (durable_of(self.rules),))
+
+    @property
+    def _streams(self) -> Topology:
         starts = self.settings.buckets.starts
-        wanted = inbox_streams(self.rules, bucket(starts.name, ttl=starts.ttl_ms / 1000, history=starts.history, replicas=starts.replicas))
+        kept = bucket(starts.name, ttl=starts.ttl_ms / 1000, history=starts.history, replicas=starts.replicas)
+        return inbox_streams(self.rules, kept)
+
+    async def _streams_there(self, jetstream: JetStream) -> None:
+        wanted = self._streams
         if self.settings.topology == "create":
             await topology.create(jetstream, wanted)
         elif self.settings.topology == "check":
             for difference in await topology.compare(jetstream, wanted):
                 raise Misconfigured("topology", f"{difference}: make it, or set topology = create")
 
-    async def _tell_drift(self, jetstream: JetStream) -> None:
-        """A durable that is there already is never changed in silence."""
-        for difference in await topology.compare(jetstream, Topology((), (durable_of(self.rules),))):
-            if difference.state == topology.DRIFTED:
-                log.warning(events.TOPOLOGY_DRIFT, difference=str(difference), mend="delete the durable: rows know what was processed")
+    async def _tell_waiting(self, jetstream: JetStream) -> None:
+        """What another process has in hand comes here only if that one dies: after the ack wait."""
+        info = await jetstream.consumer(self.rules.stream, self.rules.durable)
+        if info is not None and (in_hand := info["num_ack_pending"]):
+            at_most_s = info["config"]["ack_wait"] / NANOS
+            log.warning(events.INBOX_WAITS, consumer=self.rules.durable, in_hand=in_hand, at_most_s=at_most_s, setting="inbox.ack_wait_ms")
 
     def _tree(self, inbox: Inbox, on_ready: Callable[[str], None]) -> Supervisor:
         host, port = self.settings.http.host, self.settings.http.port
         http = HttpServer(host, port, self.metrics.registry, self.readiness)
         gauges = Helper("gauges", self._gauges)
-        self.metrics.helper_failing.watch(lambda: failing((gauges, *inbox.helpers)))
+        helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
+        self.metrics.helper_failing.watch(lambda: failing((*helpers, *inbox.helpers)))
         children = (
             Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
-            gauges.child,
+            *(helper.child for helper in helpers),
             inbox.tree(),
         )
         return Supervisor("service", children, intensity=Intensity(5, 30))
@@ -134,31 +160,18 @@ class InboxService:
     def _watch(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics
         metrics.inbox_handled.watch(lambda: {(code,): count for code, count in inbox.watch.codes.items()})
-        metrics.inbox_paused.watch(lambda: int(inbox.consumer.health.paused_for is not None), durable)
+        metrics.inbox_paused.watch(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
 
     async def _gauges(self) -> None:
-        """A helper: QRY-051 (SD-18)."""
+        """A helper: QRY-051 (SD-18), and whether the database answers."""
         context = self.settings.mailbox.context
         while True:
-            with contextlib.suppress(DatabaseUnavailable):  # the lane pauses, and says so
+            try:
                 async with self._database.transaction() as session:
                     backlog = await get_inbox_backlog(session)
                 self.metrics.inbox_backlog.set(backlog.count, context)
                 self.metrics.inbox_oldest_seconds.set(age_s(backlog), context)
+                self._database_away = None
+            except DatabaseUnavailable as exc:
+                self._database_away = str(exc)
             await asyncio.sleep(GAUGES_EVERY_S)
-
-
-def rules_of(settings: Settings) -> InboxRules:
-    """How the inbox is driven; what was not said follows from its source."""
-    context, inbox = settings.mailbox.context, settings.inbox
-    return InboxRules(
-        context=context,
-        stream=inbox.stream or f"{inbox.source.upper()}_EVENTS",
-        durable=inbox.durable or f"{context}__from_{inbox.source}",
-        filter_subject=inbox.filter_subject or f"{inbox.source}.event.>",
-        ack_wait=inbox.ack_wait_ms / 1000,
-        max_deliver=inbox.max_deliver,
-        max_ack_pending=inbox.max_ack_pending,
-        nak_after=inbox.nak_after_ms / 1000 if inbox.nak_after_ms is not None else None,
-        handler_timeout=inbox.handler.timeout_ms / 1000,
-    ).checked()

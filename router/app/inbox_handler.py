@@ -17,7 +17,12 @@ def service_of(settings: Settings) -> HttpEventHandler:
     if handler.url is None:
         raise Misconfigured("inbox.handler.url", "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION")
     gate = Gate("inbox.handler", _breaker_rules(handler))
-    rules = HttpRules(url=handler.url, timeout_s=handler.timeout_ms / 1000)
+    rules = HttpRules(
+        url=handler.url,
+        timeout_s=handler.timeout_ms / 1000,
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+    )
     return HttpEventHandler(rules, HandlerBreaker(gate))
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from router.app.connect import connect_by
+from router.app.drift import DriftWatch
 from router.config import Settings
 from router.delivery import topology
 from router.delivery.api import JetStream
@@ -31,6 +32,7 @@ from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
 from router.observability import Check, HttpServer, Metrics, series
+from router.observability.broker_log import BrokerLog
 from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
 
 GAUGES_EVERY_S = 5.0
@@ -105,6 +107,8 @@ class RelayService:
         self.relay: OutboxPublisher | None = None
         self.metrics.ready.watch(lambda: series(self.readiness()))
         self._database = database_of(settings, "router outbox relay")
+        self._drift: DriftWatch | None = None
+        self._broker = BrokerLog("relay")
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Serve; `on_ready` hears where the pages are. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start."""
@@ -117,12 +121,15 @@ class RelayService:
     async def _joined(self) -> AsyncIterator[OutboxPublisher]:
         async with self._database as database:
             await require(database)
-            connection = await connect_by(self.settings.nats)
+            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_lost, on_back=self._broker.on_back)
             try:
                 jetstream = JetStream(connection, self.settings.nats.js_domain)
                 await ensure_events(jetstream, self.settings)
+                self._drift = DriftWatch(jetstream, declared_events(self.settings), "change mailbox.events.* or the stream")
+                await self._drift.look()
                 yield OutboxPublisher(relay_config(self.settings), database, jetstream, lambda: ensure_events(jetstream, self.settings))
             finally:
+                self._broker.is_closing = True
                 with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                     await connection.close()
 
@@ -130,7 +137,8 @@ class RelayService:
         settings = self.settings
         http = HttpServer(settings.http.host, settings.http.port, self.metrics.registry, self.readiness)
         retention = Retention(self._database, RetentionConfig(keep=settings.mailbox.relay.keep_ms / 1000))
-        helpers = (Helper("gauges", self._gauges), Helper("retention", retention.run), Helper("scrub", relay.scrub.run))
+        drift = (Helper("drift", self._drift.run),) if self._drift is not None and settings.topology != "off" else ()
+        helpers = (Helper("gauges", self._gauges), Helper("retention", retention.run), Helper("scrub", relay.scrub.run), *drift)
         self.metrics.helper_failing.watch(lambda: failing(helpers))
         children = (
             Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
@@ -141,7 +149,8 @@ class RelayService:
 
     def readiness(self) -> Mapping[str, Check]:
         trouble = self.relay.trouble if self.relay is not None else "not started"
-        return {"relay": Check(trouble is None, trouble or "publishing")}
+        topology = {"topology": self._drift.check} if self._drift is not None else {}
+        return {"relay": Check(trouble is None, trouble or "publishing"), **topology}
 
     def _watch(self, relay: OutboxPublisher) -> None:
         context, metrics = self.settings.mailbox.context, self.metrics

@@ -55,7 +55,7 @@ class Handling:
         except Malformed as refused:
             self.meter.violated(refused.code)
             return Dead(refused.as_fault())
-        return self._once(envelope)
+        return self._once(envelope, _key_of(message, envelope))
 
     async def until_misused(self) -> None:
         """A supervised child: raises HandlerMisused once the handler answered what means nothing."""
@@ -63,8 +63,7 @@ class Handling:
         assert self._misuse is not None  # what the event says  # noqa: S101
         raise self._misuse
 
-    async def _once(self, envelope: MessageEnvelope) -> Outcome:
-        key = envelope.idempotency_key
+    async def _once(self, envelope: MessageEnvelope, key: str) -> Outcome:
         while (first := self._running.get(key)) is not None:
             await asyncio.wait({first})
         in_hand = self._running[key] = asyncio.get_running_loop().create_future()
@@ -72,15 +71,15 @@ class Handling:
             if await self._processed.has(key):
                 self.meter.duplicate()
                 return Done()
-            return await self._process(envelope)
+            return await self._process(envelope, key)
         finally:
             del self._running[key]
             in_hand.set_result(None)
 
-    async def _process(self, envelope: MessageEnvelope) -> Outcome:
+    async def _process(self, envelope: MessageEnvelope, key: str) -> Outcome:
         answer = await self._answer(envelope)
         crashpoint("bus_processed")
-        return await self._meaning_of(envelope.idempotency_key, answer)
+        return await self._meaning_of(key, answer)
 
     async def _answer(self, envelope: MessageEnvelope) -> Answer:
         begun = time.perf_counter()
@@ -115,3 +114,8 @@ class Handling:
         self._misuse = HandlerMisused("handle", misuse)
         self._is_misused.set()
         return BrokerUnavailable(misuse)
+
+
+def _key_of(message: Message, envelope: MessageEnvelope) -> str:
+    """What a store of processed keys is asked for: consumers of several streams may share a name and a store."""
+    return f"{message.stream}/{envelope.idempotency_key}"

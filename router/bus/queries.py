@@ -17,7 +17,7 @@ from router import ids
 from router.bus.publisher import MSG_ID, effect_of
 from router.bus.settings import BusSettings
 from router.bus.subjects import query_subject
-from router.contracts.codec import read_object
+from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.delivery.connection import Connection
 from router.delivery.wire import Headers
@@ -110,7 +110,7 @@ class Responding:
         try:
             question = read_envelope(data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
             async with asyncio.timeout(self._within_s):
-                answer = orjson.dumps({"ok": True, "payload": dict(await self._respond(question))})
+                answer = write_value({"ok": True, "payload": dict(await self._respond(question))})
             if len(answer) > self._connection.max_payload:
                 raise Poison("the answer is larger than the connection allows")
         except RouterError as exc:

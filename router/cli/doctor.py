@@ -37,6 +37,7 @@ def doctor(
 
 async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:
     from router.app import declared
+    from router.app.inbox_doctor import examine_inbox
     from router.doctor import Verdict, collect, examine
 
     async with jetstream_of(settings) as jetstream:
@@ -48,7 +49,8 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
             swept=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
             monitor=monitor,
         )
-    findings = sorted(examine(facts), key=lambda finding: WORST_FIRST.index(finding.verdict.value))
+        inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
+    findings = sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))
     _print(findings, as_json)
     return ends.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else ends.OK
 

@@ -34,7 +34,9 @@ class InboxConfig(Group):
     stream: Token = Field(default=None, description="where they stand; default {SOURCE}_EVENTS")
     durable: Token = Field(default=None, description="the consumer; default {context}__from_{source}")
     filter_subject: Text = Field(default=None, description="which of them, wildcards allowed; default {source}.event.>")
-    ack_wait_ms: Millis = Field(default=120_000, description="after this silence a message is delivered again, milliseconds")
+    ack_wait_ms: Millis = Field(
+        default=120_000, description="after this silence a message is delivered again, milliseconds; so long stands a killed inbox still"
+    )
     max_deliver: Count = Field(default=20, description="deliveries of one message; after the last a dead letter")
     max_ack_pending: Count = Field(default=50, description="messages in hand at once")
     nak_after_ms: OptionalMillis = Field(

@@ -9,7 +9,10 @@ from __future__ import annotations
 import base64
 import re
 from array import array
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from itertools import accumulate
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -53,6 +56,14 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
         return orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not valid JSON", STAGE_DECODE) from exc
+
+
+def write_value(value: object, option: int | None = None) -> bytes:
+    """A value as JSON. Raises TypeError for one that is none; ValueError for NaN and infinity, which orjson writes as null."""
+    data = orjson.dumps(value, option=option)
+    if b"null" in data and not _is_finite(value):
+        raise ValueError("NaN and infinity are no JSON")
+    return data
 
 
 def too_large(size: int, max_bytes: int) -> Malformed:
@@ -107,3 +118,18 @@ def bytes_of(text: str, payload_encoding: str | None = None) -> bytes:
         return base64.b64decode(text, validate=True)
     except ValueError as exc:  # binascii.Error, or text beyond ASCII
         raise ValueError("not base64") from exc
+
+
+def _is_finite(value: object) -> bool:
+    """Of a value that orjson has written, so it is no deeper than orjson allows."""
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    if isinstance(value, Enum):
+        return _is_finite(value.value)
+    if is_dataclass(value):
+        return all(_is_finite(getattr(value, field.name)) for field in fields(value))
+    return True

@@ -13,8 +13,9 @@ import re
 from datetime import datetime
 from uuid import UUID
 
-import orjson
 from msgspec import Raw, Struct
+
+from router.contracts.codec import write_value
 
 Json = object  # any JSON value; `Raw` is JSON text as it stands in its column, so that a relay need not parse it
 
@@ -99,5 +100,5 @@ class Backlog(Struct, frozen=True):
 
 
 def json_text(payload: Json) -> bytes:
-    """A payload as JSON text. TypeError: it is no JSON value."""
-    return bytes(payload) if isinstance(payload, Raw) else orjson.dumps(payload)
+    """A payload as JSON text. TypeError: it is no JSON value; ValueError: it holds NaN or infinity."""
+    return bytes(payload) if isinstance(payload, Raw) else write_value(payload)

@@ -2,7 +2,8 @@
 
 Where each is kept:
 
-    POL-047-001, 002   `outbox.add` refuses; the relay holds back what is not due
+    POL-047-001        `outbox.add` refuses
+    POL-047-002        the relay publishes no event before its time; a minute ahead or more, the table's CHECK refuses
     POL-047-003        the primary key; a conflict means a duplicate
     POL-047-004        both times are the database's own clock
     POL-047-005…007    what a handler's answer means: `HandlerResult`
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.errors import Poison
+from router.errors import Poison, RouterError, Transient
 from router.mailbox.entities import EventSubject, InboxMessage, OutboxEvent
 
 
@@ -47,7 +48,7 @@ NO_ACK = Policy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeo
 POLICIES = (VALID_OUTBOX, NOT_FROM_THE_FUTURE, UNIQUE_MESSAGE, ORDERED_TIMES, ACK_HANDLED, ACK_POISON, NO_ACK)
 
 
-class PolicyViolated(Poison):
+class PolicyViolated(RouterError):
     """An entity breaks a policy; `code` is the policy's error code."""
 
     def __init__(self, policy: Policy, message: str) -> None:
@@ -56,19 +57,27 @@ class PolicyViolated(Poison):
         self.code = policy.error_code or policy.id
 
 
+class InvalidEntity(PolicyViolated, Poison):
+    """It will break the policy however often it is tried."""
+
+
+class FutureEvent(PolicyViolated, Transient):
+    """Its time has not come: the same event may be added later."""
+
+
 MOST_OF_A_NAME = 512
 
 
 def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
     """The subject that an event is published on. Raises PolicyViolated INVALID_OUTBOX."""
     if not (event.id and event.event_type and event.aggregate_type and event.aggregate_id):
-        raise PolicyViolated(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
+        raise InvalidEntity(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
     if not (_is_name(event.aggregate_type) and _is_name(event.aggregate_id)):
-        raise PolicyViolated(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MOST_OF_A_NAME} characters, none U+0000")
+        raise InvalidEntity(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MOST_OF_A_NAME} characters, none U+0000")
     try:
         return EventSubject.of(context, event.event_type, event.event_version)
     except ValueError as exc:
-        raise PolicyViolated(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
+        raise InvalidEntity(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
 
 
 def _is_name(text: str) -> bool:
@@ -80,4 +89,4 @@ def check_inbox(message: InboxMessage) -> None:
     """Raises PolicyViolated INVALID_TIMESTAMP."""
     received_at, processed_at = message.received_at, message.processed_at
     if received_at is not None and processed_at is not None and processed_at < received_at:
-        raise PolicyViolated(ORDERED_TIMES, f"message {message.message_id} was processed before it was received")
+        raise InvalidEntity(ORDERED_TIMES, f"message {message.message_id} was processed before it was received")

@@ -6,16 +6,20 @@
 
 What a session is asked for is SQL of this room, its parameters always apart from it. Errors are DatabaseUnavailable or
 DatabaseRefused; neither holds a connection string or a parameter.
+
+A connection is set up by a statement, not by startup options: PgBouncer (pool_mode = session) refuses those. What a service's own
+code is handed comes from a pool of its own (`for_handlers`), where the planner is as the server has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from typing import Any, LiteralString, TypeVar
+from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
 from msgspec import Struct
+from msgspec.structs import replace
 from psycopg import errors, rows, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
@@ -47,6 +51,7 @@ _KNOWS_REQUIRE_AUTH = 160_000  # libpq's version
 # Everything here is looked up by an index, and no plan may hang on when the table was last analysed: one that was filled a
 # moment ago has no statistics, and without them the planner may read all of it for five hundred rows.
 _BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off", "jit": "off"}
+SET_UP: Final = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
 
 
 class DatabaseConfig(Struct, frozen=True):
@@ -58,6 +63,7 @@ class DatabaseConfig(Struct, frozen=True):
     timeout: float = 5.0  # for a connection from the pool
     idle_in_transaction: float = 10.0  # then the server ends it: a relay that hangs must not hold its rows
     application: str = "router"
+    plans_by_index: bool = True  # for SQL of this room alone; a service's own queries are planned as its author expects
 
 
 class Session:
@@ -113,6 +119,7 @@ class Database:
             min_size=0,
             max_size=config.connections,
             timeout=config.timeout,
+            configure=self._set_up,
             open=False,
             reconnect_timeout=config.timeout,
         )
@@ -121,12 +128,16 @@ class Database:
     async def open(self) -> None:
         """Raises Misconfigured for a connection string that cannot be read; a database that is away is no error here."""
         _check(self._config)
-        if _withheld(self._config.dsn):
+        if self._config.plans_by_index and _withheld(self._config.dsn):  # told once, not again by the pool for handlers
             log.warning(events.DATABASE_UNPROTECTED, remedy="sslmode=verify-full in the setting mailbox.dsn")
         await self._pool.open()
 
     async def close(self) -> None:
         await self._pool.close()
+
+    def for_handlers(self, *, idle_in_transaction: float, connections: int) -> Database:
+        """A pool of its own, not yet opened, of connections that a service's own code works with."""
+        return Database(replace(self._config, idle_in_transaction=idle_in_transaction, connections=connections, plans_by_index=False))
 
     async def __aenter__(self) -> Database:
         await self.open()
@@ -156,6 +167,12 @@ class Database:
                     await connection.execute("UNLISTEN *")
                     await connection.set_autocommit(False)
 
+    async def _set_up(self, connection: Driver) -> None:
+        """A new connection of the pool, before anything else is asked of it."""
+        settings = _settings_of(self._config)
+        await connection.execute(SET_UP, (list(settings), list(settings.values())))
+        await connection.commit()
+
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
         async with AsyncExitStack() as given_back:
@@ -163,10 +180,14 @@ class Database:
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:
-    idle_ms = int(config.idle_in_transaction * 1000)
-    options = {"search_path": config.schema, "idle_in_transaction_session_timeout": idle_ms, "timezone": "UTC", **_BY_INDEX}
-    spelled = " ".join(f"-c {name}={value}" for name, value in options.items())
-    return {"options": spelled, "application_name": config.application, "connect_timeout": max(2, round(config.timeout))}
+    return {"application_name": config.application, "connect_timeout": max(2, round(config.timeout))}
+
+
+def _settings_of(config: DatabaseConfig) -> dict[str, str]:
+    """Of the server's settings, those that a session of this database has otherwise."""
+    idle_ms = str(int(config.idle_in_transaction * 1000))
+    settings = {"search_path": config.schema, "idle_in_transaction_session_timeout": idle_ms, "timezone": "UTC"}
+    return {**settings, **_BY_INDEX} if config.plans_by_index else settings
 
 
 def _withheld(dsn: str) -> dict[str, object]:

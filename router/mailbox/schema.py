@@ -1,12 +1,13 @@
 """The tables as versions: what was applied is written down, and never applied again.
 
-    migrations/0001_tables.sql   the specification's two tables, word for word
+    migrations/0001_tables.sql   the specification's two tables; where a service made them itself, they are taken over
     migrations/0002_relay.sql    what the relay keeps beside them
     migrations/0003_inbox.sql    which durable an inbox belongs to
     migrations/0004_backlog.sql  how unpublished events are counted
     migrations/0005_long_names.sql  what waits may have names of any length
 
-One transaction and one lock for all, so two that migrate at once take turns. `check` only looks.
+One transaction and one lock for all, so two that migrate at once take turns. `check` only looks. A role that owns its schema
+alone is enough.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from importlib.resources import files
 from msgspec import Struct
 
 from router.errors import Misconfigured
+from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Database, Session
+from router.mailbox.specified import require_specified
 
 LOCK = 0x5D5047  # of migrations, in this database
 LEDGER = """
@@ -38,18 +41,39 @@ def migrations() -> list[Migration]:
 
 
 async def migrate(database: Database, schema: str) -> list[Migration]:
-    """Apply what is missing; returns it. Raises DatabaseUnavailable, DatabaseRefused."""
+    """Apply what is missing; returns it. Raises DatabaseUnavailable; Misconfigured: the database refuses it, or holds other tables."""
     async with database.transaction() as session:
         await session.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        await session.script(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        await _make_schema(session, schema)
         await session.script(
             "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
         )
         wanted = await _missing(session)
         for migration in wanted:
-            await session.script(migration.text)
+            await _apply(session, migration)
             await session.execute("INSERT INTO mailbox_migrations (version, name) VALUES (%s, %s)", (migration.version, migration.name))
         return wanted
+
+
+async def _make_schema(session: Session, schema: str) -> None:
+    """Only where it is missing: the statement asks for a right on the database even where it would do nothing."""
+    if await session.one("SELECT to_regnamespace(%s) IS NOT NULL", (f'"{schema}"',), make=bool):
+        return
+    role = await session.one("SELECT current_user::text", make=str)
+    try:
+        await session.script(f'CREATE SCHEMA "{schema}"')
+    except DatabaseRefused as exc:
+        remedy = f'CREATE SCHEMA "{schema}" AUTHORIZATION "{role}"'
+        raise Misconfigured("mailbox.db_schema", f"{schema} is missing and this role may not make it: let an owner say {remedy}") from exc
+
+
+async def _apply(session: Session, migration: Migration) -> None:
+    if migration.version == 1:
+        await require_specified(session)
+    try:
+        await session.script(migration.text)
+    except DatabaseRefused as exc:
+        raise Misconfigured("mailbox.dsn", f"{migration.name}: {exc}; the role must own the schema and the tables in it") from exc
 
 
 async def check(database: Database) -> list[Migration]:

@@ -100,6 +100,9 @@ WORKERS_LETTER: Final = "worker.letter"
 DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not insist on TLS
 SWEEP_FAILED: Final = "inbox.sweep_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
+INBOX_WAITS: Final = "inbox.waits"  # another process has events in hand, or died with them: they come again after the ack wait
+INBOX_UNSERVED: Final = "inbox.unserved"  # its handler answers, and serves no event: nothing is spent
+INBOX_SERVED: Final = "inbox.served"  # it serves again
 INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
 
 # Agents

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.crashpoints import crashpoint
 from router.errors import Poison
 from router.message import Message
@@ -39,10 +40,21 @@ GIVEN_UP = Fault("internal", "it was given up before")
 
 
 class Batch:
-    """An agent at work on its store. `limit`: attempts, the first included; `bury` makes the commit that follows a letter."""
+    """An agent at work on its store. `limit`: attempts, the first included; `bury` makes the commit that follows a letter.
+
+    `max_bytes`: of a message that it takes.
+    """
 
     def __init__(
-        self, adapter: AgentAdapter, store: Store, receipts: Receipts, *, limit: int, outlet: Outlet, bury: Callable[[int], Commit]
+        self,
+        adapter: AgentAdapter,
+        store: Store,
+        receipts: Receipts,
+        *,
+        limit: int,
+        outlet: Outlet,
+        bury: Callable[[int], Commit],
+        max_bytes: int = MAX_PAYLOAD_BYTES,
     ) -> None:
         self._adapter = adapter
         self._agent = adapter.name
@@ -51,11 +63,12 @@ class Batch:
         self._limit = limit
         self._outlet = outlet
         self._bury = bury
+        self._max_bytes = max_bytes
         self.duplicates = 0  # messages that were applied before; written in the store's thread alone
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
         """An outcome for each message, in their order. Raises StoreFailed."""
-        cases = [read_case(message) for message in messages]
+        cases = [read_case(message, self._max_bytes) for message in messages]
         crashpoint("agent_received")
         for unique in rounds([case for case in cases if isinstance(case, Case)]):
             self._work(unique)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.malformed import Malformed
 from router.message import Message
 from router.outcome import VALIDATION_FAILED, Dead, Outcome
@@ -26,10 +27,10 @@ class Case(Struct, gc=False):
     emitted: Sequence[Emitted] = ()
 
 
-def read_case(message: Message) -> Case | Dead:
+def read_case(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Case | Dead:
     """Dead: it can never be read."""
     try:
-        return Case(message, read_envelope(message))
+        return Case(message, read_envelope(message, max_bytes))
     except Malformed as exc:
         return Dead(exc.as_fault(), VALIDATION_FAILED)
 

@@ -49,7 +49,7 @@ class Lanes:
         self._told = told
         self._drain_s = drain_s
         self._batches = Batches(work.handle)
-        self._letter = letter_writer(agent, jetstream.connection)
+        self._letter = letter_writer(agent, jetstream.connection, places.max_payload_bytes)
         self.helpers: list[Helper] = []  # of the tree that was drawn last
         self._stream_of = lru_cache(maxsize=1024)(places.stream_of)  # the few subjects that an agent uses
 

@@ -18,7 +18,7 @@ from router.runtime.envelope import read_envelope
 from router.runtime.places import LETTERS
 
 
-def letter_writer(agent: str, connection: Connection) -> Callable[[Message, str, Fault], Effect]:
+def letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> Callable[[Message, str, Fault], Effect]:
     """A lane's `letter`."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
@@ -29,16 +29,16 @@ def letter_writer(agent: str, connection: Connection) -> Callable[[Message, str,
             node_id=agent,
             now_ms=now_ms(),
             max_bytes=connection.max_payload,
-            payload_bytes=MAX_PAYLOAD_BYTES,
+            payload_bytes=payload_bytes,
             subject_pattern=LETTERS,
-            seen=_seen(message),
+            seen=_seen(message, payload_bytes),
         )
 
     return write
 
 
-def _seen(message: Message) -> dict[str, str]:
+def _seen(message: Message, payload_bytes: int) -> dict[str, str]:
     try:
-        return {"trace_id": read_envelope(message).trace_id}
+        return {"trace_id": read_envelope(message, payload_bytes).trace_id}
     except Malformed:
         return {}

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from router.contracts.codec import write_value
 from router.errors import Poison
 from router.runtime.rows import Memory
 
@@ -43,7 +44,7 @@ class Draft:
         return default if value is None else orjson.loads(value)
 
     def put(self, name: str, value: Any) -> None:
-        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        data = write_value(value, orjson.OPT_SORT_KEYS)
         if not 0 < len(name) <= MOST_OF_A_NAME or len(data) > MOST_OF_A_VALUE:
             raise StateTooLarge(f"a state's name has 1 to {MOST_OF_A_NAME} characters, its value at most {MOST_OF_A_VALUE} bytes")
         self._draft[name] = data

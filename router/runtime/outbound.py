@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 
+import orjson
+
 from router import ids
+from router.contracts.codec import write_value
 from router.errors import Poison
 from router.message import NO_HEADERS, Effect
 from router.runtime.adapter import Outgoing
@@ -73,6 +76,6 @@ def _body(cause: Envelope, outgoing: Outgoing, message_id: str, span_id: str) ->
         causation_id=cause.idempotency_key,
     )
     try:
-        return envelope.canonical
-    except TypeError as exc:
+        return write_value(envelope.to_json(), orjson.OPT_SORT_KEYS)  # as `canonical`, and no NaN that would become null
+    except (TypeError, ValueError) as exc:
         raise Unsendable(f"an outgoing payload cannot be JSON: {exc}") from exc

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from router import ids
+from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.delivery.advisories import STREAM as ADVISORIES
 from router.delivery.advisories import advisories_stream, advisory_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
@@ -37,6 +38,7 @@ class Places(Struct, frozen=True, kw_only=True):
     events_retention: str = "limits"
     events_max_age: float = 0.0  # 0 = for ever
     max_bytes: int = -1  # of each of the two streams; a full one takes nothing more
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of a message that an agent takes
     duplicate_window: float = 120.0
     max_deliver: int = 5
     ack_wait: float = 30.0

@@ -27,7 +27,15 @@ class Work:
         self._limit = places.max_deliver
         self._store = Store(database, adapter.name)
         outlet = Outlet(places.is_bound, max_payload - HEAD_BYTES)
-        self._batch = Batch(adapter, self._store, self.receipts, limit=self._limit, outlet=outlet, bury=self._burying)
+        self._batch = Batch(
+            adapter,
+            self._store,
+            self.receipts,
+            limit=self._limit,
+            outlet=outlet,
+            bury=self._burying,
+            max_bytes=places.max_payload_bytes,
+        )
 
     @property
     def duplicates(self) -> int:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.delivery.api import JetStream
+from router.observability.broker_log import BrokerLog
 from router.runtime.adapter import AgentAdapter
 from router.runtime.agent import HERE, AgentRuntime
 from router.runtime.places import Places
@@ -68,7 +69,7 @@ class Agent:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that listens to signals itself."""
-        connection = await connected(self._nats, "router-agent")
+        connection = await connected(self._nats, "router-agent", broker := BrokerLog("agent"))
         self._alerts.attach(connection)
         url = connection.connected_url
         address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
@@ -77,6 +78,7 @@ class Agent:
             pages = (self._pages.child(connection),) if self._pages is not None else ()
             await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
         finally:
+            broker.is_closing = True
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.flush()
                 await connection.close()

@@ -37,6 +37,7 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import Lane, Pace
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import BrokerDenied, Misconfigured, RouterError
+from router.observability.broker_log import BrokerLog
 from router.observability.tracing_messages import traced_handler, traced_letter
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
@@ -126,7 +127,7 @@ class Worker:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that listens to signals itself."""
-        connection = await connected(self._nats, "router-worker")
+        connection = await connected(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         self._start_point = StartPoint(jetstream, self._places.stream, self._places.results, self._start)
         try:
@@ -136,6 +137,7 @@ class Worker:
             await supervise(self._tree(jetstream))
         finally:
             self._attempts.close()
+            broker.is_closing = True
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.flush()
                 await connection.close()

@@ -49,6 +49,15 @@ async def test_a_question_is_answered_by_the_responder_and_not_by_the_stream(bus
     assert [one.data for one in await stored_in(bus, "queries")] == [envelope_bytes(QUESTION)]
 
 
+async def test_an_answer_with_a_number_that_json_has_not_is_a_failure_not_null(bus: Bus) -> None:
+    async def respond(_: MessageEnvelope) -> Mapping[str, object]:
+        return {"n": float("nan")}
+
+    async with responding(bus, respond):
+        with pytest.raises(QueryRefused):
+            await bus.query("status", QUESTION)
+
+
 async def test_one_of_several_responders_answers(bus: Bus, prefix: str) -> None:
     heard: list[str] = []
 

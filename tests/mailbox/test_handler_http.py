@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Answer, Away, HandlerResult, Permit
+from router.mailbox.inbox.handling import Answer, Away, Blame, HandlerResult, Permit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.samples.service import Service
@@ -24,6 +24,9 @@ MEANINGS = {
     422: HandlerResult.POISON,
     **dict.fromkeys((301, 302, 400, 401, 403, 404, 408, 429, 500, 502, 503), HandlerResult.TRANSIENT),
 }
+
+
+UNSERVED = {**dict.fromkeys((301, 302, 400, 401, 403, 404), Blame.UNKNOWN), 429: Blame.SERVICE}
 
 
 class Witness:
@@ -50,7 +53,8 @@ class Witness:
 async def test_every_status_has_its_meaning(status: int) -> None:
     """SD-11, SD-12, SD-13, SD-33, SD-34."""
     async with a_service(Service().app) as url:
-        assert await _answer(url, payload={"answer": status}) == Answer(MEANINGS[status], str(status))
+        answer = await _answer(url, payload={"answer": status})
+    assert answer == Answer(MEANINGS[status], str(status), UNSERVED.get(status, Blame.EVENT))
 
 
 async def test_the_service_is_told_the_eight_fields() -> None:
@@ -89,9 +93,12 @@ async def test_what_is_no_answer_is_a_failure(answer: bytes | None) -> None:
         assert (await _answer(url)).result is HandlerResult.TRANSIENT
 
 
-async def test_nobody_there_is_a_failure() -> None:
-    """SD-34."""
-    assert await _answer(nowhere()) == Answer(HandlerResult.TRANSIENT, "ConnectError")
+async def test_an_absent_service_is_no_failure_of_the_event() -> None:
+    """SD-34, X19."""
+    breaker = Witness()
+    with pytest.raises(Away, match="no connection"):
+        await _answer(nowhere(), breaker=breaker)
+    assert breaker.told == {"failed": 1}
 
 
 async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
@@ -100,12 +107,12 @@ async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
 
 
 async def test_the_breaker_hears_of_a_service_not_of_its_verdicts() -> None:
-    """Poison is a good answer; 5xx, refusals and silence are not."""
+    """Poison is a good answer, 5xx and silence are not; of a wrong address it hears nothing."""
     breaker = Witness()
     async with a_service(Service().app) as url:
         for status in (200, 409, 422, 500, 401):
             await _answer(url, payload={"answer": status}, breaker=breaker)
-    assert breaker.told == {"succeeded": 3, "failed": 2}
+    assert breaker.told == {"succeeded": 3, "failed": 1, "left": 1}
 
 
 async def test_a_call_that_nobody_waits_for_is_neither() -> None:

@@ -106,7 +106,7 @@ async def test_the_last_delivery_that_fails_ends_in_the_dead_letters(broker: Bro
         await until(lambda: is_settled(nc))
     (letter,) = await letters(nc)
     assert (letter["reason"], letter["attempts"]) == ("maxdeliver_exhausted", 2)
-    assert await row_of(dsn, 1) == (True, 2, "maxdeliver_exhausted: ValueError")
+    assert await row_of(dsn, 1) == (True, 2, "maxdeliver_exhausted: ValueError: not today")
 
 
 @pytest.mark.parametrize("how", ["raises", "poison", "refused by its database", "slow"])

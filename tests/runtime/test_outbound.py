@@ -1,11 +1,13 @@
 """What an agent sends: ids that are the same however often it is made, and the thread of its cause."""
 
 import json
+import math
 
 import pytest
 
 from router.runtime.adapter import Outgoing
 from router.runtime.envelope import read_envelope
+from router.runtime.memory import Draft
 from router.runtime.outbound import Outlet, Unsendable, effect_of, emitted
 from router.runtime.places import Places
 from router.runtime.rows import Emitted
@@ -35,6 +37,17 @@ def test_trace_span_cause_and_logical_time_go_along() -> None:
     assert effect.headers["traceparent"] == f"00-{TRACE}-{body['span_id']}-01"
     assert body["ts"] == read_envelope(a_message(key="k")).ts
     assert json.loads(sent(ts=5).data)["ts"] == 5
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_a_number_that_json_has_not_is_a_failure_not_null(value: float) -> None:
+    """What an agent sends, and what it remembers."""
+    cause = read_envelope(a_message(key="k"))
+    outgoing = Outgoing("evt.x", "said", {"n": [value]})
+    with pytest.raises(Unsendable):
+        emitted("a", cause, outgoing, place=1, number=0, outlet=Outlet(Places().is_bound))
+    with pytest.raises(ValueError, match="NaN"):
+        Draft(lambda _: None).put("n", {"n": value})
 
 
 @pytest.mark.parametrize(("subject", "kind"), [("evt.*", "said"), ("orders.x", "said"), ("evt.x", "two words")])

@@ -104,6 +104,7 @@ async def an_inbox(
     sweep: SweepRules = SweepRules(every_s=3600),  # noqa: B008 - frozen
     duplicate_window: float = 3600.0,
     breaker: Breaker | None = None,
+    idle_in_transaction: float = 10.0,
     **config: object,
 ) -> AsyncIterator[Running]:
     """`handler`: a function of the test's, or the URL of a service."""
@@ -114,7 +115,7 @@ async def an_inbox(
     await topology.create(jetstream, inbox_streams(how, bucket(STARTS, ttl=3600)))
     asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
     await rows(dsn, EFFECTS)
-    async with Database(DatabaseConfig(dsn, timeout=1.0)) as database:
+    async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:
         inbox = Inbox(how, jetstream, database, asked, node_id="test", starts_bucket=STARTS, sweep=sweep, deadlines=Deadlines(5.0, 6.0))
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))

@@ -68,6 +68,7 @@ def places_of(settings: Settings) -> Places:
         events_retention=agents.events_retention,
         events_max_age=agents.events_max_age_ms / 1000,
         max_bytes=agents.max_bytes,
+        max_payload_bytes=settings.max_payload_bytes,
         duplicate_window=agents.duplicate_window_ms / 1000,
         max_deliver=agents.max_deliver,
         ack_wait=agents.ack_wait_ms / 1000,

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.crashpoints import crashpoint
 from router.later import Later
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
@@ -38,16 +39,26 @@ class InboxMeter(Protocol):
 class InboxConsumer:
     """The inbox of one durable."""
 
-    def __init__(self, database: Database, treatment: Treatment, meter: InboxMeter) -> None:
+    def __init__(
+        self,
+        database: Database,
+        treatment: Treatment,
+        meter: InboxMeter,
+        *,
+        max_bytes: int = MAX_PAYLOAD_BYTES,
+        max_depth: int = MAX_DEPTH,
+    ) -> None:
         self._database = database
         self._treatment = treatment
         self._meter = meter
+        self._max_bytes = max_bytes
+        self._max_depth = max_depth
         self._pile: Pile[Arrival] = Pile()
         self._copies: dict[str, deque[Arrival]] = {}  # by message id: in hand; its further copies wait for the first one's end
 
     def handle(self, message: Message) -> Outcome | Later[Outcome]:
         """CMD-051 (SD-15); called by delivery with one message at a time."""
-        event = read_event(message)
+        event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)
         arrival = Arrival(message, event, Later())

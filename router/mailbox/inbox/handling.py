@@ -9,7 +9,7 @@ whose receipt is committed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -39,11 +39,25 @@ class Arrival(Struct, eq=False):
     attempts: int = 0
 
 
+class Blame(Enum):
+    """Whose fault it is that an event is not served."""
+
+    EVENT = "event"  # or its handler's own, which the policies treat alike
+    SERVICE = "service"  # it serves none at present
+    UNKNOWN = "unknown"  # whether others are served will show
+
+
 class Answer(Struct, frozen=True, gc=False):
-    """A result, and what is written down of it: a status or the name of an error, never anything that the event said."""
+    """A result, and what is written down of it: a status, or what `failure_text` keeps of an error."""
 
     result: HandlerResult
     detail: str = ""
+    blame: Blame = Blame.EVENT
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether its handler is there and understood the event."""
+        return self.result is not HandlerResult.TRANSIENT
 
 
 class Away(BrokerUnavailable):

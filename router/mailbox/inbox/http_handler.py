@@ -3,8 +3,10 @@
     2xx                                  PROCESSED            the row is marked, then the message is acknowledged
     409                                  ALREADY_PROCESSED    the same
     422                                  POISON               a dead letter, then the same
-    5xx, no answer in time               TRANSIENT            nothing is acknowledged (POL-047-007)
-    3xx, any other 4xx, no connection    TRANSIENT            a wrong setting or a tired service, never the message (X19)
+    5xx, 408, no answer in time          TRANSIENT            nothing is acknowledged (POL-047-007)
+    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out (X19)
+    429                                  TRANSIENT, unserved  a tired service, never the message
+    no connection                        raises Away          the same: the lane pauses, and nothing is spent
 
 Behind a breaker that it is given: a service that answers nothing useful is left alone for a while, and meanwhile no
 message spends a delivery on it. This is the one file that knows httpx2; its transport is used without the client around
@@ -20,14 +22,17 @@ import orjson
 from msgspec import Struct
 
 from router.clock import steady
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.errors import Misconfigured
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Answer, Away, Breaker, HandlerResult, NoBreaker
+from router.mailbox.inbox.handling import Answer, Away, Blame, Breaker, HandlerResult, NoBreaker
 from router.mailbox.ports import current_message
 from router.outcome import Fault
 
 LEFT_ALONE = "the handler failed too often: it is left alone for a while"
+CONNECT_S = 5.0  # at most: an address that answers no connection is absent, not slow
+TIMED_OUT, THROTTLED = 408, 429
 MOST_OF_AN_ANSWER = 64 * 1024  # bytes that are read so that the connection can be used again; a longer answer costs its connection
 
 
@@ -36,6 +41,8 @@ class HttpRules(Struct, frozen=True, kw_only=True):
 
     url: str
     timeout_s: float = 30.0
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event that `handle` reads
+    max_depth: int = MAX_DEPTH
 
 
 class HttpEventHandler:
@@ -45,6 +52,7 @@ class HttpEventHandler:
         self._rules = rules
         self._breaker: Breaker = breaker if breaker is not None else NoBreaker()
         self._url = _checked(rules.url)
+        self._limits = {"timeout": {"connect": min(CONNECT_S, rules.timeout_s / 2)}}
         self._tls = httpx2.create_ssl_context()
         self._transports: list[httpx2.AsyncHTTPTransport] = []
         self._free: list[httpx2.AsyncHTTPTransport] = []  # the last one used is the first to be used again
@@ -59,7 +67,7 @@ class HttpEventHandler:
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult:
         """PORT-047-005 (SD-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
-        event = read_event(current_message.get())
+        event = read_event(current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth)
         return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
 
     async def answer(self, event: InboxEvent) -> Answer:
@@ -70,21 +78,26 @@ class HttpEventHandler:
         begun = steady()
         try:
             status = await self._asked(event)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as exc:
+            permit.failed()
+            raise Away(f"no connection to the handler at inbox.handler.url ({type(exc).__name__})") from exc
         except (httpx2.HTTPError, OSError) as exc:  # TimeoutError is an OSError
             permit.failed()
             return Answer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
         except BaseException:
             permit.left()
             raise
-        result = result_of(status)
-        if result is HandlerResult.TRANSIENT:
+        answer = Answer(result_of(status), str(status), blame_of(status))
+        if answer.is_useful:
+            permit.succeeded((steady() - begun) * 1e3)
+        elif answer.blame is Blame.EVENT:
             permit.failed()
         else:
-            permit.succeeded((steady() - begun) * 1e3)
-        return Answer(result, str(status))
+            permit.left()  # somebody is there; whether it serves any event, `unserved` finds out
+        return answer
 
     async def _asked(self, event: InboxEvent) -> int:
-        request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event))
+        request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event), extensions=self._limits)
         transport = self._free.pop() if self._free else self._one_more()
         try:
             async with asyncio.timeout(self._rules.timeout_s):
@@ -111,6 +124,14 @@ def result_of(status: int) -> HandlerResult:
     if status == 409:
         return HandlerResult.ALREADY_PROCESSED
     return HandlerResult.POISON if status == 422 else HandlerResult.TRANSIENT
+
+
+def blame_of(status: int) -> Blame:
+    """Whose fault it is: a service that is there answers 2xx, 409, 422 or 5xx."""
+    if status == THROTTLED:
+        return Blame.SERVICE
+    is_served = 200 <= status <= 299 or status >= 500 or status in (409, 422, TIMED_OUT)
+    return Blame.EVENT if is_served else Blame.UNKNOWN
 
 
 def body_of(event: InboxEvent) -> bytes:

@@ -8,9 +8,9 @@
                                   \\-> it takes long, or was begun before: one by one, beside the others
 
 It returns None or a HandlerResult; with anything else the inbox ends, and its events stay. It raises Poison for what can never
-succeed, anything else for what may. It must not commit. Together, statements go through psycopg's pipeline: one that fails may
-be told of at the end, and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at
-least once, as everywhere.
+succeed, anything else for what may. It must not commit, and may wait as long as `inbox.handler.timeout_ms` says. Its connection is
+planned for as the server is set up. Together, statements go through psycopg's pipeline: one that fails may be told of at the end,
+and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from router.errors import Poison
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
 from router.mailbox.inbox.one_by_one import Alarm, Conclude
 from router.mailbox.inbox.pile import Pile
@@ -38,6 +39,8 @@ Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 AT_ONCE = 100
 QUICK_S = 0.5  # a handful that takes longer was too large
 FIRST = 1 / 6  # of its time is what an event may take while the others wait for it; all of it, it has beside them
+SPARE_S = 5.0  # after a handler's own timeout the server ends a transaction that idles: of a process that hangs or was cut off
+HANDLERS = 2  # transactions at once: those of events that none has begun, and of those that were begun before
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
 
@@ -58,10 +61,12 @@ class InTransaction:
     """A `Treatment`; `run` is its work."""
 
     linger_s = 0.0  # room comes free by the handful
+    trouble: str | None = None  # a function is always there
 
     def __init__(self, database: Database, handler: Handler, conclude: Conclude, alarmed: Alarm, timeout_s: float = 30.0) -> None:
         check_handler(handler)
         self._database = database
+        self._handlers = database  # while it runs: a pool that is set up for a service's own code
         self._handler = handler
         self._conclude = conclude
         self._alarmed = alarmed
@@ -77,7 +82,8 @@ class InTransaction:
     async def run(self) -> None:
         """Until cancelled; then what was under way is undone. Raises HandlerMisused."""
         try:
-            async with asyncio.TaskGroup() as tasks:
+            handlers = self._database.for_handlers(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
+            async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._first())
                 tasks.create_task(self._once_more())
         except BaseExceptionGroup as group:
@@ -147,7 +153,7 @@ class InTransaction:
             return
 
     async def _apply(self, arrivals: Sequence[Arrival], within_s: float) -> None:
-        async with asyncio.timeout(within_s), self._database.transaction() as session:
+        async with asyncio.timeout(within_s), self._handlers.transaction() as session:
             # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
             ours = await PostgresInboxAdapter(session).lock([arrival.event.message_id for arrival in arrivals])
             # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
@@ -172,14 +178,14 @@ class InTransaction:
             case _Undone():
                 return Answer(exc.result, "its handler said so")
             case Poison():
-                return Answer(HandlerResult.POISON, exc.code)
+                return Answer(HandlerResult.POISON, describe_failure(exc))
             case DatabaseRefused():
-                return Answer(HandlerResult.TRANSIENT, f"PostgreSQL {exc.sqlstate}")
+                return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
             case TimeoutError():
                 return Answer(HandlerResult.TRANSIENT, "timeout")
             case _:
                 self._alarmed(arrival.message, exc)
-                return Answer(HandlerResult.TRANSIENT, type(exc).__name__)
+                return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
 
     async def _is_there(self) -> bool:
         try:

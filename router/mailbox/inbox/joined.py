@@ -74,16 +74,23 @@ class Inbox:
         process = ProcessInboxMessage(self._ledger, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
         self._treatment: InTransaction | OneByOne
         if isinstance(handler, HttpEventHandler):
-            self._treatment = OneByOne(handler, process.conclude, self.watch.alarmed)
+            self._treatment = OneByOne(
+                handler, process.conclude, self.watch.alarmed, retry_s=rules.store_retry, on_trouble=self.watch.handler_changed
+            )
         else:
             self._treatment = InTransaction(database, handler, process.conclude, self.watch.alarmed, rules.handler_timeout)
-        self._inbox = InboxConsumer(database, self._treatment, self.watch)
+        self._inbox = InboxConsumer(database, self._treatment, self.watch, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
         net = SafetyNet(jetstream, database, self._ledger, self._letters, rules, told=self.watch.stranded)
         self._sweep = Sweep(jetstream, database, net, sweep)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
         self.helpers = (Helper("sweep", self._sweep.run), Helper("retention", self._retention.run))
         self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
         self.net = self._lane(net_of(rules), net.handle, NET_PACE)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the handler serves no event, though somebody answers; for readiness."""
+        return self._treatment.trouble
 
     async def open(self) -> None:
         """Claim the table. Raises Misconfigured when it is another durable's, DatabaseUnavailable."""

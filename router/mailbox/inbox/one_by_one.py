@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from router.crashpoints import crashpoint
 from router.errors import BrokerUnavailable, Poison
 from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
+from router.mailbox.inbox.unserved import UnservedEvents
 from router.mailbox.ports import current_message
 from router.message import Message
 
@@ -35,15 +38,29 @@ class OneByOne:
 
     linger_s = 0.005  # room comes free call by call: messages do, too
 
-    def __init__(self, handler: Asked, conclude: Conclude, alarmed: Alarm) -> None:
+    def __init__(
+        self,
+        handler: Asked,
+        conclude: Conclude,
+        alarmed: Alarm,
+        *,
+        retry_s: float = 1.0,
+        on_trouble: Callable[[str | None], None] = lambda _: None,
+    ) -> None:
         self._handler = handler
         self._conclude = conclude
         self._alarmed = alarmed
+        self._unserved = UnservedEvents(retry_s, on_trouble)
         self._tasks: asyncio.TaskGroup | None = None
 
     @property
     def away(self) -> Away | None:
         return self._handler.away if self._tasks is not None else Away("the inbox is starting")
+
+    @property
+    def trouble(self) -> str | None:
+        """Why no event is served at present."""
+        return self._unserved.trouble
 
     def begin(self, arrivals: Sequence[Arrival]) -> None:
         if self._tasks is not None:
@@ -61,7 +78,7 @@ class OneByOne:
 
     async def _call(self, arrival: Arrival) -> None:
         try:
-            answer = await self._answer(arrival)
+            answer = await self._unserved.ask(arrival.event.message_id, partial(self._answer, arrival))
             await self._conclude(arrival, answer)
         except BrokerUnavailable as exc:
             arrival.later.come(exc)
@@ -76,7 +93,7 @@ class OneByOne:
         except BrokerUnavailable:
             raise
         except Poison as exc:
-            return Answer(HandlerResult.POISON, exc.code)
+            return Answer(HandlerResult.POISON, describe_failure(exc))
         except Exception as exc:  # whatever a handler raises is a failure of this message
             self._alarmed(arrival.message, exc)
-            return Answer(HandlerResult.TRANSIENT, type(exc).__name__)
+            return Answer(HandlerResult.TRANSIENT, describe_failure(exc))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from router import ids
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.delivery.advisories import STREAM, advisories_stream, advisory_subject
 from router.delivery.lane import Pace
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
@@ -29,6 +30,8 @@ class InboxRules(Struct, frozen=True, kw_only=True):
     max_ack_pending: int = 50
     nak_after: float | None = None  # a failure is NAKed with this delay; None: not acknowledged, word for word (POL-047-007)
     handler_timeout: float = 30.0
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event; a larger one, or a deeper one, is a dead letter
+    max_depth: int = MAX_DEPTH
     store_retry: float = 1.0  # how often a database, a handler or a broker that is away is tried again
 
     def checked(self) -> InboxRules:

@@ -80,6 +80,13 @@ class InboxWatch(Silent):
         else:
             log.info(events.LANE_RESUMED, consumer=self._durable)
 
+    def handler_changed(self, trouble: str | None) -> None:
+        """It serves no event any more, and why; None: it serves again."""
+        if trouble is not None:
+            log.error(events.INBOX_UNSERVED, consumer=self._durable, cause=trouble)
+        else:
+            log.info(events.INBOX_SERVED, consumer=self._durable)
+
     def alarmed(self, message: Message, exc: BaseException) -> None:
         if self._once.allows(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)

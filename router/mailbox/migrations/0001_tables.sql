@@ -1,5 +1,6 @@
--- SDS-047 §9, word for word (SD-26, SD-27). Nothing may be added to these two tables: what we need stands beside them.
-CREATE TABLE outbox_events (
+-- SDS-047 §9, word for word but for IF NOT EXISTS (SD-26, SD-27). Nothing may be added to these two tables: what we need stands beside
+-- them. A service may have made them itself; `schema` looks whether they are these.
+CREATE TABLE IF NOT EXISTS outbox_events (
   id UUID PRIMARY KEY,
   aggregate_type TEXT NOT NULL,
   aggregate_id TEXT NOT NULL,
@@ -16,11 +17,11 @@ CREATE TABLE outbox_events (
   CONSTRAINT chk_occurred_not_future CHECK (occurred_at <= NOW() + INTERVAL '1 minute')
 );
 
-CREATE INDEX idx_outbox_unpublished ON outbox_events (occurred_at)
+CREATE INDEX IF NOT EXISTS idx_outbox_unpublished ON outbox_events (occurred_at)
   WHERE published_at IS NULL;
-CREATE INDEX idx_outbox_correlation ON outbox_events (correlation_id);
+CREATE INDEX IF NOT EXISTS idx_outbox_correlation ON outbox_events (correlation_id);
 
-CREATE TABLE inbox_messages (
+CREATE TABLE IF NOT EXISTS inbox_messages (
   message_id UUID PRIMARY KEY,
   subject TEXT NOT NULL,
   received_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
@@ -29,5 +30,5 @@ CREATE TABLE inbox_messages (
   last_error TEXT
 );
 
-CREATE INDEX idx_inbox_unprocessed ON inbox_messages (received_at)
+CREATE INDEX IF NOT EXISTS idx_inbox_unprocessed ON inbox_messages (received_at)
   WHERE processed_at IS NULL;

@@ -4,10 +4,16 @@
         await connection.execute("UPDATE orders …")
         await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
 
-A synchronous psycopg connection works alike, without `await`. Any other driver inserts the row itself:
+A synchronous psycopg connection works alike, without `await`; one inside SQLAlchemy is handed over by it (`connections`). Any other
+driver inserts the row itself:
 
     INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
     VALUES ('0198c0de-…', 'order', 'o-17', 'order_paid', '{"amount": 5}')
+
+Time: `occurred_at` is the database's unless the event names one. Clocks differ, so the table takes an event that is up to a minute
+ahead of its transaction, and the relay publishes it when its time has come (POL-047-002). One that is further ahead is refused by the
+table's own CHECK: FutureEvent, or in a pipeline, where statements are answered at its end, what the driver raises there. Nothing here
+hangs on a count of rows, which a pipeline tells too late.
 
 Order: events of one aggregate are published by `(occurred_at, id)`. `NOW()` stands still within a transaction, so there the
 ids decide, and `new_id` makes rising ones. Of two transactions the one that began first is first, if it also commits first:
@@ -17,35 +23,38 @@ whoever needs more than that locks the aggregate's row.
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import isawaitable
 from itertools import count
-from typing import Final, LiteralString, Protocol, overload
+from typing import Any, Final, LiteralString, Protocol, overload
 from uuid import UUID
 
-from router.contracts.codec import read_value
+from router.contracts.codec import MAX_PAYLOAD_BYTES, read_value
 from router.contracts.malformed import Malformed
 from router.mailbox.entities import OutboxEvent, json_text
-from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, PolicyViolated, check_outbox
+from router.mailbox.outbox.connections import require_connection
+from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEvent, InvalidEntity, check_outbox
 
 CHANNEL: Final = "outbox_events"
 
-# The database's clock judges (POL-047-002), not the service's; not NOW(), which is older than an event of this transaction.
+IN_TIME: Final = "chk_occurred_not_future"  # the table's own constraint: the database's clock judges (POL-047-002), not the service's
 ADD: Final = """
     INSERT INTO outbox_events
       (id, aggregate_type, aggregate_id, event_type, event_version, payload, occurred_at, correlation_id, causation_id)
-    SELECT v.* FROM (
-      SELECT %s::uuid, %s::text, %s::text, %s::text, %s::int, %s::jsonb, coalesce(%s::timestamptz, now()) AS occurred_at, %s::uuid, %s::uuid
-    ) AS v WHERE v.occurred_at <= clock_timestamp()"""
+    VALUES (%s::uuid, %s::text, %s::text, %s::text, %s::int, %s::jsonb, coalesce(%s::timestamptz, now()), %s::uuid, %s::uuid)"""
+LARGEST: Final = 8 * 1024 * 1024  # as the setting max_payload_bytes allows
 WAKE: Final = "SELECT pg_notify(%s, '')"
 
+_NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text that spells it, behind an even number of backslashes more
 _ids = count(int.from_bytes(os.urandom(4)) >> 1)
 _last_ms = 0
 
 
-class Touched(Protocol):
-    """A cursor, as far as we look at it."""
+class Executed(Protocol):
+    """A cursor, as far as it tells one from an awaitable; nothing is read of it."""
 
     @property
     def rowcount(self) -> int: ...
@@ -54,33 +63,40 @@ class Touched(Protocol):
 class Connection(Protocol):
     """psycopg.Connection, or what behaves like it."""
 
-    def execute(self, query: LiteralString, params: Sequence[object], /) -> Touched: ...
+    def execute(self, query: LiteralString, params: Sequence[object], /) -> Executed: ...
 
 
 class AsyncConnection(Protocol):
     """psycopg.AsyncConnection, or what behaves like it."""
 
-    def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[Touched]: ...
+    def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[Executed]: ...
 
 
 @overload
-def add(connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False) -> Awaitable[None]: ...
+def add(
+    connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+) -> Coroutine[Any, Any, None]: ...
 @overload
-def add(connection: Connection, event: OutboxEvent, *, wake: bool = False) -> None: ...
+def add(connection: Connection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES) -> None: ...
 
 
-def add(connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: bool = False) -> Awaitable[None] | None:
+def add(
+    connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+) -> Coroutine[Any, Any, None] | None:
     """Insert an event in the transaction that is open on this connection (SD-2, SD-14).
 
     `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
-    A payload has 1 MiB and 64 levels at most, the aggregate's type and id 512 characters each.
-    Raises PolicyViolated: INVALID_OUTBOX, FUTURE_EVENT. What the driver raises is the caller's own to know.
+    `max_bytes`: of the payload, as the `max_payload_bytes` of the inboxes that take it; 8 MiB at most. 64 levels, and the aggregate's
+    type and id 512 characters each.
+    Raises PolicyViolated: InvalidEntity (INVALID_OUTBOX), FutureEvent (FUTURE_EVENT). What else the driver raises is the caller's own
+    to know.
     """
+    require_connection(connection)
     check_outbox(event)
-    done = connection.execute(ADD, _parameters(event))
+    with _future_refused(event):
+        done = connection.execute(ADD, _parameters(event, max_bytes))
     if isawaitable(done):
-        return _added(connection, event, done, wake)  # type: ignore[arg-type]
-    _require_added(event, done)
+        return _finish_adding(connection, event, done, wake)  # type: ignore[arg-type]
     if wake:
         connection.execute(WAKE, (CHANNEL,))
     return None
@@ -96,26 +112,34 @@ def new_id() -> UUID:
     return UUID(int=_last_ms << 80 | 0x7 << 76 | (rising >> 20) << 64 | low)
 
 
-async def _added(connection: AsyncConnection, event: OutboxEvent, done: Awaitable[Touched], wake: bool) -> None:
-    _require_added(event, await done)
+async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: Awaitable[Executed], wake: bool) -> None:
+    with _future_refused(event):
+        await done
     if wake:
         await connection.execute(WAKE, (CHANNEL,))
 
 
-def _require_added(event: OutboxEvent, touched: Touched) -> None:
-    if touched.rowcount == 0:
-        raise PolicyViolated(NOT_FROM_THE_FUTURE, f"event {event.id} occurred later than the database's clock says it is")
+@contextmanager
+def _future_refused(event: OutboxEvent) -> Iterator[None]:
+    """The table's CHECK in the policy's words; any other error is left alone."""
+    try:
+        yield
+    except Exception as exc:
+        if getattr(getattr(exc, "diag", None), "constraint_name", None) != IN_TIME:
+            raise
+        raise FutureEvent(NOT_FROM_THE_FUTURE, f"event {event.id} is more than a minute ahead of the database's clock") from None
 
 
-def _parameters(event: OutboxEvent) -> tuple[object, ...]:
+def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
     try:
         payload = json_text(event.payload).decode()
-        read_value(payload.encode())  # as an inbox reads it: what it would refuse is told here, where it can be mended
+        # As an inbox reads it: what it would refuse is told here, where it can be mended.
+        read_value(payload.encode(), min(max_bytes, LARGEST))
     except (TypeError, ValueError) as exc:
-        raise PolicyViolated(VALID_OUTBOX, "payload must be a JSON value") from exc
+        raise InvalidEntity(VALID_OUTBOX, "payload must be a JSON value") from exc
     except Malformed as exc:
-        raise PolicyViolated(VALID_OUTBOX, f"payload must be JSON that an inbox takes: {exc}") from exc
-    if "\\u0000" in payload:
-        raise PolicyViolated(VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take")
+        raise InvalidEntity(VALID_OUTBOX, f"payload must be JSON that an inbox takes: {exc}") from exc
+    if "\\u0000" in payload and _NULL_CHARACTER.search(payload):
+        raise InvalidEntity(VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take")
     named = (event.id, event.aggregate_type, event.aggregate_id, event.event_type, event.event_version)
     return (*named, payload, event.occurred_at, event.correlation_id, event.causation_id)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from router.errors import Poison
 from router.mailbox.entities import EventSubject, NatsMsgId, OutboxEvent, json_text
-from router.mailbox.policies import VALID_OUTBOX, PolicyViolated
+from router.mailbox.policies import VALID_OUTBOX, InvalidEntity
 from router.message import Effect
 
 ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
@@ -38,7 +38,7 @@ def _subject(context: str, event_type: str, event_version: int) -> str:
     try:
         return EventSubject.of(context, event_type, event_version).value
     except ValueError as exc:
-        raise PolicyViolated(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
+        raise InvalidEntity(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
 
 
 def _headers(event: OutboxEvent) -> dict[str, str]:

@@ -1,0 +1,29 @@
+"""What `router doctor` says of an inbox, where its durable is: how long it would stand still if its process were killed."""
+
+from __future__ import annotations
+
+from router.app.inbox_rules import rules_of
+from router.config import Settings
+from router.delivery.api import JetStream
+from router.delivery.topology import NANOS
+from router.doctor import Finding
+from router.doctor.finding import ok, warn
+from router.doctor.words import span
+from router.errors import BrokerUnavailable
+
+LONG_S = 30.0
+REMEDY = "set inbox.ack_wait_ms to 15000 and delete the durable: rows know what was processed, signals keep what is in hand"
+
+
+async def examine_inbox(jetstream: JetStream, settings: Settings) -> list[Finding]:
+    """One finding, or none: the settings name no database, or there is no such durable."""
+    rules = rules_of(settings)
+    try:
+        info = await jetstream.consumer(rules.stream, rules.durable) if settings.mailbox.dsn is not None else None
+    except BrokerUnavailable:  # this role may not ask for it
+        return []
+    if info is None:
+        return []
+    check, wait_s = f"inbox {rules.durable}", info["config"]["ack_wait"] / NANOS
+    found = f"{info['num_ack_pending']} of {info['config']['max_ack_pending']} in hand; killed, they come again after {span(wait_s)}"
+    return [warn(check, found, REMEDY) if wait_s > LONG_S else ok(check, found)]

@@ -1,0 +1,36 @@
+"""What is kept of a handler's failure, with its row and its dead letter: what kind it was, and what it said.
+
+    Poison("no customer")     no customer
+    ValueError("no stock")    ValueError: no stock
+    the database's refusal    PostgreSQL 23505 orders_pkey: its own text may hold a value, and is left out
+
+Both places hold the event as well, so the text may quote it; no log line does. Logins and keys are hidden, a long text is cut,
+and what a column of PostgreSQL cannot hold is written as an escape.
+"""
+
+from __future__ import annotations
+
+from router.errors import RouterError
+from router.mailbox.errors import DatabaseRefused
+from router.masking import printable, shortened, without_keys, without_logins
+
+MOST_OF_A_TEXT = 500  # characters
+
+
+def describe_failure(exc: BaseException) -> str:
+    """Raises nothing, whatever the exception's own text does."""
+    kind = type(exc).__name__
+    if isinstance(exc, DatabaseRefused):
+        return f"PostgreSQL {exc.sqlstate}{f' {exc.constraint}' if exc.constraint else ''}"
+    text = _text_of(exc)
+    if isinstance(exc, RouterError):
+        return text or exc.code
+    return f"{kind}: {text}" if text else kind
+
+
+def _text_of(exc: BaseException) -> str:
+    try:
+        text = str(exc)
+    except Exception:  # an exception whose text is another one
+        return ""
+    return printable(without_logins(without_keys(shortened(text, MOST_OF_A_TEXT))))

@@ -1,0 +1,83 @@
+"""Events that their service does not serve: held and asked about again, while others show whose fault it is.
+
+    404, 302, 400 …   ──> held, asked again after 1, 2, 4 … times `retry_s`; no delivery is spent
+        others are served in between       it is this event: a failure, at this delivery and the next ones (SD-34, X19)
+        none is                            it is the service: held until somebody mends the address, and readiness says so
+    429               ──> held: a service that throttles says nothing of the event
+
+An event that is held keeps one of the inbox's places and none of the others from being asked: a lane that paused for it
+would never learn that the others are served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from router.backoff import delay_after
+from router.mailbox.inbox.handling import Answer, Blame
+
+OTHERS = 10  # so many events served since one was not served first: the service is there
+IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
+MOST_SUSPECTS = 1000  # ids of events that were refused alone; the oldest is forgotten first
+TIMES = (1, 2, 4, 8, 16, 32)  # the waits, in `retry_s`
+
+
+class UnservedEvents:
+    """Of one inbox. `on_trouble` hears the cause when the service serves none any more, None when it serves again."""
+
+    def __init__(self, retry_s: float, on_trouble: Callable[[str | None], None]) -> None:
+        self._waits = tuple(times * retry_s for times in TIMES)
+        self._on_trouble = on_trouble
+        self._served = 0
+        self._suspects: dict[str, None] = {}
+        self._in_a_row = 0
+        self._back = asyncio.Event()
+        self.trouble: str | None = None  # why no event is served
+
+    async def ask(self, message_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer that counts; whatever `ask` raises ends it."""
+        first, times = self._served, 0
+        while True:
+            answer = await ask()
+            if answer.blame is Blame.EVENT:
+                self._note_served(answer)
+                return answer
+            if answer.blame is Blame.UNKNOWN and self._is_suspect(message_id, self._served - first):
+                return answer
+            self._note_unserved(answer)
+            times += 1
+            await self._wait(delay_after(times, self._waits))
+
+    def _is_suspect(self, message_id: str, others: int) -> bool:
+        """Whether it is this event: others were served since it was first refused, now or at an earlier delivery."""
+        if others >= OTHERS:
+            self._suspects[message_id] = None
+            if len(self._suspects) > MOST_SUSPECTS:
+                del self._suspects[next(iter(self._suspects))]
+        return message_id in self._suspects and self.trouble is None
+
+    def _note_served(self, answer: Answer) -> None:
+        if not answer.is_useful:
+            return
+        self._served += 1
+        self._in_a_row = 0
+        if self.trouble is not None:
+            self.trouble = None
+            self._back.set()
+            self._on_trouble(None)
+
+    def _note_unserved(self, answer: Answer) -> None:
+        self._in_a_row += 1
+        if self._in_a_row == IN_A_ROW:
+            self._back.clear()
+        if self._in_a_row >= IN_A_ROW and self.trouble is None:
+            self.trouble = f"the handler answers {answer.detail}: is inbox.handler.url its address?"
+            self._on_trouble(self.trouble)
+
+    async def _wait(self, seconds: float) -> None:
+        """So long, or until the service serves again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await (self._back.wait() if self.trouble is not None else asyncio.Event().wait())

@@ -1,0 +1,182 @@
+"""What an operator of a relay, an inbox or an agent is shown: streams that drifted, a database or a broker that is away."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from router.app import drift, inbox
+from router.app.inbox import InboxService
+from router.app.inbox_doctor import examine_inbox
+from router.app.mailbox import RelayService
+from router.config import Settings, load
+from router.delivery.api import JetStream
+from router.delivery.connection import connect
+from router.doctor import Verdict
+from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.postgres import Database, DatabaseConfig
+from router.observability import broker_log
+from router.sdk.agent import Agent
+from tests.support.broker import Broker
+from tests.support.inbox import EFFECTS, an_inbox, is_settled, publish, record
+from tests.support.mailbox import a_place
+from tests.support.postgres import Postgres, rows
+from tests.support.waiting import until
+from tests.support.witness import Witness
+
+
+class Lines:
+    """A logger that keeps its lines: the event, and the facts of it."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, dict[str, Any]]] = []
+
+    def error(self, event: str, **facts: Any) -> None:
+        self.kept.append((event, facts))
+
+    info = warning = error
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [facts for name, facts in self.kept if name == event]
+
+
+@pytest.fixture
+def drifts(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    lines = Lines()
+    monkeypatch.setattr(drift, "log", lines)
+    monkeypatch.setattr(drift, "EVERY_S", 0.05)
+    return lines
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    lines = Lines()
+    monkeypatch.setattr(broker_log, "log", lines)
+    return lines
+
+
+@pytest.fixture
+def mortal() -> Iterator[Postgres]:
+    server = Postgres().start()
+    yield server
+    server.remove()
+
+
+def settings_of(broker: Broker, dsn: str, **more: object) -> Settings:
+    return load(None, {"nats.url": broker.url, "http.port": 0, "mailbox.dsn": dsn, **more}, {}).settings
+
+
+@asynccontextmanager
+async def at_work(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_relay_tells_that_its_stream_is_not_as_declared(dsn: str, broker: Broker, drifts: Lines) -> None:
+    """A duplicate window of a second, three messages at most: seven of ten events were dropped, and nothing said so."""
+    async with a_place(broker) as place, at_work(RelayService(settings_of(broker, dsn)).run()):
+        await until(lambda: place.holds(0))
+        config = (await place.jetstream.stream("SEA_EVENTS") or {})["config"]
+        await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**config, "duplicate_window": 1_000_000_000, "max_msgs": 3})
+        await until(lambda: drifts.of("topology.drift"))
+    (told,) = drifts.of("topology.drift")
+    assert "duplicate_window is 1000000000" in told["difference"]
+    assert "mailbox.events" in told["mend"]
+
+
+async def test_a_relay_is_not_ready_while_its_stream_is_not_as_declared(dsn: str, broker: Broker, drifts: Lines) -> None:
+    service = RelayService(settings_of(broker, dsn))
+    async with a_place(broker, window=1.0), at_work(service.run()):
+        await until(lambda: "topology" in service.readiness() and not service.readiness()["topology"].ok)
+    assert len(drifts.of("topology.drift")) == 1
+
+
+async def test_an_inbox_tells_that_its_letters_stream_is_not_as_declared(dsn: str, broker: Broker, nc: Client, drifts: Lines) -> None:
+    await rows(dsn, EFFECTS)
+    service = InboxService(settings_of(broker, dsn), record)
+    ready = asyncio.Event()
+    async with at_work(service.run(lambda _: ready.set())):
+        await ready.wait()
+        js = nc.jetstream()
+        config = (await js.stream_info("SEA_DLQ")).config
+        config.max_msgs = 3
+        config.discard = "old"  # type: ignore[assignment]
+        await js.update_stream(config)
+        await until(lambda: drifts.of("topology.drift"))
+        assert not service.readiness()["topology"].ok
+    assert "SEA_DLQ" in drifts.of("topology.drift")[0]["difference"]
+
+
+@pytest.mark.slow  # a database that is stopped
+async def test_an_inbox_is_not_ready_while_its_database_is_away_though_nothing_arrives(
+    broker: Broker, mortal: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "GAUGES_EVERY_S", 0.05)
+    service = InboxService(settings_of(broker, dsn := await mortal.database()), record)
+    service._database = Database(DatabaseConfig(dsn, timeout=0.5))  # the default waits five seconds for each look
+    async with at_work(service.run()):
+        await until(lambda: "database" in service.readiness() and service.readiness()["database"].ok)
+        mortal.kill()
+        await until(lambda: not service.readiness()["database"].ok, within_s=20)
+        await asyncio.to_thread(mortal.start)
+        await until(lambda: service.readiness()["database"].ok, within_s=20)
+
+
+@pytest.mark.parametrize("kind", ["relay", "inbox", "agent"])
+async def test_a_broker_that_is_lost_and_back_is_a_line_in_the_log(
+    dsn: str, broker: Broker, connections: Lines, tmp_path: Path, kind: str
+) -> None:
+    ready = asyncio.Event()
+    settings = settings_of(broker, dsn)
+    runs = {
+        "relay": lambda: RelayService(settings).run(lambda _: ready.set()),
+        "inbox": lambda: InboxService(settings, record).run(lambda _: ready.set()),
+        "agent": lambda: Agent(broker.url, Witness(), store=tmp_path / "witness.db").run(lambda _: ready.set()),
+    }
+    async with at_work(runs[kind]()):
+        await ready.wait()
+        broker.kill()
+        await until(lambda: connections.of("broker.lost"))
+        await asyncio.to_thread(broker.start)
+        await until(lambda: connections.of("broker.back"), within_s=20)
+    assert [event for event, _ in connections.kept] == ["broker.lost", "broker.back"]
+
+
+async def test_what_a_killed_inbox_had_in_hand_is_told_with_the_time_it_takes(
+    dsn: str, broker: Broker, nc: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SD-31: at the specified figures all fifty places are the dead process's for two minutes."""
+    lines, ready = Lines(), asyncio.Event()
+    monkeypatch.setattr(inbox, "log", lines)
+    settings = settings_of(broker, dsn)
+    async with an_inbox(broker.url, dsn, record, ack_wait=120.0):
+        await until(lambda: is_settled(nc))
+    await publish(nc, range(60))
+    await take(broker.url, 50)
+    async with at_work(InboxService(settings, record).run(lambda _: ready.set())):
+        await ready.wait()
+    (told,) = lines.of("inbox.waits")
+    assert (told["in_hand"], told["at_most_s"], told["setting"]) == (50, 120.0, "inbox.ack_wait_ms")
+    async with a_place(broker) as place:
+        (finding,) = await examine_inbox(place.jetstream, settings)
+    assert (finding.verdict, finding.found) == (Verdict.WARN, "50 of 50 in hand; killed, they come again after 2 min")
+    assert "inbox.ack_wait_ms" in finding.remedy
+
+
+async def take(url: str, count: int) -> None:
+    """A process is handed so many and dies."""
+    connection = await connect({"servers": [url]})
+    taken = 0
+    while taken < count:
+        taken += len(await NatsJetStreamConsumer(JetStream(connection), "VIBESPRO_EVENTS", "sea__from_vibespro", 0.2).fetch(count - taken))
+    await connection.close()

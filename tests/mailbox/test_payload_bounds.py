@@ -1,0 +1,46 @@
+"""The setting `max_payload_bytes` holds where events and commands come in: the inbox, an agent."""
+
+from nats.aio.client import Client
+
+from router.app.inbox import rules_of
+from router.cli.agent.run import places_of
+from router.config import load
+from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.ports import current_message
+from router.outcome import Dead
+from router.runtime.case import Case, read_case
+from tests.support.agents import a_message as a_command
+from tests.support.broker import Broker
+from tests.support.inbox import a_message, an_id, an_inbox, effects, is_settled, letters, nowhere, publish, record
+from tests.support.waiting import until
+
+SETTINGS = load(None, {"max_payload_bytes": 2 * 1024 * 1024, "max_depth": 7}, {}).settings
+
+
+async def test_an_inbox_refuses_what_is_larger_or_deeper_than_the_settings_say(broker: Broker, nc: Client, dsn: str) -> None:
+    async with an_inbox(broker.url, dsn, record, max_payload_bytes=1000, max_depth=3):
+        await publish(nc, [1], {"text": "x" * 2000})
+        await publish(nc, [2], [[[[1]]]])
+        await publish(nc, [3], {"text": "x" * 500})
+        await until(lambda: is_settled(nc))
+    assert await effects(dsn) == [an_id(3)]
+    assert sorted(str(letter["message_id"]) for letter in await letters(nc)) == [an_id(1), an_id(2)]
+
+
+def test_an_inbox_is_driven_by_the_settings() -> None:
+    rules = rules_of(SETTINGS)
+    assert (rules.max_payload_bytes, rules.max_depth) == (2 * 1024 * 1024, 7)
+
+
+async def test_the_ports_handler_reads_with_the_same_bounds() -> None:
+    handler = HttpEventHandler(HttpRules(url=nowhere(), max_payload_bytes=10))
+    current_message.set(a_message(b'{"text": "more than ten"}'))
+    assert await handler.handle("vibe_created", {}) == "poison"
+    await handler.close()
+
+
+def test_an_agent_takes_what_the_settings_say() -> None:
+    places = places_of(SETTINGS)
+    message = a_command(key="k", payload={"text": "x" * (1024 * 1024)})
+    assert isinstance(read_case(message, places.max_payload_bytes), Case)
+    assert isinstance(read_case(message, 1024), Dead)
