@@ -71,6 +71,8 @@ class Handling:
             if await self._processed.has(key):
                 self.meter.duplicate()
                 return Done()
+            if self._misuse is not None:  # of another message, meanwhile
+                raise BrokerUnavailable(str(self._misuse))
             return await self._process(envelope, key)
         finally:
             del self._running[key]

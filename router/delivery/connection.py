@@ -116,15 +116,17 @@ class Connection(Client):
     async def leave(self, sid: int, *, at_once: bool = False) -> None:
         """End a subscription; what the server had sent before it understood is still heard, unless `at_once`."""
         subscription = self._subs.get(sid)
-        if subscription is not None and self.is_connected:
-            with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
-                await self._send_unsubscribe(sid)
-                if not at_once:
-                    await self.flush(timeout=LEAVE_S)
-        self.hears.pop(sid, None)
-        if subscription is not None:
-            subscription._stop_processing()
-            self._remove_sub(sid)
+        try:
+            if subscription is not None and self.is_connected:
+                with contextlib.suppress(nats.errors.Error, OSError):  # a server that hangs must not hold up a drain
+                    await self._send_unsubscribe(sid)
+                    if not at_once:
+                        await self.flush(timeout=LEAVE_S)
+        finally:  # cancelled or not: nothing is left behind
+            self.hears.pop(sid, None)
+            if subscription is not None:
+                subscription._stop_processing()
+                self._remove_sub(sid)
 
     def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.

@@ -2,11 +2,10 @@
 
 import json
 
-from structlog.testing import capture_logs
-
 from router.app.workers import MOST_TOLD, Workers
 from router.observability import Metrics
 from tests.support.app import Told
+from tests.support.observability import captured
 
 BEATS = "caf.worker.heartbeat.v1"
 
@@ -64,21 +63,21 @@ def test_what_is_no_heartbeat_is_counted() -> None:
 
 def test_a_worker_whose_id_has_a_blank_is_logged_with_its_field_and_the_bytes_are_not() -> None:
     heard = Heard()
-    with capture_logs() as lines:
+    with captured("warning") as lines:
         for _ in range(3):
             heard.beat("gpu one", secret="hunter2")
         heard.beat("w" * 500 + "\n")
-    (line, *others) = [line for line in lines if line["event"] == "heartbeat.refused"]
+    (line, *others) = [line for line in lines.all() if line["event"] == "heartbeat.refused"]
     assert (line["worker"], line["field"], line["subject"]) == ("gpu one", "worker_id", BEATS)
     assert "1..128" in line["reason"]
     assert others == []  # one line a second for a field, however many beats
-    assert "hunter2" not in str(lines)
+    assert "hunter2" not in str(lines.all())
     assert heard.metrics.heartbeats_refused.value == 4
 
 
 def test_what_is_told_of_a_refused_heartbeat_is_short_and_printable() -> None:
     heard = Heard()
-    with capture_logs() as lines:
+    with captured("warning") as lines:
         heard.beat("w" * 500)
         heard.clock.now += 1
         heard.beat("a\x1b[31m b")
@@ -86,7 +85,7 @@ def test_what_is_told_of_a_refused_heartbeat_is_short_and_printable() -> None:
         heard.workers.beat(BEATS, "", b"junk", None)
         heard.clock.now += 1
         heard.beat(7)  # type: ignore[arg-type]
-    assert [line.get("worker") for line in lines] == ["w" * 64, "a\\x1b[31m b", None, None]
+    assert [line.get("worker") for line in lines.all()] == ["w" * 64, "a\\x1b[31m b", None, None]
 
 
 def test_what_a_worker_gave_up_is_alerted_with_its_ids() -> None:

@@ -17,6 +17,7 @@ from router.delivery.api import JetStream
 from router.runtime.verify import verify
 from router.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message, an_agent, applied_in, is_empty, stored
+from tests.support.broker import Broker
 from tests.support.cli import COMMAND, ENDED_WITHIN_S, invoked, router, surroundings, words
 from tests.support.delivery import connected
 from tests.support.waiting import until
@@ -141,7 +142,16 @@ async def test_state_shortens_a_large_value_in_its_table(tmp_path: Path) -> None
     assert len(told.out) < 2_000
 
 
-async def test_send_is_applied_once_however_often_it_is_sent(nats_url: str, tmp_path: Path) -> None:
+@pytest.fixture
+def own_server() -> Iterator[str]:
+    """A durable belongs to one store, so the agents of other tests are elsewhere."""
+    broker = Broker().start()
+    yield broker.url
+    broker.remove()
+
+
+async def test_send_is_applied_once_however_often_it_is_sent(tmp_path: Path, own_server: str) -> None:
+    nats_url = own_server
     async with an_agent(nats_url, tmp_path / "w.db", Ledger()), connected(nats_url) as connection:
         words_ = ("ledger.post", "--payload", '{"account": "acme", "amount": 250}', "--key", "p-1", "--nats-url", nats_url, "--json")
         first, again = [await invoked("agent", "send", *words_) for _ in range(2)]

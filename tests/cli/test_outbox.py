@@ -99,7 +99,7 @@ async def test_a_relay_refuses_tables_that_are_not_there(postgres: Postgres, bro
 @pytest.mark.slow  # a process
 async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, broker: Broker, place: Place) -> None:
     """SD-17, SD-19: the event of publishing is a figure."""
-    relay = Relay(names_for(broker.url, dsn), None)
+    relay = Relay({**names_for(broker.url, dsn), "mailbox.events.max_bytes": 10 * 1024**3}, None)  # as the stream has it
     try:
         await asyncio.to_thread(relay.start)
         assert (relay.ready["context"], relay.ready["stream"]) == ("sea", "SEA_EVENTS")

@@ -171,6 +171,15 @@ async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection
     assert (len(ear.heard), connection.hears, sid in connection._subs) == (GOOD, {}, False)
 
 
+async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
+    sid = await connection.attend(prefix, Ear())
+    leaving = asyncio.create_task(connection.leave(sid))
+    await asyncio.sleep(0)  # it waits for the server's word
+    leaving.cancel()
+    await asyncio.wait({leaving})
+    assert (leaving.cancelled(), connection.hears, sid in connection._subs) == (True, {}, False)
+
+
 async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: str) -> None:
     ear = Ear()
     await connection.attend(prefix, ear)
