@@ -1,11 +1,12 @@
 """A queue that tenants share: each has a bound of its own, and they are served in turn, by weight.
 
-    put ── the tenant holds fewer places, and bytes, than are free (times its weight) ──> it waits
+    put ── the tenant holds nothing here ──────────────────────────────────────────────> it waits, whoever else does
+        ── it holds fewer places, and bytes, than are free (times its weight) ─────────> it waits
         └─ it holds more ──> refused: the caller answers `overloaded`
     take ── deficit round robin ──> the next item; a large one costs its tenant more turns
 
-A lone tenant may fill half of the queue, and the next tenant always finds room (dynamic thresholds, Choudhury and Hahne 1998,
-https://doi.org/10.1109/90.664262). Both calls cost the same however many tenants wait (deficit round robin, Shreedhar and
+A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.664262). Many that
+come and go could still halve what is free until nothing is, so the first item of a tenant has a place of its own. Both calls cost the same however many tenants wait (deficit round robin, Shreedhar and
 Varghese 1996, https://doi.org/10.1109/90.502236).
 """
 
@@ -42,10 +43,11 @@ class TenantQueue(Struct, Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """At most `places` items of `max_bytes` together. A tenant without a weight has 1."""
+    """At most `places` items of `max_bytes` together, and once more as much of first items. A tenant without a weight has 1."""
 
     def __init__(self, places: int, max_bytes: int, weights: Mapping[str, int] = NO_WEIGHTS) -> None:
-        self._free_places = places
+        self._places = self._free_places = places
+        self._first_bytes = max_bytes // max(places, 1)  # of a first item that needs no room
         self._free_bytes = max_bytes
         self._weights = weights
         self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()  # those that wait; the next to be served first
@@ -71,8 +73,13 @@ class FairQueue(Generic[T]):
     def has_room(self, tenant: str, size: int) -> bool:
         """Whether `put` would queue an item of so many bytes."""
         queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
-        places, used = (len(queue.items), queue.size) if queue is not None else (0, 0)
-        if not (self._free_places and places < weight * self._free_places):
+        if queue is None:
+            places = used = 0
+            if len(self._tenants) < self._places and size <= self._first_bytes:
+                return True
+        else:
+            places, used = len(queue.items), queue.size
+        if places >= weight * self._free_places:
             return False
         return size <= self._free_bytes and used + size <= weight * self._free_bytes
 

@@ -227,7 +227,7 @@ class DecideHandler:
 
         async def remember(_: Sequence[Receipt]) -> None:
             # Not before its assignment is stored: until then the answer may still be that there is no room for it.
-            self._replays.remember(request, message.data, pushed.decision)
+            self._replays.remember(request, message.data, pushed.decision, pushed.content)
             self._meter.decided(request, pushed.decision, seconds)
 
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)

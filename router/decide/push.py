@@ -80,11 +80,12 @@ class PushRules(Struct, frozen=True, kw_only=True):
 
 
 class Pushed(Struct, frozen=True):
-    """A decision with its assignment. `is_again`: the request was decided before."""
+    """A decision with its assignment. `is_again`: the request was decided before. `content`: the digest of what was asked."""
 
     decision: Decision
     effect: Effect
     is_again: bool
+    content: str | None = None
 
 
 class Push:
@@ -139,6 +140,7 @@ async def _decided(decide: Decide, request: RouteRequest) -> tuple[Decision | Re
 def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> Pushed | Refusal:
     """What a record says; `ours` is the decision in it, where this very request made it."""
     record = read_record(stored)
-    if not is_same_request(record, request, message):
+    if ours is None and not is_same_request(record, request, message):
         return CONFLICT
-    return Pushed(ours or record.known().decision, published(record, assignment_id(request), request.tenant_id), ours is None)
+    effect = published(record, assignment_id(request), request.tenant_id)
+    return Pushed(ours or record.known().decision, effect, ours is None, record.content)

@@ -63,8 +63,9 @@ class Replays:
             return Recall.NEW
         return known.decision if _is_same(known.content, data) else Recall.CONFLICT
 
-    def remember(self, request: RouteRequest, data: bytes, decision: Decision) -> None:
-        content = _content_of(data) if request.idempotency_key is None else None
+    def remember(self, request: RouteRequest, data: bytes, decision: Decision, digested: str | None = None) -> None:
+        """`digested`: the digest of the request's content, where it is known already."""
+        content = _content_of(data, digested) if request.idempotency_key is None else None
         has_id = request.request_id is not None
         known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
@@ -94,9 +95,9 @@ class Replays:
         return len(self._known)
 
 
-def _content_of(data: bytes) -> bytes | str:
+def _content_of(data: bytes, digested: str | None) -> bytes | str:
     """What later requests of the same identity are compared with. Keeping the bytes costs an ordinary request nothing."""
-    return data if len(data) <= MOST_KEPT else digest(data)
+    return data if len(data) <= MOST_KEPT else digested or digest(data)
 
 
 def _is_same(content: bytes | str | None, data: bytes) -> bool:
