@@ -5,9 +5,9 @@
         └─ it holds more ──> refused: the caller answers `overloaded`
     take ── deficit round robin ──> the next item; a large one costs its tenant more turns
 
-A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.664262). Many that
-come and go could still halve what is free until nothing is, so the first item of a tenant has a place of its own. Both calls cost the same however many tenants wait (deficit round robin, Shreedhar and
-Varghese 1996, https://doi.org/10.1109/90.502236).
+A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.664262). Many
+would halve what is free until nothing is, so the first item of a tenant has a place of its own. Both calls cost the same however many
+tenants wait (deficit round robin, Shreedhar and Varghese 1996, https://doi.org/10.1109/90.502236).
 """
 
 from __future__ import annotations

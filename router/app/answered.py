@@ -11,9 +11,9 @@ from router.observability import Metrics
 from router.outcome import Dead, Outcome
 
 
-def count_answer(metrics: Metrics, tenant_id: str, outcome: str) -> None:
-    """One answer without a decision and without a policy; a tenant without a label of its own is `other`."""
-    metrics.decisions[metrics.tenant[tenant_id], "", "", "", outcome] += 1
+def count_answer(metrics: Metrics, tenant_id: str, outcome: str, count: int = 1) -> None:
+    """Answers without a decision and without a policy; a tenant without a label of its own is `other`."""
+    metrics.decisions[metrics.tenant[tenant_id], "", "", "", outcome] += count
 
 
 def count_failed(metrics: Metrics, message: Message, outcome: Outcome) -> None:

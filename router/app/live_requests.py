@@ -12,7 +12,8 @@ from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
-from router.delivery.live import OUTCOMES, LiveRequests, LiveRules
+from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests, LiveRules
+from router.delivery.live import OVERLOADED as REFUSED
 from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)
@@ -31,9 +32,13 @@ class LiveMetrics:
 
     def on_live(self, outcome: str, seconds: float) -> None:
         self._metrics.live_requests[outcome,] += 1
-        if outcome == "answered":
+        if outcome == ANSWERED:
             self._metrics.request_seconds.observe(seconds)
-        elif outcome == "overloaded" and self._lines.allows(outcome):
+
+    def on_refused(self, tenant: str, count: int) -> None:
+        self._metrics.live_requests[REFUSED,] += count
+        count_answer(self._metrics, tenant, OVERLOADED, count)
+        if self._lines.allows(OVERLOADED):
             log.warning(events.OVERLOAD_REFUSES)
             text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
             self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
@@ -57,7 +62,7 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         ground.live_marks,
         subject=ground.settings.decide.subject,
         describe=lambda data, headers: read_asker(data, headers, limits, served),
-        refuse=lambda asker, retry_after_ms: _refuse(ground.metrics, asker, retry_after_ms),
+        refuse=overloaded,
         observer=LiveMetrics(ground),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,
@@ -68,8 +73,3 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
             weights=admission.weights,
         ),
     )
-
-
-def _refuse(metrics: Metrics, asker: Asker, retry_after_ms: int) -> bytes:
-    count_answer(metrics, asker.tenant_id, OVERLOADED)
-    return overloaded(asker, retry_after_ms)

@@ -40,7 +40,8 @@ SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to 
 FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
 CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again
 ENOUGH = 4  # it is short at this part of `after_s`
-OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+MOST_COUNTED = 1024  # tenants whose refusals are told together
 STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
 FEWEST_HELD, MOST_HELD = 8, 64
 SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
@@ -82,10 +83,13 @@ class LiveRules(Struct, frozen=True, kw_only=True):
 
 
 class LiveObserver(Protocol):
-    """Who counts. Called on the loop, the first once a request."""
+    """Who counts. Called on the loop; the first once a request that is not refused."""
 
     def on_live(self, outcome: str, seconds: float) -> None:
-        """One of OUTCOMES, and how long it took since its live copy was heard."""
+        """ANSWERED or LEFT, and how long it took since its live copy was heard."""
+
+    def on_refused(self, tenant: str, count: int) -> None:
+        """So many requests of a tenant were answered `overloaded` since this was last called for it."""
 
     def on_overload(self, wait_s: float | None) -> None:
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
@@ -172,6 +176,7 @@ class LiveRequests(Generic[A]):
         self._wait_s = 0.0
         self._retry_after_ms = 100
         self._refuses = False  # what is above a share; else that is left to its stored copy
+        self._refused: dict[str, int] = {}  # by tenant, and not told yet: a flood is counted some fifty times a second
         self._behind_since: float | None = None  # more waits in the socket than a read takes
         self._calm_since: float | None = None
         self._newest_ns = 0
@@ -186,6 +191,7 @@ class LiveRequests(Generic[A]):
 
     def look(self) -> bool:
         """Whether live copies are to be taken now. Called by the listener, some fifty times a second."""
+        self._tell_refused()
         consumer = self._consumer()
         desk = consumer.desk if consumer is not None else None
         if consumer is None or desk is None:
@@ -294,7 +300,15 @@ class LiveRequests(Generic[A]):
         # Not noted: the mark is enough here, and two entries in a large dictionary would cost a third of all this.
         self._answers.send(inbox, self._refuse(asker, self._retry_after_ms))
         self._marks.add_key(key, wall(), has_id)
-        self._observer.on_live("overloaded", 0.0)
+        refused, tenant = self._refused, asker.tenant_id
+        refused[tenant] = refused.get(tenant, 0) + 1
+        if len(refused) > MOST_COUNTED:
+            self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        for tenant, count in self._refused.items():
+            self._observer.on_refused(tenant, count)
+        self._refused.clear()
 
     # -- work ------------------------------------------------------------------------------------------------
 
@@ -379,10 +393,10 @@ class LiveRequests(Generic[A]):
             if outcome.reply is not None:
                 self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
             self._marks.add(request.data, request.headers, request.heard_at)
-            self._observer.on_live("answered", wall() - request.heard_at)
+            self._observer.on_live(ANSWERED, wall() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:  # the dead letter is its stored copy's
             self._answers.answer_live(request.inbox, request.data, outcome.reply.data)
-            self._observer.on_live("answered", wall() - request.heard_at)
+            self._observer.on_live(ANSWERED, wall() - request.heard_at)
         else:
             self._leave_request(request)
 
@@ -392,13 +406,14 @@ class LiveRequests(Generic[A]):
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
         """Whichever instance decides the stored copy answers, so every one is told who asked."""
         self._answers.expect(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
-        self._observer.on_live("left", 0.0)
+        self._observer.on_live(LEFT, 0.0)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Handle what waits and needs no time; the rest is left to its stored copies."""
         self._is_closing = True
+        self._tell_refused()
         while (request := self._queue.take()) is not None:
             self._handle(request)
         for task in list(self._running):

@@ -66,6 +66,9 @@ class Bench:
     def on_live(self, outcome: str, seconds: float) -> None:
         self.told[outcome] += 1
 
+    def on_refused(self, tenant: str, count: int) -> None:
+        self.told["overloaded"] += count
+
     def on_overload(self, wait_s: float | None) -> None:
         self.switches.append(wait_s is not None)
 
