@@ -1,12 +1,12 @@
 """A queue that tenants share: each has a bound of its own, and they are served in turn, by weight.
 
-    put ── the tenant holds nothing here ──────────────────────────────────────────────> it waits, whoever else does
-        ── it holds fewer places, and bytes, than are free (times its weight) ─────────> it waits
+    put ── the tenant holds fewer places, and bytes, than are free (times its weight) ──> it waits
+        ── it holds less than an equal share of all ───────────────────────────────────> it waits
         └─ it holds more ──> refused: the caller answers `overloaded`
     take ── deficit round robin ──> the next item; a large one costs its tenant more turns
 
 A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.664262). Many
-would halve what is free until nothing is, so the first item of a tenant has a place of its own. Both calls cost the same however many
+would halve what is free until nothing is, so an equal share of the whole is any tenant's. Both calls cost the same however many
 tenants wait (deficit round robin, Shreedhar and Varghese 1996, https://doi.org/10.1109/90.502236).
 """
 
@@ -22,6 +22,7 @@ from msgspec import Struct, field
 T = TypeVar("T")
 
 COST_BYTES = 65_536  # one turn serves an item of up to so many bytes; one of 1 MiB takes seventeen
+MOST_TIMES = 4  # as many places at most: each newcomer makes the equal share smaller, and takes no place away
 NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -43,11 +44,11 @@ class TenantQueue(Struct, Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """At most `places` items of `max_bytes` together, and once more as much of first items. A tenant without a weight has 1."""
+    """At most `places` items of `max_bytes` together, and MOST_TIMES as much with equal shares. A tenant without a weight has 1."""
 
     def __init__(self, places: int, max_bytes: int, weights: Mapping[str, int] = NO_WEIGHTS) -> None:
         self._places = self._free_places = places
-        self._first_bytes = max_bytes // max(places, 1)  # of a first item that needs no room
+        self._bytes = max_bytes
         self._free_bytes = max_bytes
         self._weights = weights
         self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()  # those that wait; the next to be served first
@@ -73,15 +74,14 @@ class FairQueue(Generic[T]):
     def has_room(self, tenant: str, size: int) -> bool:
         """Whether `put` would queue an item of so many bytes."""
         queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
-        if queue is None:
-            places = used = 0
-            if len(self._tenants) < self._places and size <= self._first_bytes:
-                return True
-        else:
-            places, used = len(queue.items), queue.size
-        if places >= weight * self._free_places:
+        places, used = (len(queue.items), queue.size) if queue is not None else (0, 0)
+        if places < weight * self._free_places and size <= self._free_bytes and used + size <= weight * self._free_bytes:
+            return True
+        parts = len(self._tenants) + (1 if queue is not None else 2)  # all that wait, this one, and one that may come
+        if parts * places >= weight * self._places or parts * (used + size) > weight * self._bytes:
             return False
-        return size <= self._free_bytes and used + size <= weight * self._free_bytes
+        beyond = MOST_TIMES - 1
+        return self._free_places > -beyond * self._places and self._free_bytes - size >= -beyond * self._bytes
 
     def take(self) -> T | None:
         """The next item, or None when nothing waits."""

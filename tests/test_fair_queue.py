@@ -32,7 +32,7 @@ def test_a_tenant_with_a_weight_gets_so_many_turns_in_a_row() -> None:
 
 def test_a_lone_tenant_fills_half_and_the_next_ones_find_room() -> None:
     queue: FairQueue[str] = FairQueue(1024, MANY)
-    assert [filled(queue, tenant) for tenant in "abc"] == [512, 256, 128]
+    assert [filled(queue, tenant) for tenant in "abc"] == [512, 342, 256]
 
 
 def test_bytes_are_shared_as_places_are() -> None:
@@ -46,7 +46,7 @@ def test_a_tenant_that_holds_nothing_finds_a_place_however_many_halved_what_was_
     for tenant in "abcdefgh":
         filled(queue, tenant, size=100)
     assert queue.put("q", "q", 100)
-    assert len(queue) <= 32
+    assert len(queue) <= 64
     assert "q" in served(queue, 9)
 
 
@@ -77,7 +77,7 @@ def test_an_idle_tenant_leaves_nothing_behind() -> None:
 def test_what_was_put_comes_out_once_in_its_tenants_order(puts: list[tuple[str, int]], places: int) -> None:
     queue: FairQueue[tuple[str, int]] = FairQueue(places, MANY)
     taken_in = [(tenant, number) for number, (tenant, size) in enumerate(puts) if queue.put(tenant, (tenant, number), size)]
-    assert len(queue) == len(taken_in) <= 2 * places
+    assert len(queue) == len(taken_in) <= 4 * places
     out = [item for _ in taken_in if (item := queue.take()) is not None]
     assert queue.take() is None
     for tenant in "abc":

@@ -33,9 +33,10 @@ def digest(data: bytes) -> str:
 def canonical(data: bytes) -> bytes:
     """The content with its keys in order and without trace fields; bytes that have no such form stand for themselves."""
     try:
-        body = read_body(data, NO_HEADERS, len(data))
+        # JSON that was read before needs none of the checks of depth again.
+        body = orjson.loads(data) if data[:1] == b"{" else read_body(data, NO_HEADERS, len(data))
         return orjson.dumps(_untraced(body), default=_plain, option=orjson.OPT_SORT_KEYS)
-    except (Malformed, TypeError):  # too deep, or an integer above 64 bits: read, and never written
+    except (Malformed, TypeError, orjson.JSONDecodeError):  # too deep, or an integer above 64 bits: read, and never written
         return data
 
 
