@@ -32,6 +32,7 @@ _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # down one level, and up again
 _PEELS = 6
+LARGE = 16_384  # bytes
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))  # every digit as 0, everything else as a space
 _LONG_NUMBER = b"0" * 19
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -49,8 +50,7 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
     """The same of any JSON value, where a payload need not be an object."""
     if len(data) > max_bytes:
         raise too_large(len(data), max_bytes)
-    # Depth cannot exceed the number of openings, and few messages have more than max_depth of those.
-    if data.count(b"{") + data.count(b"[") > max_depth and is_deeper(data, max_depth):
+    if _has_more_openings(data, max_depth) and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
     try:
         return orjson.loads(data)
@@ -64,6 +64,20 @@ def write_value(value: object, option: int | None = None) -> bytes:
     if b"null" in data and not _is_finite(value):
         raise ValueError("NaN and infinity are no JSON")
     return data
+
+
+def _has_more_openings(data: bytes, most: int) -> bool:
+    """Depth cannot exceed the number of openings, and few messages have more than `most` of those."""
+    if len(data) < LARGE:
+        return data.count(b"{") + data.count(b"[") > most
+    for opening in (b"{", b"["):  # to count a megabyte's takes as long as to parse it; to find the first few does not
+        at = data.find(opening)
+        while at >= 0:
+            most -= 1
+            if most < 0:
+                return True
+            at = data.find(opening, at + 1)
+    return False
 
 
 def too_large(size: int, max_bytes: int) -> Malformed:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.codec import bytes_of, is_deeper, read_object, text_of, value_of
+from router.contracts.codec import LARGE, bytes_of, is_deeper, read_object, text_of, value_of
 from router.contracts.malformed import PAYLOAD_TOO_LARGE, Malformed
 
 
@@ -50,6 +50,14 @@ def test_sixty_four_levels_are_taken_and_sixty_five_are_not() -> None:
 @pytest.mark.parametrize("depth", [1000, 2000, 100_000])
 def test_any_depth_is_refused_without_harm(depth) -> None:
     assert refusal(nested(depth)).stage == "decode"
+
+
+def test_the_depth_of_a_large_message_is_found_and_wide_ones_are_read() -> None:
+    padding = b'"' + b"x" * LARGE + b'"'
+    deep = b'{"p":' + padding + b',"a":' + b"[" * 64 + b"]" * 64 + b"}"
+    assert "nested deeper" in str(refusal(deep))
+    assert read_object(b'{"p":' + padding + b',"a":[' + b",".join([b"[]"] * 1000) + b"]}")["a"] == [[]] * 1000
+    assert read_object(b'{"p":' + padding + b"}")["p"] == "x" * LARGE
 
 
 def test_brackets_in_strings_and_wide_objects_are_not_depth() -> None:

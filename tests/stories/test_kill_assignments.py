@@ -16,7 +16,7 @@ ATTEMPTS = 20  # of the default three none is left to who was in hand at three d
 NOTE = f"""Acknowledgements are waited for {ACK_WAIT_MS} ms, and a request may be started {ATTEMPTS} times: ten deaths are more than the
 default of three allows, and who was in hand at three of them would be given up with a letter and an answer `internal`."""
 
-ALL = Plan(POINTS, at_point=1, at_random=3, share=50)  # in one story: a start is what costs
+ALL = Plan(POINTS, at_point=1, at_random=1, share=50)  # in one story: a start is what costs
 LONG = [Plan(point, at_point=6, at_random=4, share=100) for point in POINTS]
 LONG_AT_RANDOM = Plan(None, at_point=0, at_random=10, share=100)
 
@@ -24,7 +24,7 @@ LONG_AT_RANDOM = Plan(None, at_point=0, at_random=10, share=100)
 @pytest.mark.timeout(180)
 @pytest.mark.slow  # nine deaths and restarts of a process
 async def test_a_request_is_assigned_once_wherever_the_router_is_killed() -> None:
-    """Fifty requests a life, a kill at each point and three at random; each is answered, and who hears twice hears the same.
+    """Fifty requests a life, a kill at each point and one at random; each is answered, and who hears twice hears the same.
 
     The long table kills ten times a line.
     """

@@ -11,7 +11,7 @@ CONTROL = "control: marked before it is published"
 WINDOW = "outbox_stored, duplicate window 0.1 s"
 NOTE = "PostgreSQL 16, fsync on; rounds of 50 rows, committed 25 at a time; all other settings are the defaults."
 
-ALL = Plan(POINTS, at_point=1, at_random=3, share=150)  # in one story: a start is what costs
+ALL = Plan(POINTS, at_point=1, at_random=1, share=150)  # in one story: a start is what costs
 LONG = [Plan(point, at_point=6, at_random=4, share=1000) for point in POINTS]
 LONG_AT_RANDOM = Plan(None, at_point=0, at_random=10, share=1000)
 LOSING = Plan("outbox_marked", at_point=2, at_random=0, share=50)
@@ -25,7 +25,7 @@ class HastyRelay(Relay):
 @pytest.mark.timeout(180)
 @pytest.mark.slow  # eight deaths and restarts of a process
 async def test_a_committed_row_is_published_once_wherever_the_relay_is_killed(postgres: Postgres) -> None:
-    """A kill at each point and three at random; the long table kills ten times a line."""
+    """A kill at each point and one at random; the long table kills ten times a line."""
     found = await story(postgres, ALL, "everywhere")
     print(_table([found]))
     assert found.row.is_exact, found
