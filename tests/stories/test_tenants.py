@@ -83,5 +83,13 @@ async def _ask_with(nc: Client, settings: Settings, place: str, name: str) -> Js
 
 def _is_expected(settings: Settings, subject: str) -> bool:
     decide = settings.decide.subject
-    ours = ("_INBOX.", "$JS.API.CONSUMER.", "$JS.API.STREAM.", "$JS.ACK.", "$JS.EVENT.", "beamline.alert.v1.")
+    ours = (
+        "_INBOX.",
+        "$JS.API.CONSUMER.",
+        "$JS.API.STREAM.",
+        "$JS.ACK.",
+        "$JS.EVENT.",
+        "beamline.alert.v1.",
+        "beamline.router.v1.internal.",  # what routers tell one another, by the clock
+    )
     return subject in {decide, f"{decide}.dlq"} or subject.startswith(ours)
