@@ -192,7 +192,8 @@ async def killed_agent(agent: AgentProcess, plan: Plan, nc: Client) -> None:
         else:
             agent.to_die_at(
                 point,
-                1 if point == LARGE else random.randint(1, 2) if point in BATCH_POINTS else random.randint(len(share) // 4, len(share)),
+                # A whole share may be one batch, or several.
+                1 if point == LARGE or point in BATCH_POINTS else random.randint(len(share) // 4, len(share)),
             )
             agent.spawn()  # what the last life left may kill it before it is ready
             await feed(nc, share)
