@@ -121,13 +121,14 @@ async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: 
 
 @contextmanager
 def _future_refused(event: OutboxEvent) -> Iterator[None]:
-    """The table's CHECK in the policy's words; any other error is left alone."""
+    """The table's CHECK in the policy's words; any other error is left alone. A pipeline may tell of an event that was added earlier."""
     try:
         yield
     except Exception as exc:
         if getattr(getattr(exc, "diag", None), "constraint_name", None) != IN_TIME:
             raise
-        raise FutureEvent(NOT_FROM_THE_FUTURE, f"event {event.id} is more than a minute ahead of the database's clock") from None
+        said = f"event {event.id}, or in a pipeline one added before it, is more than a minute ahead of the database's clock"
+        raise FutureEvent(NOT_FROM_THE_FUTURE, said) from None
 
 
 def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
