@@ -1,4 +1,4 @@
-"""Parquet files of the tables, read here: some columns of some files, and what a footer tells."""
+"""Read Parquet files of the tables: chosen columns of chosen files, and the description that a footer gives."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from router.lake.warehouse import File, Warehouse
 
 
 def columns_of(warehouse: Warehouse, table: str, files: Iterable[File], names: Sequence[str]) -> pa.Table:
-    """A column that a file is too old to have is null."""
+    """Read these columns of all the files. A file that is older than a column gives null there."""
     storage, schema = warehouse.storage, pa.schema([ARROW[table].field(name) for name in names])
     read = (pq.ParquetFile(storage.inside(file.path), filesystem=storage.filesystem).read(columns=list(names)) for file in files)
     return pa.concat_tables([schema.empty_table(), *read], promote_options="default").select(list(names))
 
 
 def described(warehouse: Warehouse, path: str, size: int) -> File:
-    """One file as its footer tells it; where it lies tells its day."""
+    """Describe one file from its footer; its directory names its day."""
     with warehouse.storage.filesystem.open_input_file(warehouse.storage.inside(path)) as file:
         footer = pq.read_metadata(file)
     least, most = _sequences(footer)
@@ -32,6 +32,6 @@ def _sequences(footer: pq.FileMetaData) -> tuple[int | None, int | None]:
     names = footer.schema.names
     if "seq" not in names or not footer.num_row_groups:
         return None, None
-    place = names.index("seq")
-    told = [footer.row_group(number).column(place).statistics for number in range(footer.num_row_groups)]
-    return min(one.min for one in told), max(one.max for one in told)
+    position = names.index("seq")
+    statistics = [footer.row_group(number).column(position).statistics for number in range(footer.num_row_groups)]
+    return min(one.min for one in statistics), max(one.max for one in statistics)

@@ -1,6 +1,6 @@
-"""The Spark session that the jobs run in, and what to say where there can be none.
+"""Create the Spark session for the jobs, and say what is missing if there can be none.
 
-Under `spark-submit` its `--master`, its `--conf` and `spark-defaults.conf` win over what stands here, but for the time zone:
+Under `spark-submit` its `--master`, its `--conf` and `spark-defaults.conf` override the settings below, except the time zone:
 every day and minute of the tables is UTC.
 """
 
@@ -28,24 +28,24 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "3g",
-    "spark.sql.shuffle.partitions": "2",  # what crosses is small: a micro-batch's partial sums
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # the log names the files: no job to list them
+    "spark.sql.shuffle.partitions": "2",  # little is shuffled: a micro-batch's partial sums
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # the log names the files: Spark needs no job to list them
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-_LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # the work is done in Python: a JVM that plans it must not take a core to improve itself
-_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # what spark-submit tells the driver that it starts
+_LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Python does the work: the JVM plans it, and must not use a core to optimise itself
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it for the driver that it starts
 
 
 def session(master: str | None = None, *, name: str = "router-usage") -> SparkSession:
-    """A session with the `jetstream` format known; without a master spark-submit's, else local[*].
+    """Create a session that knows the `jetstream` format. Without `master`: spark-submit's, else local[*].
 
-    Raises Misconfigured where there can be none.
+    Raises Misconfigured if PySpark or Java is missing, or if Spark does not start.
     """
     look_for_spark()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors run what we run
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors use the same Python
     try:
         with jvm.remembered():
             spark = SparkSession.builder.config(conf=_settings(master, name)).getOrCreate()
@@ -57,7 +57,7 @@ def session(master: str | None = None, *, name: str = "router-usage") -> SparkSe
 
 
 def look_for_spark() -> None:
-    """Look before anything is started. Raises Misconfigured without PySpark, and without Java 17."""
+    """Check before anything is started. Raises Misconfigured without PySpark, and without Java 17."""
     try:
         import pyspark  # noqa: F401
     except ImportError as exc:
@@ -66,11 +66,11 @@ def look_for_spark() -> None:
 
 
 def _settings(master: str | None, name: str) -> SparkConf:
-    """A builder's settings win over all others, so they begin with what was said elsewhere."""
+    """A builder's settings override all others, so start with those that were set elsewhere."""
     from pyspark import SparkConf, SparkContext
 
     if _SUBMITTED in os.environ:
-        SparkContext._ensure_initialized()  # what spark-submit was told stands in the JVM
+        SparkContext._ensure_initialized()  # the settings of spark-submit are in the JVM
     settings = SparkConf()
     quiet = f"-Dlog4j2.configurationFile={files('router.lake').joinpath('log4j2.properties')}"
     ours = {"spark.app.name": name, "spark.master": "local[*]", "spark.driver.extraJavaOptions": f"{quiet} {_LEAN}", **_SETTINGS}
@@ -98,10 +98,10 @@ def _look_for_java() -> None:
 
 
 def java_version(java: str) -> int | None:
-    """The major version that a `java` says it is; None when it cannot be run."""
+    """Return the major version that a `java` reports; None if it cannot be run."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr  # noqa: S603
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr  # noqa: S603
     except OSError:
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', told)
-    return int(found[1]) if found else None
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(version[1]) if version else None

@@ -1,7 +1,7 @@
-"""The messages of a plan, in the order of the stream, with the truth about them kept on the way.
+"""Make the messages of a plan, in the order of the stream, and record their exact figures.
 
-An ordinary event is one f-string and costs a few microseconds; what is odd about a few of them (escaped ids, costs that a
-float writes long or with an exponent, damage) is made from an ordinary one.
+An ordinary event is one f-string and costs a few microseconds. The few irregular ones (escaped ids, costs that a float writes
+long or with an exponent, damage) are made from ordinary ones.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from router.lake.generate.truth import Truth
 Message = tuple[str, bytes]  # Nats-Msg-Id, body
 
 CHUNK = 1_000
-REMEMBERED = 1 << 16  # events that may be repeated: so far back a duplicate reaches
+REMEMBERED = 1 << 16  # events that may be repeated: a duplicate reaches this far back
 ODD_IDS, ODD_COSTS = 997, 251  # one event in so many
-LATE_MS = (3_600_000, 10 * DAY_MS)
+LATE_MS = (3_600_000, 10 * DAY_MS)  # from, to
 JITTER_MS = 30_000
 
 
 class Load:
-    """A plan carried out once."""
+    """One run of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -78,11 +78,11 @@ class Load:
         return made
 
     def _cost(self, position: int, about: float) -> tuple[str, int]:
-        """As text, and in whole 1e-9, half up."""
+        """Return the cost as text and in whole 1e-9, rounded half up."""
         nanos = int(about)
         if not nanos:
             return "0.0", 0
-        if position % ODD_COSTS == 0:  # as a float that was summed up says it: 0.30000000000000004, or 1.5e-07
+        if position % ODD_COSTS == 0:  # as a summed float is written: 0.30000000000000004, or 1.5e-07
             text = decimal(about * 1e-9 if position % 2 else 1.5e-7)
             return text, int(Decimal(text).scaleb(9).to_integral_value(ROUND_HALF_UP))
         fraction = f"{nanos % 1_000_000_000:09d}".rstrip("0") or "0"
@@ -97,7 +97,7 @@ class Load:
             return at - self._rng.randint(*LATE_MS)
         return at
 
-    # -- what is not one ---------------------------------------------------------------------------------------
+    # -- an irregular message ----------------------------------------------------------------------------------
 
     def _spoilt(self, kind: Kind, position: int) -> Message:
         self.truth.counts[kind] += 1
@@ -112,7 +112,7 @@ class Load:
 
 
 def _ids(position: int, digits: str) -> tuple[str, str]:
-    """The last fields of the body, and the one of them that is part of the identity, as JSON."""
+    """Return the last fields of the body, and the field that is part of the identity, as JSON."""
     trace = f',"trace_id":"{digits[:32]}"' if position % 16 else ""
     assignment = f'"{digits[32:40]}-{digits[40:44]}-5{digits[45:48]}-a{digits[49:52]}-{digits[52:]}"'
     request = f'"r-{digits[:20]}"' if position % ODD_IDS else orjson.dumps(f'r"{digits[:8]}\\/{digits[8:20]}').decode()
@@ -126,11 +126,11 @@ def _ids(position: int, digits: str) -> tuple[str, str]:
 
 
 def _told_later(body: bytes) -> bytes:
-    """A worker that repeats itself does so later, and under another trace: the same content all the same."""
-    said = orjson.loads(body)
-    return orjson.dumps({**said, "timestamp": said["timestamp"] + 1_500, "trace_id": "f" * 32})
+    """Repeat an event as a worker does: later, and under another trace id. Its content is the same all the same."""
+    event = orjson.loads(body)
+    return orjson.dumps({**event, "timestamp": event["timestamp"] + 1_500, "trace_id": "f" * 32})
 
 
 def _told_otherwise(body: bytes) -> bytes:
-    said = orjson.loads(body)
-    return orjson.dumps({**said, "latency_ms": said["latency_ms"] + 1, "cost": said["cost"] + 1.0})
+    event = orjson.loads(body)
+    return orjson.dumps({**event, "latency_ms": event["latency_ms"] + 1, "cost": event["cost"] + 1.0})

@@ -1,4 +1,4 @@
-"""Bodies that are no usage events, each for another reason. The lake keeps them, apart, and says why."""
+"""Make bodies that are no usage events, each for another reason. The lake puts them into quarantine with the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
 
 
 def damaged(body: bytes, which: int) -> bytes:
-    """A good event's body, spoilt in one of ten ways."""
+    """Damage the body of a good event in one of ten ways."""
     return _DAMAGES[which % len(_DAMAGES)](orjson.loads(body))
 
 

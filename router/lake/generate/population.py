@@ -1,4 +1,4 @@
-"""Who uses what: tenants by Zipf's law, a few providers and types each, how long a call takes and what it costs."""
+"""Tenants by Zipf's law, a few providers and types for each, how long a call takes and what it costs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct
 PROVIDERS = {"openai": (0.45, 1.0), "anthropic": (0.35, 1.25), "mistral": (0.15, 0.6), "local-llm": (0.05, 2.5)}  # share, slowness
 TYPES = {"chat": (0.6, 800, 4_000_000), "embedding": (0.3, 60, 20_000), "image": (0.1, 6_000, 40_000_000)}  # share, ms, cost in 1e-9
 STATUSES = {"success": 0.94, "error": 0.035, "timeout": 0.015, "cancelled": 0.01}
-FACTORS = 1 << 14  # drawn beforehand: a log-normal number for each event would be a third of what it costs
+FACTORS = 1 << 14  # drawn once: a log-normal number for each event would be a third of its cost
 
 
 class Profile(Struct, frozen=True, gc=False):
-    """One tenant, provider, type and status. `head` opens the body of its events, up to the latency; `foot` follows the cost."""
+    """One tenant, provider, type and status. `head` is the body of its events up to the latency; `foot` follows the cost."""
 
     index: int
     tenant_id: str
@@ -29,7 +29,7 @@ class Profile(Struct, frozen=True, gc=False):
 
 
 class Population:
-    """Every profile and how often it comes, and the factors that spread latencies and costs about their medians."""
+    """All profiles and their frequencies, and the factors that spread latencies and costs about their medians."""
 
     def __init__(self, tenants: int, rng: Random) -> None:
         weighted = list(_weighted(tenants))

@@ -1,4 +1,4 @@
-"""The truth about a load, kept while it is made: exact sums in whole 1e-9 of the currency, every latency, every count.
+"""The exact figures of a load, recorded while it is made: sums in whole 1e-9 of the currency, every latency, every count.
 
 Only accepted events are summed: the first of each identity, in the order of the stream.
 """
@@ -21,14 +21,14 @@ _EPOCH = date(1970, 1, 1)
 
 
 class Cell(Struct, gc=False):
-    """What one profile did in one day."""
+    """The events of one profile on one day."""
 
     nanos: int = 0
     latencies: array[int] = array("q")
 
 
 class Truth:
-    """Written by `Load`, an event at a time."""
+    """The figures; `Load` adds one event at a time."""
 
     def __init__(self, profiles: list[Profile]) -> None:
         self._profiles = profiles
@@ -37,7 +37,7 @@ class Truth:
         self.conflict_ids: list[str] = []
 
     def cell(self, day: int, index: int) -> Cell:
-        """Of days since the epoch and a profile's index."""
+        """Return the cell of a day (days since the epoch) and a profile's index."""
         cells = self._days.get(day)
         if cells is None:
             cells = self._days[day] = [None] * len(self._profiles)
@@ -56,14 +56,14 @@ class Truth:
         return sum(cell.nanos for _, _, cell in self._cells())
 
     def rows(self) -> list[Row]:
-        """As `router usage report --json` has them; percentiles are the exact ones, by nearest rank."""
+        """Return rows as `router usage report --json` has them; the percentiles are exact, by nearest rank."""
         return sorted(
             (row for row, _ in self.detailed()),
             key=lambda row: [str(row[name]) for name in ("day", "tenant_id", "provider_id", "event_type", "status")],
         )
 
     def detailed(self) -> Iterator[tuple[Row, array[int]]]:
-        """Each row in no order, and its latencies in milliseconds, one for each event."""
+        """Yield each row, in no order, with its latencies in milliseconds, one for each event."""
         for day, profile, cell in self._cells():
             yield _row(day, profile, cell), cell.latencies
 
@@ -79,7 +79,7 @@ class Truth:
 
 
 def money(nanos: int) -> str:
-    """Whole 1e-9 as text with nine decimals."""
+    """Format whole 1e-9 with nine decimals."""
     sign, rest = ("-" if nanos < 0 else ""), abs(nanos)
     return f"{sign}{rest // 10**9}.{rest % 10**9:09d}"
 

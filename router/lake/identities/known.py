@@ -1,7 +1,8 @@
-"""The runs that stand for silver's files, each for some; and the search in all of them.
+"""Keep runs that cover silver's files, each file once, and search all of them.
 
-Nothing hangs on a run: one that cannot be read, or stands for a file that silver has no more (a compaction replaced it), goes,
-and its files are read again. Several processes may keep runs of one warehouse: each trusts only those that fit what it sees.
+A run can be replaced at any time. The index deletes a run that it cannot read, or that covers a file which silver no longer has
+(a compaction replaced it), and reads that run's files again. Several processes may keep runs of one warehouse: each uses only
+the runs that match the files it sees.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from router.lake.identities.shelf import Shelf
 from router.lake.tables.dedupe import KEY_COLUMNS, KEYS
 from router.lake.warehouse import File, Warehouse
 
-CROWD = 8  # runs of about a size, before they are made one: a key is written again once for each eightfold up to LARGE
-LARGE = 2_000_000  # keys: from there on a run is left alone. Making one of eight such takes seconds and a gigabyte
+MERGE_AT = 8  # runs of similar size are merged into one: a key is written again once for each eightfold growth up to LARGE
+LARGE = 2_000_000  # keys: a run of this size is merged no more. Merging eight of them takes seconds and a gigabyte
 
 
 class Identities:
-    """Those of one warehouse, as one process keeps them."""
+    """The index of one warehouse, as one process keeps it."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -32,22 +33,22 @@ class Identities:
         self._runs = list(self._shelf.runs())
 
     def known(self, silver: Sequence[File], ids: pa.ChunkedArray) -> pa.Table:
-        """The keys of the events in these files of silver whose `id_high` is among `ids`."""
+        """Return the keys of the events in these files of silver whose `id_high` is among `ids`."""
         self._follow(silver)
         wanted = np.unique(ids.to_numpy())
         return pa.concat_tables([KEYS.empty_table(), *(run.find(wanted) for run in self._runs)])
 
     def _follow(self, silver: Sequence[File]) -> None:
-        """Runs for all of these files and no others, each file once."""
+        """Make the runs cover all of these files and no others, each file once."""
         self._runs = self._fitting({file.path for file in silver})
         covered = set(chain.from_iterable(run.files for run in self._runs))
         for files in _portions(file for file in silver if file.path not in covered):
             self._runs.append(self._shelf.put(self._keys(files), (file.path for file in files)))
-        while crowd := _crowd(self._runs):
-            self._runs = [*(run for run in self._runs if run not in crowd), self._merged(crowd)]
+        while mergeable := _crowd(self._runs):
+            self._runs = [*(run for run in self._runs if run not in mergeable), self._merged(mergeable)]
 
     def _fitting(self, present: set[str]) -> list[Run]:
-        """The largest first: what was merged of others stands for their files, too."""
+        """Keep the runs that match, the largest first: a merged run covers the files of the runs it was made of. Delete the others."""
         fitting: list[Run] = []
         taken: set[str] = set()
         for run in sorted(self._runs, key=len, reverse=True):
@@ -61,15 +62,15 @@ class Identities:
     def _keys(self, files: Iterable[File]) -> pa.Table:
         return columns_of(self._warehouse, "silver", files, KEY_COLUMNS)
 
-    def _merged(self, crowd: list[Run]) -> Run:
-        one = self._shelf.put(pa.concat_tables([run.keys for run in crowd]), chain.from_iterable(run.files for run in crowd))
-        for run in crowd:
+    def _merged(self, runs: list[Run]) -> Run:
+        one = self._shelf.put(pa.concat_tables([run.keys for run in runs]), chain.from_iterable(run.files for run in runs))
+        for run in runs:
             self._shelf.remove(run)
         return one
 
 
 def _portions(files: Iterable[File]) -> Iterator[list[File]]:
-    """Of so many rows that a run is large, and no larger than it must."""
+    """Split the files into portions of just over LARGE rows, so that each portion gives one large run."""
     portion: list[File] = []
     rows = 0
     for file in files:
@@ -83,9 +84,9 @@ def _portions(files: Iterable[File]) -> Iterator[list[File]]:
 
 
 def _crowd(runs: Iterable[Run]) -> list[Run]:
-    """Eight or more of about a size, none of them large; nothing where there are no such."""
+    """Return eight or more runs of similar size, none of them large; an empty list if there are none."""
     sizes: defaultdict[int, list[Run]] = defaultdict(list)
     for run in runs:
         if len(run) < LARGE:
-            sizes[len(run).bit_length() // 3].append(run)  # eightfold is three bits
-    return next((crowd for crowd in sizes.values() if len(crowd) >= CROWD), [])
+            sizes[len(run).bit_length() // 3].append(run)  # three bits are a factor of eight
+    return next((group for group in sizes.values() if len(group) >= MERGE_AT), [])

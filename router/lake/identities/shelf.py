@@ -1,4 +1,4 @@
-"""Where a warehouse's runs lie: WAREHOUSE/_identities, or a directory of this process where the warehouse is in a bucket."""
+"""The directory of a warehouse's runs: WAREHOUSE/_identities, or a temporary one of this process if the warehouse is in a bucket."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from router.lake.identities.run import DRAFT, SUFFIX, Run, write
 from router.lake.warehouse import Warehouse
 
 HOME = "_identities"
-LEFTOVER_S = 86_400.0  # a draft that is older was left by a job that died
+LEFTOVER_S = 86_400.0  # the writer of an older draft has died
 
 
 class Shelf:
-    """The files of all runs."""
+    """Reads, writes and deletes the runs of one warehouse."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         storage = warehouse.storage
-        # Not the bucket: runs are mapped and searched. The directory goes with this object.
+        # Runs are mapped and searched, so they cannot lie in a bucket. The temporary directory is deleted with this object.
         self._own = None if storage.is_local else tempfile.TemporaryDirectory(prefix="router-identities-")
         self._home = Path(storage.inside(HOME) if self._own is None else self._own.name)
 
     def runs(self) -> Iterator[Run]:
-        """Those that can be read; the others go."""
+        """Open all runs that can be read, and delete the others."""
         self._home.mkdir(parents=True, exist_ok=True)
         for path in self._home.iterdir():
             if path.suffix == SUFFIX:
@@ -38,7 +38,7 @@ class Shelf:
         return write(keys, files, self._home)
 
     def remove(self, run: Run) -> None:
-        """Another process may have done it."""
+        """Delete a run; another process may have deleted it already."""
         run.path.unlink(missing_ok=True)
 
 
@@ -54,4 +54,4 @@ def _gone_if_old(draft: Path) -> None:
         if draft.stat().st_mtime < time.time() - LEFTOVER_S:
             draft.unlink()
     except FileNotFoundError:
-        pass  # its writer was faster
+        pass  # its writer has renamed it

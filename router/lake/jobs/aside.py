@@ -1,6 +1,6 @@
-"""Typed events put aside, between the halves of a micro-batch: one Arrow file a range, uncompressed, and soon gone again.
+"""Typed events between the two steps of a micro-batch: one uncompressed Arrow file for each range, deleted after the commit.
 
-It is no table. What a dead job left there, `compact.sweep` takes away.
+It is part of no table. `compact.sweep` deletes the files that a dead job left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ASIDE = "_aside"
 
 
 class Aside:
-    """A file that is open for as long as a `with`."""
+    """A staging file, open inside a `with`."""
 
     def __init__(self, warehouse: Warehouse, directory: str) -> None:
         self.path = f"{ASIDE}/{directory}/events.arrow"
@@ -40,7 +40,7 @@ class Aside:
 
 
 def put_aside(warehouse: Warehouse, path: str, names: Sequence[str] | None = None) -> pa.Table:
-    """The events of a file, or some columns of them; on a local disk they are not even copied."""
+    """Read the events of a staging file, or some columns of them. A local file is mapped, so that nothing is copied."""
     storage = warehouse.storage
     source = pa.memory_map(storage.inside(path)) if storage.is_local else storage.filesystem.open_input_file(storage.inside(path))
     names = names or EVENT.names

@@ -1,11 +1,11 @@
-"""Silver and gold of some days made again from bronze, and compared with what stands there.
+"""Make silver and gold of some days again from bronze, and compare them with the committed tables.
 
-    bronze ── retype ──> the days' events, aside ── less those of which an earlier one counts ──> sums to compare
-                                                                                             └──> `apply`: sift
+    bronze ── reparse ──> the days' events, staged ── less the rejects ──> sums to compare
+                                                                      └──> `apply`: derive
 
-On unchanged data there is no difference, and then there is no commit. Otherwise the difference is shown first, and only
-`apply` writes: the days' files go, new ones come, in one commit. Sealed days are never touched; corrections that landed in the
-days stay as they are.
+On unchanged data there is no difference and no commit. Otherwise the command shows the difference first, and only `apply`
+writes: it replaces the days' files in one commit. Sealed days are never touched, and the days keep their rows that correct
+sealed windows.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from router.lake.warehouse import Commit, File, Warehouse
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """What the days would have that they have not, and the other way round."""
+    """How the recomputed days differ from the committed ones."""
 
-    events_missing: int  # in silver, by bronze
+    events_missing: int  # bronze has them, silver does not
     events_too_many: int
-    sums_differ: int  # rows of gold, all grains
+    sums_differ: int  # rows of gold, minutes and days
     cost_now: Decimal
-    cost_then: Decimal
+    cost_then: Decimal  # after `apply`
 
     @property
     def is_none(self) -> bool:
@@ -50,7 +50,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Backfill:
-    """One recomputation of the days from `first` to `last`, both inclusive; `close` it."""
+    """One recomputation of the days from `first` to `last`, both inclusive; the caller must `close` it."""
 
     def __init__(self, spark: SparkSession, warehouse: Warehouse, first: date, last: date) -> None:
         if last < first:
@@ -85,7 +85,7 @@ class Backfill:
         )
 
     def apply(self) -> Commit:
-        """Raises Conflict when something was committed since this began."""
+        """Replace the days' files. Raises Conflict if another job has committed since this object was created."""
         directory = f"backfill-{uuid4().hex[:12]}"
         corrections = {table: put(self._corrections(table), self._warehouse, table, directory) for table in GRAINS}
         added = joined([sifted(self._spark, self._tasks(directory)).added, corrections])
@@ -95,7 +95,7 @@ class Backfill:
         )
 
     def _not_to_count(self) -> pa.Array:
-        """Of the days' events, those of which an earlier one counts. What silver has of other days stands."""
+        """Find the sequences of the days' events whose identity an earlier event has. Other days' events in silver stay as they are."""
         before = Identities(self._warehouse).known(self._warehouse.files("silver", self._after), self._keys["id_high"])
         ours = columns_of(self._warehouse, "silver", self._files("silver"), ["seq"])["seq"]
         others = before.filter(pc.invert(pc.is_in(before["seq"], ours)))
@@ -114,7 +114,7 @@ class Backfill:
         return {table: merged(pa.concat_tables([one[table] for one in (nothing, *made)]), GROUP, grain) for table, grain in GRAINS.items()}
 
     def _sums_now(self, table: str) -> pa.Table:
-        """What stands there, without corrections of sealed days."""
+        """Read the committed sums of the days, without corrections of sealed days."""
         rows = columns_of(self._warehouse, table, self._files(table), (*GROUP, *SUMS))
         return merged(rows.filter(pc.is_null(rows["corrects_window"])), GROUP, GRAINS[table])
 
@@ -133,7 +133,7 @@ def _empty(table: str) -> pa.Table:
 
 
 def _differing(now: pa.Table, then: pa.Table) -> int:
-    """Rows that are on one side only."""
+    """Count the rows that are on one side only."""
     mine, others = ({repr(row) for row in table.select([*GROUP, *SUMS]).to_pylist()} for table in (now, then))
     return len(mine ^ others)
 

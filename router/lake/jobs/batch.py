@@ -1,10 +1,10 @@
-"""One micro-batch, from what has landed to all tables; what it wrote counts with its commit, and not before.
+"""One micro-batch: from staged ranges to all tables. Its files count when its commit is written, not before.
 
-    landed ranges ─> keys of all events ┬─ an identity that is known, or comes twice ──> duplicates, conflicts
-                                        └─ the rest, range by range (`sift`) ──────────> silver ─> gold
+    staged ranges ─> keys of all events ┬─ an identity that is known, or that comes twice ──> duplicates, conflicts
+                                        └─ the rest, range by range (`derive`) ──────────> silver ─> gold
 
-Silver is a function of bronze and of the silver before it, so the tables can be made again from bronze alone. Which rows count
-is decided on the driver, over a few longs a row.
+Silver is a function of bronze and of the silver before it, so the tables can be made again from bronze alone. The driver
+decides which rows count, from a few integers for each row.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Batch:
         self._identities = identities
         self._landed = [one for one in landed if one.bronze]
         self._directory = f"ingest-{uuid4().hex[:12]}"
-        self.after = warehouse.head()  # what this builds on
+        self.after = warehouse.head()  # the commit that this attempt builds on
         self._silver = warehouse.files("silver", self.after)
         self.added: Added = joined({"bronze": one.bronze, "quarantine": one.quarantine} for one in self._landed)
         self.counts: dict[str, int] = {}
 
     def derive(self) -> None:
-        """Everything that follows from the messages."""
+        """Write silver, gold, duplicates and conflicts of the staged messages."""
         if not self._landed:
             return
         keys = pa.concat_tables([put_aside(self._warehouse, one.aside, [*KEY_COLUMNS, "time", "timestamp"]) for one in self._landed])
@@ -54,7 +54,7 @@ class Batch:
 
     @property
     def span(self) -> tuple[int | None, int | None]:
-        """The first and the last sequence that was read."""
+        """The first and the last sequence of the batch."""
         files = self.added.get("bronze", ())
         least = [file.min_seq for file in files if file.min_seq is not None]
         most = [file.max_seq for file in files if file.max_seq is not None]

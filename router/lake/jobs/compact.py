@@ -1,6 +1,6 @@
-"""Small files made into one a day, and what dead jobs left taken away. By pyarrow: no row changes, so no Spark is needed.
+"""Merge small files into one for each day, and delete what dead jobs left. pyarrow does it: no row changes, so Spark is not needed.
 
-Files that a compaction replaced stay where they are: a table as of an earlier commit is made of them.
+The merged files stay in the warehouse: a table as of an earlier commit is made of them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from router.lake.jobs.aside import ASIDE
 from router.lake.tables.schemas import SCHEMAS
 from router.lake.warehouse import Commit, File, Warehouse
 
-AT_LEAST = 8  # files of a day, before they are worth the trouble
-LEFTOVER = timedelta(days=1)  # older than any job lives
+AT_LEAST = 8  # files of a day: fewer are not worth a rewrite
+LEFTOVER = timedelta(days=1)  # no job runs longer
 
 
 def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
-    """One commit for all tables; None where there was nothing to do. Raises Conflict when something was committed meanwhile."""
+    """Compact all tables in one commit; None if there was nothing to do. Raises Conflict if another job committed meanwhile."""
     head, directory = warehouse.head(), f"compact-{uuid4().hex[:12]}"
     added: defaultdict[str, list[File]] = defaultdict(list)
     removed: defaultdict[str, list[str]] = defaultdict(list)
@@ -41,7 +41,7 @@ def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
 
 
 def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str]:
-    """Remove the directories of jobs that no commit names; their names."""
+    """Delete the directories of jobs that no commit names, and return their names."""
     named = {path_home(file.path) for commit in warehouse.commits() for files in commit.add.values() for file in files}
     gone = []
     for table in (*SCHEMAS, ASIDE):
@@ -54,7 +54,7 @@ def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str
 
 
 def path_home(path: str) -> str:
-    """The directory of the job that wrote a file."""
+    """Return the directory of the job that wrote a file."""
     table, directory, *_ = path.split("/")
     return f"{table}/{directory}"
 
@@ -72,7 +72,7 @@ def _by_day(files: Iterable[File]) -> dict[str, list[File]]:
 
 
 def _joined(warehouse: Warehouse, files: list[File], home: str) -> File:
-    """A row group a file; a column that came later is null where it was not yet."""
+    """Write the files as one, a row group for each. A column that an older file does not have is null there."""
     storage, path = warehouse.storage, f"{home}/part-0.parquet"
     read = [pq.ParquetFile(storage.inside(file.path), filesystem=storage.filesystem) for file in files]
     schema = pa.unify_schemas([one.schema_arrow.remove_metadata() for one in read])

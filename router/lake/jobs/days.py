@@ -1,12 +1,12 @@
-"""Arrow rows into a job's own directory of a table, a Parquet file a day, and what was written.
-
-Each attempt writes where nobody else does, so what a dead one left is never in the way of the next: it is in no commit, and
-`compact.sweep` takes it away.
+"""Write Arrow rows into a job's own directory of a table, one Parquet file for each day, and describe the files.
 
     TABLE/DIRECTORY/day=2026-11-20/part-0.parquet
 
-Only so many files are open at once, whatever days the rows are of: the one that was written to longest ago is closed, and a day
-that comes again has a further part.
+Each attempt writes into a directory of its own, so the files of a dead attempt never disturb the next one: no commit names
+them, and `compact.sweep` deletes them.
+
+At most OPEN_AT_ONCE files are open, whatever days the rows have: the writer closes the file that it used longest ago, and starts
+a further part if that day comes again.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from router.lake.tables.schemas import DAY_OF
 from router.lake.warehouse import File, Warehouse
 
 COMPRESSION = "zstd"
-OPEN_AT_ONCE = 32  # of a table, in a task
-_FEW = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "reason", "headers.key_value.key")
+OPEN_AT_ONCE = 32  # files of a table, in a task
+_FEW_VALUES = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "reason", "headers.key_value.key")
 
 
 def put(rows: pa.Table, warehouse: Warehouse, table: str, directory: str) -> list[File]:
-    """All of them at once."""
+    """Write all rows at once, and close the files."""
     days = Days(warehouse, table, directory)
     days.add(rows)
     return days.close()
 
 
 class Days:
-    """The files of one directory, on their way until `close`."""
+    """The open files of one directory, until `close`."""
 
     def __init__(self, warehouse: Warehouse, table: str, directory: str) -> None:
         self._warehouse = warehouse
         self._table = table
         self._home = f"{table}/{directory}"
-        self._open: dict[date, Day] = {}  # the one that was written to last comes last
+        self._open: dict[date, Day] = {}  # least recently used first
         self._closed: list[File] = []
         self._parts: Counter[date] = Counter()
 
     def add(self, rows: pa.Table) -> None:
-        """A row group a day."""
+        """Write the rows, one row group for each day."""
         rows = rows.select(ARROW[self._table].names).cast(ARROW[self._table])
         days = days_of(rows[DAY_OF[self._table]])
         present = pc.unique(days).to_pylist()
@@ -74,7 +74,7 @@ class Days:
 
 
 class Day:
-    """One file on its way."""
+    """One open file."""
 
     def __init__(self, warehouse: Warehouse, home: str, schema: pa.Schema, part: int = 0) -> None:
         self._path = f"{home}/part-{part}.parquet"
@@ -102,5 +102,5 @@ class Day:
 
 
 def _few_in(schema: pa.Schema) -> list[str]:
-    """Columns with few different values: a dictionary of ids or bodies costs more than it saves."""
-    return [name for name in _FEW if name.partition(".")[0] in schema.names]
+    """Return the columns with few different values. A dictionary of ids or bodies would cost more than it saves."""
+    return [name for name in _FEW_VALUES if name.partition(".")[0] in schema.names]

@@ -1,6 +1,7 @@
-"""The streaming query: micro-batches of the stream, each into all tables in one commit, exactly once.
+"""The streaming query: it writes each micro-batch of the stream into all tables, in one commit, exactly once.
 
-That each counts exactly once is `once`'s doing. The log says where to begin, not the checkpoint: it is what the tables are.
+`micro_batch_sink` makes that exactly once. The query starts where the log ends, not where Spark's checkpoint says: the log is
+the state of the tables.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from router.lake.source.options import read_options
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
-MAX_ROWS = 500_000  # a micro-batch: the driver holds a few longs of each, a task some ten thousand messages, later its range's events
+MAX_ROWS = 500_000  # of a micro-batch: the driver holds a few integers for each, a task first some ten thousand messages, then its events
 CHECKPOINT = "_checkpoints/ingest"
 
 
 class IngestFailed(RouterError):
-    """Spark ended the query. What is committed is whole; the next run goes on after it."""
+    """Spark ended the query. What is committed is complete; the next run continues after it."""
 
     code = "ingest_failed"
 
@@ -45,12 +46,12 @@ class Ingest(Struct, frozen=True, kw_only=True):
 
 
 class Running:
-    """A query on its way."""
+    """A running query."""
 
     def __init__(self, query: StreamingQuery, writing: Writing, waiting: int) -> None:
         self._query = query
         self._writing = writing
-        self.waiting = waiting  # messages, as it began
+        self.waiting = waiting  # messages in the stream when the query started
 
     @property
     def is_busy(self) -> bool:
@@ -60,7 +61,7 @@ class Running:
         self._query.stop()
 
     def wait(self, seconds: int) -> bool:
-        """Whether it is over. Raises what went wrong: our own error where it was one, else IngestFailed."""
+        """Wait, and return whether the query is over. Raises its error: ours if it was one of ours, else IngestFailed."""
         try:
             return bool(self._query.awaitTermination(seconds))
         except PySparkException as exc:
@@ -68,7 +69,7 @@ class Running:
 
 
 def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Running:
-    """Begin; `told` hears of every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
+    """Start the query; it calls `told` after every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
     warehouse = Warehouse(job.warehouse)
     options = {"maxOffsetsPerTrigger": str(job.max_rows), **job.source}
     facts = look(read_options(options))
@@ -84,7 +85,7 @@ def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Runn
 
 
 def _following(warehouse: Warehouse, facts: Facts, *, fails_on_loss: bool) -> int:
-    """The sequence after the last one in the log. The log is asked, not the checkpoint: it is what the tables are."""
+    """Return the sequence after the last one in the log. The checkpoint does not count: the log is the state of the tables."""
     last = warehouse.ingested()
     if last is None or last.last is None:
         return facts.first

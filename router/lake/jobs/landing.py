@@ -1,10 +1,10 @@
-"""The first half of a micro-batch, where its messages are read: what a range says goes into files there and then.
+"""The first step of a micro-batch, in the task that reads the messages: one range of the stream into files.
 
-    a range ──> bronze/      every message
-           ├──> quarantine/  those that are no event, and the reason
-           └──> aside        events, typed: for the second half
+    a range ──> bronze/        every message
+           ├──> quarantine/    messages that are no usage event, and the reason
+           └──> staging file   typed events, for the second step (`derive`)
 
-Nothing that landed counts before a commit names it, so a range may land as often as Spark likes.
+Staged files count only when a commit names them, so Spark may stage a range as often as it likes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.tables.event import typed
 from router.lake.warehouse import File, Warehouse
 
-GROUP = 4  # record batches in a row group of bronze: what a landing holds in memory
+GROUP = 4  # record batches in a row group of bronze: what a task holds in memory
 
 
 class Landed(Struct, frozen=True, kw_only=True):
-    """What came of one range. `aside` is where its events are, relative to the warehouse."""
+    """The files of one range. `aside` is the path of its typed events, relative to the warehouse."""
 
     bronze: list[File]
     quarantine: list[File]
@@ -39,11 +39,12 @@ class Landed(Struct, frozen=True, kw_only=True):
 
     @property
     def last(self) -> int:
-        """The last sequence; 0 where there was none."""
+        """The last sequence; 0 if there was no message."""
         return max((file.max_seq or 0 for file in self.bronze), default=0)
 
 
 def land(messages: Iterable[pa.RecordBatch], warehouse: Warehouse, bounds: EventBounds = BOUNDS) -> Landed:
+    """Write one range of messages into bronze, quarantine and a staging file."""
     directory = f"ingest-{uuid4().hex[:12]}"
     bronze, quarantine = Days(warehouse, "bronze", directory), Days(warehouse, "quarantine", directory)
     with Aside(warehouse, directory) as aside:

@@ -1,7 +1,7 @@
-"""`jetstream_landing`: the `jetstream` source with the same offsets, limits and ranges, and one row a range: what has landed.
+"""`jetstream_staging`: the `jetstream` source with the same offsets, limits and ranges, but one row for each range: its files.
 
-So a message never crosses into the JVM, which would take it apart and put it together again for nobody: with Spark writing
-bronze and reading it back, the way to typed events was 36 µs of processor time a message.
+So no message crosses into the JVM, which would decode and encode it for nothing. When Spark wrote bronze and read it back, a
+message cost 36 µs of processor time until its event was typed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ ROW = StructType([StructField("landed", StringType(), nullable=False)])
 
 
 class LandingSource(JetStreamDataSource):
-    """Options are the source's, `warehouse`, and `bounds` (EventBounds as JSON).
+    """Options: the source's own, `warehouse`, and `bounds` (EventBounds as JSON).
 
-    What stands before `startingOffsets` does not land, whatever a checkpoint says.
+    Messages before `startingOffsets` are not staged, whatever a checkpoint says.
     """
 
     @classmethod
@@ -46,7 +46,7 @@ class LandingSource(JetStreamDataSource):
 
 
 class LandingReader(JetStreamStreamReader):
-    """Its ranges are read, and written, where Spark has the time for it."""
+    """Reads and stages its ranges in the tasks that Spark schedules."""
 
     def __init__(self, warehouse: str, options: SourceOptions, bounds: EventBounds = BOUNDS) -> None:
         super().__init__(options, SCHEMA)
@@ -56,10 +56,10 @@ class LandingReader(JetStreamStreamReader):
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         following = max(start["next"], self._options.start or 0)
         if following >= end["next"]:
-            return []  # a checkpoint that is behind the log
+            return []  # the log is ahead of the checkpoint
         return super().partitions({**start, "next": following}, end)
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:  # other rows than the source's
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:  # its rows differ from the source's
         yield (written_landed(land(super().read(partition), Warehouse(self._warehouse), self._bounds)),)
 
 

@@ -1,8 +1,8 @@
-"""Each micro-batch into the tables once, in one commit, whatever dies meanwhile.
+"""Write each micro-batch into the tables once, in one commit, wherever a process dies.
 
-Why nothing is lost and nothing doubled, whenever the driver dies: what is in the log is not read again (its last sequence
-tells), and what is not is read again from the same sequences. Spark's own number of a batch proves nothing: a power cut may take
-its checkpoint, and then another range has that number. Files that no commit names are no part of any table.
+Why nothing is lost or doubled if the driver dies: messages that the log covers are not read again (the log has their last
+sequence), and all others are read again from the same sequences. Spark's number of a batch proves nothing: a power cut may take
+its checkpoint, and then another range gets that number. Files that no commit names are part of no table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from router.lake.jobs.landing_source import read_landed
 from router.lake.source.offset import Facts
 from router.lake.warehouse import Commit, Warehouse
 
-ATTEMPTS = 3  # at a batch, when a seal or a compaction was committed meanwhile
+ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
 
 Told = Callable[[Commit], None]
 
 
 class Writing:
-    """What Spark calls with each micro-batch."""
+    """The function that Spark calls with each micro-batch."""
 
     def __init__(self, warehouse: Warehouse, facts: Facts, following: int, told: Told) -> None:
         self._warehouse = warehouse
@@ -41,7 +41,7 @@ class Writing:
         try:
             self._batch(frame, number)
         except RouterError as exc:
-            self.error = exc  # Spark hands on a text only
+            self.error = exc  # Spark passes on its text only
             raise
 
     def _batch(self, frame: DataFrame, number: int) -> None:

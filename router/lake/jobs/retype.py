@@ -1,7 +1,7 @@
-"""Bronze read again: the events of some days, typed anew and put aside, a file of bronze at a time.
+"""Read bronze again: parse the events of some days anew and stage them, one file of bronze at a time.
 
-What is in quarantine stays there, and what counts goes on counting, whatever bounds the settings have by now: the bounds that
-held when a message was ingested hold for it.
+Messages in quarantine stay there and events that count go on counting, whatever bounds the settings have now: for a message,
+the bounds hold that were set when it was ingested.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from router.lake.tables.event import typed
 from router.lake.tables.late import days_of
 from router.lake.warehouse import File, Warehouse
 
-ROWS = 16_384  # at once
+ROWS = 16_384  # read at once
 
 
 class Retyping(Struct, frozen=True, kw_only=True):
-    """One task. It travels to an executor."""
+    """One task. Spark sends it to an executor."""
 
     warehouse: str
     path: str  # of bronze
@@ -34,7 +34,7 @@ class Retyping(Struct, frozen=True, kw_only=True):
 
 
 def retyped(spark: SparkSession, warehouse: Warehouse, bronze: list[File], quarantined: pa.Array, days: pa.Array) -> list[str]:
-    """Where the events are; files without one of them are left out."""
+    """Stage the days' events of all these files and return the staging files; files of bronze without such events have none."""
     tasks = [Retyping(warehouse=warehouse.location, path=file.path, quarantined=_within(quarantined, file), days=days) for file in bronze]
     found = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(retype).collect()
     return [aside for aside in found if aside is not None]
@@ -52,7 +52,7 @@ def retype(one: Retyping) -> str | None:
 
 
 def _within(sequences: pa.Array, file: File) -> pa.Array:
-    """Those that the file may hold."""
+    """Return the sequences that this file may hold."""
     if file.min_seq is None or file.max_seq is None:
         return sequences
     return sequences.filter(pc.and_(pc.greater_equal(sequences, file.min_seq), pc.less_equal(sequences, file.max_seq)))

@@ -1,8 +1,8 @@
-"""Closing a period: from now on its bill is what it is, and whoever asks again gets the same bytes.
+"""Close a period: its bill no longer changes, and everyone who asks again gets the same bytes.
 
-A seal is a commit of its own. It names the last stream sequence that counts, the commit to read as of, and a hash over the
-period's gold rows in one canonical form, so that anybody can prove later that nothing moved. What comes after it for one of
-its days becomes an adjustment of the day it comes in (`tables.late`).
+A seal is a commit of its own. It names the last stream sequence that counts, the commit to read the tables as of, and a hash
+over the period's gold rows in one canonical form, so that anyone can prove later that nothing changed. A later event of a sealed
+day becomes an adjustment of the day on which it arrives (`tables.late`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUP = ("window_start", *DIMENSIONS, "corrects_window")
 
 
 class Content(Struct, frozen=True):
-    """What a period's gold says."""
+    """How many rows the period's gold has, and their hash."""
 
     rows: int
     hash: str
@@ -50,7 +50,7 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
 
 
 def holds(warehouse: Warehouse, sealed: Seal) -> bool:
-    """Whether the period still reads as it was sealed."""
+    """Return whether the period still reads as it was sealed."""
     first, last = date.fromisoformat(sealed.first_day), date.fromisoformat(sealed.last_day)
     return content_of(warehouse, first, last, sealed.commit) == Content(sealed.rows, sealed.hash)
 
@@ -64,7 +64,7 @@ def content_of(warehouse: Warehouse, first: date, last: date, as_of_commit: int)
 
 
 def canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Iterator[bytes]:
-    """The period's rows in one form: a day and group each, sorted, compact JSON with sorted keys, cost with nine decimals."""
+    """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals."""
     days = {str(day) for day in days_between(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
     if files:

@@ -1,10 +1,10 @@
-"""The second half of a micro-batch, a range at a time: events that were put aside, without those that are gone, into silver and gold.
+"""The second step of a micro-batch, one range at a time: drop the rejects from the staged events, write the rest to silver and gold.
 
-    aside ┬─ gone: a few, handed back ─> `turned_away`
-          └─ the rest ──> silver/
-                     └──> gold_minute/  gold_day/   partial sums of this range: they add up
+    staged events ┬─ rejects: few, returned to the driver ─> `rejects`
+                  └─ the rest ──> silver/
+                             └──> gold_minute/  gold_day/   partial sums of this range: they add up
 
-A range is a task of Spark's; which events are gone was decided before, over all ranges.
+A range is one task of Spark. The driver decided before, over all ranges, which events are rejects.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ from router.lake.warehouse import File, Warehouse
 
 GRAINS: dict[str, Literal["minute", "day"]] = {"gold_minute": "minute", "gold_day": "day"}
 
-Added = dict[str, list[File]]  # by table
+Added = dict[str, list[File]]
 
 
 class Sifting(Struct, frozen=True, kw_only=True):
-    """One task. It travels to an executor."""
+    """One task. Spark sends it to an executor."""
 
     warehouse: str
     aside: str
-    gone: pa.Array  # sequences
-    directory: str  # of the files to be written
+    gone: pa.Array  # sequences of events that do not count
+    directory: str  # of the files to write
     sealed: frozenset[date]
     revision: int
 
 
 class Sifted(Struct, frozen=True):
-    """The files that came of it, and the events that are gone."""
+    """The files that a task wrote, and the rejected events."""
 
     added: Added
     gone: pa.Table
 
 
 def sifted(spark: SparkSession, tasks: Sequence[Sifting]) -> Sifted:
-    """All of them, side by side."""
+    """Run all tasks, side by side."""
     done = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(sift).collect()
     return Sifted(joined(one.added for one in done), pa.concat_tables([EVENT.empty_table(), *(one.gone for one in done)]))
 
 
 def sift(one: Sifting) -> Sifted:
+    """Write one range's events into silver and gold."""
     warehouse = Warehouse(one.warehouse)
     counting, gone = parted(one)
     added = {"silver": put(counting, warehouse, "silver", one.directory)}
@@ -65,14 +66,14 @@ def sift(one: Sifting) -> Sifted:
 
 
 def parted(one: Sifting) -> tuple[pa.Table, pa.Table]:
-    """The events that count, and those that are gone."""
+    """Return the events that count, and the rejected ones."""
     events = put_aside(Warehouse(one.warehouse), one.aside)
     is_gone = pc.is_in(events["seq"], one.gone)
     return events.filter(pc.invert(is_gone)), events.filter(is_gone)
 
 
 def summed(events: pa.Table, sealed: frozenset[date]) -> dict[str, pa.Table]:
-    """By table of gold."""
+    """Sum the events for each table of gold."""
     return {table: partials(windows(events, sealed, grain)) for table, grain in GRAINS.items()}
 
 

@@ -1,4 +1,4 @@
-"""Columns of a table's committed files, by pyarrow."""
+"""Read columns of a table's committed files, by pyarrow."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from router.lake.warehouse import File, Warehouse
 
 
 class Tables(Struct, frozen=True):
-    """A warehouse as of one commit: what is committed meanwhile does not disturb."""
+    """A warehouse as of one commit: later commits do not disturb a reconciliation."""
 
     warehouse: Warehouse
     as_of: int
 
     def each(self, table: str, names: Sequence[str]) -> Iterator[pa.Table]:
-        """A file at a time."""
+        """Yield the columns, one file at a time."""
         for file in self.warehouse.files(table, self.as_of):
             yield self._read(file, names)
 
     def column(self, table: str, name: str, kind: pa.DataType) -> pa.Array:
-        """One column of all rows."""
+        """Return one column of all rows."""
         chunks = [chunk for rows in self.each(table, [name]) for chunk in rows[name].cast(kind).chunks]
         return pa.chunked_array(chunks, kind).combine_chunks()
 
     def between(self, table: str, names: Sequence[str], first: int, last: int) -> pa.Table | None:
-        """Rows of these sequences (both inclusive), in their order; only files that may hold them are opened."""
+        """Return the rows of these sequences (both inclusive), in order; only files that may hold them are opened."""
         held = [file for file in self.warehouse.files(table, self.as_of) if _may_hold(file, first, last)]
         if not held:
             return None
@@ -37,7 +37,7 @@ class Tables(Struct, frozen=True):
         return rows.filter((pc.field("seq") >= first) & (pc.field("seq") <= last)).sort_by("seq").combine_chunks()
 
     def _read(self, file: File, names: Sequence[str], span: tuple[int, int] | None = None) -> pa.Table:
-        """Of a file that a compaction made large, only the row groups that may hold the span."""
+        """Read one file; of a large, compacted one only the row groups that may hold the span."""
         storage = self.warehouse.storage
         with pq.ParquetFile(storage.inside(file.path), filesystem=storage.filesystem) as parquet:
             if span is None:
@@ -54,5 +54,5 @@ def _may_hold(file: File, first: int, last: int) -> bool:
 
 
 def _overlaps(chunk: pq.ColumnChunkMetaData, span: tuple[int, int]) -> bool:
-    told = chunk.statistics
-    return told is None or not told.has_min_max or bool(told.min <= span[1] and told.max >= span[0])
+    statistics = chunk.statistics
+    return statistics is None or not statistics.has_min_max or bool(statistics.min <= span[1] and statistics.max >= span[0])

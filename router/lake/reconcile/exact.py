@@ -1,8 +1,8 @@
-"""Sums for a reconciliation, by other means than those that filled gold: limbs of 32 bits, added apart, put together as Python integers.
+"""Sum for a reconciliation, by other means than those that filled gold: 32-bit limbs, summed apart, combined as Python integers.
 
-    1234567890123.000000001  ->  its unscaled 128 bits  ->  four limbs  ->  four int64 sums by group  ->  one integer, as large as it is
+    1234567890123.000000001  ->  its unscaled 128 bits  ->  four limbs  ->  four int64 sums by group  ->  one integer of any size
 
-A limb is below 2^32, so 2^30 rows of them fit in 64 bits; after so many the sums become integers of Python.
+A limb is below 2^32, so 2^30 of them fit into 64 bits; after that many rows the sums become Python integers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BITS = 32
-ROWS = 1 << 30  # of a limb, that int64 bears
-GROUPS = 1_000_000  # rows of sums that are kept, before they become integers
+ROWS = 1 << 30  # limbs that int64 can sum
+GROUPS = 1_000_000  # rows of sums that are kept before they become Python integers
 NANOS = 10**9
 # The greatest whole latency of each bucket: 1.02^i, rounded down, in whole numbers.
 _EDGES = np.array([edge for edge in (51**number // 50**number for number in range(2210)) if edge < 2**63], np.int64)
@@ -25,7 +25,7 @@ Group = tuple[Any, ...]
 
 
 class Sums:
-    """By group, of some columns: int64, or decimals in whole 1e-9."""
+    """Sums by group of some columns: int64, or decimals in whole 1e-9."""
 
     def __init__(self, group: Sequence[str], figures: Sequence[str]) -> None:
         self._group = list(group)
@@ -35,7 +35,7 @@ class Sums:
         self._found: dict[Group, list[int]] = {}
 
     def add(self, rows: pa.Table) -> None:
-        """Fewer than 2^30 rows."""
+        """Add fewer than 2^30 rows."""
         if not len(rows):
             return
         if self._rows + len(rows) > ROWS or sum(map(len, self._parts)) > GROUPS:
@@ -67,25 +67,25 @@ class Sums:
 
 
 def total(column: pa.Array | pa.ChunkedArray) -> int:
-    """Of decimals in whole 1e-9, of int64 as they are."""
+    """Sum a column: decimals in whole 1e-9, int64 as they are."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return sum((pc.sum(limb).as_py() or 0) << shift for chunk in chunks for shift, limb in _limbs(chunk))
 
 
 def as_money(nanos: int) -> str:
-    """Whole 1e-9 as text with nine decimals, whatever the number of digits."""
+    """Format whole 1e-9 with nine decimals, whatever the number of digits."""
     whole, rest = divmod(abs(nanos), NANOS)
     return f"{'-' if nanos < 0 else ''}{whole}.{rest:09d}"
 
 
 def bucket_of(latency: pa.ChunkedArray) -> pa.Array:
-    """Of each latency in milliseconds: the least i with 1.02^i not below it, found among whole numbers; -1 of none."""
+    """Return the bucket of each latency (ms): the least i with 1.02^i not below it, by whole numbers; -1 for no latency."""
     numbers = latency.to_numpy()
     return pa.array(np.where(numbers <= 0, -1, np.searchsorted(_EDGES, numbers)), pa.int64())
 
 
 def limbs_of(column: pa.ChunkedArray) -> list[tuple[int, pa.Array]]:
-    """Each with the bits that it is shifted by, the lowest first; only the highest is ever below zero."""
+    """Return each limb with its shift in bits, the lowest first; only the highest can be negative."""
     return _limbs(column.combine_chunks())
 
 

@@ -1,7 +1,7 @@
-"""Results that were acknowledged, against the usage that was metered for them, by assignment or request and by status.
+"""Compare the acked results with the usage that was metered for them, by assignment or request and by status.
 
-A result that became a letter was not metered, and one that nobody can read became a letter. Usage that is in the stream and
-not yet in the tables counts as metered. Usage older than the oldest result that is still stored has lost its other half.
+A result that became a dead letter was not metered; an unreadable result became a dead letter. Usage that is in the stream and
+not yet in the tables counts as metered. Usage that is older than the oldest stored result cannot be compared.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from router.lake.source.options import SourceOptions
 from router.message import Message
 
 NAME = "results acked = usage"
-ANY = Limits(max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64)  # what was too much became a letter
+ANY = Limits(max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64)  # what was above the limits became a dead letter
 _USED = ("assignment_id", "request_id", "status")
 
 Key = tuple[str, str]  # assignment or request, status
 
 
 class Ledger(Struct, frozen=True):
-    """The streams beside the tables. Results are acknowledged up to and with sequence `acked`."""
+    """The streams to compare with the tables. Results are acked up to and including sequence `acked`."""
 
     results: Reached
     acked: int
@@ -40,9 +40,9 @@ class Ledger(Struct, frozen=True):
 
 
 def ledger_of(results: SourceOptions, usage: SourceOptions, letters: SourceOptions, durable: str) -> Ledger:
-    """In this order: usage and letters are stored before a result is acknowledged, so what is looked at later has them.
+    """Open the streams in this order: usage and dead letters are stored before a result is acked, so the later ones have them.
 
-    Raises BrokerUnavailable, and Misconfigured where there is no such stream.
+    Raises BrokerUnavailable, and Misconfigured if a stream does not exist.
     """
     sent = reached(results)
     acked = _ack_floor(sent, durable)
@@ -50,7 +50,7 @@ def ledger_of(results: SourceOptions, usage: SourceOptions, letters: SourceOptio
 
 
 def check_ledger(tables: Tables, ledger: Ledger) -> Check:
-    """Both ways: a result without usage, usage without a result."""
+    """Check both ways: results without usage, and usage without a result."""
     if not ledger.results.facts.messages:
         return Check(NAME, None, "there are no results in the stream")
     oldest_ns, results = _results(ledger)
@@ -64,10 +64,10 @@ def check_ledger(tables: Tables, ledger: Ledger) -> Check:
 
 
 def _results(ledger: Ledger) -> tuple[int, dict[Key, bool]]:
-    """The oldest result's time, and each outcome: True once it was acknowledged and is no letter."""
+    """Return the time of the oldest result, and each outcome: True if it was acked and is no dead letter."""
     letters = _lettered(ledger)
     oldest = 0
-    found: dict[Key, bool] = {}
+    outcomes: dict[Key, bool] = {}
     for message in _messages(ledger.results):
         oldest = oldest or message.stored_ns
         if message.sequence in letters:
@@ -75,12 +75,12 @@ def _results(ledger: Ledger) -> tuple[int, dict[Key, bool]]:
         result = read_result(message, ANY).found
         if isinstance(result, ExecResult):
             key = (result.assignment_id or result.request_id or "", result.status)
-            found[key] = found.get(key, False) or message.sequence <= ledger.acked
-    return oldest, found
+            outcomes[key] = outcomes.get(key, False) or message.sequence <= ledger.acked
+    return oldest, outcomes
 
 
 def _metered(tables: Tables, ledger: Ledger, oldest_ns: int) -> tuple[set[Key], set[Key]]:
-    """Every outcome that was metered; of those, the ones metered since the oldest result."""
+    """Return every outcome that was metered, and those of them that were metered since the oldest result."""
     all_of_them: set[Key] = set()
     recent: set[Key] = set()
     for rows in tables.each("silver", [*_USED, "time"]):
@@ -102,14 +102,14 @@ def _not_ingested(tables: Tables, ledger: Ledger) -> Iterator[Key]:
 
 
 def _lettered(ledger: Ledger) -> set[int]:
-    """Sequences of results that became letters."""
+    """Return the sequences of results that became dead letters."""
     sources = (_object(message.data).get("source") for message in _messages(ledger.letters))
     name = ledger.results.facts.stream
     return {source["sequence"] for source in sources if isinstance(source, dict) and source.get("stream") == name}
 
 
 def _ack_floor(results: Reached, durable: str) -> int:
-    """Up to here every result was acknowledged."""
+    """Return the sequence up to which every result was acked."""
     with Broker(results.options) as broker:
         info = broker.run(broker.jetstream.consumer(results.facts.stream, durable))
     return int(info["ack_floor"]["stream_seq"]) if info is not None else 0

@@ -1,4 +1,4 @@
-"""All the checks, one after the other, over the warehouse as it is when they begin."""
+"""Run all the checks, one after the other, over the warehouse as it is when they begin."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def reconcile(
     warehouse: Warehouse, stream: Reached | None = None, ledger: Ledger | None = None, told: Callable[[str], None] = lambda _: None
 ) -> Account:
-    """`stream`: usage as it lies in the broker, None where it cannot be reached. `told` hears what is looked at next."""
+    """`stream`: usage in the broker, None if it cannot be reached. `told` gets the name of the next check."""
     return Account(list(_checks(Tables(warehouse, warehouse.head()), stream, ledger, told)))
 
 

@@ -1,4 +1,4 @@
-"""Every sequence once: none missing in bronze, each in exactly one of the tables that bronze is taken apart into."""
+"""Check that every sequence is there once: none missing in bronze, each in exactly one of the tables that bronze is split into."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTS = ("silver", "duplicates", "conflicts", "quarantine")
 
 
 def check_sequences(tables: Tables, deleted: Set[int] | None) -> tuple[Check, Check]:
-    """`deleted`: what the stream says was deleted in it; None when it was not asked."""
+    """`deleted`: the sequences that the stream reports as deleted; None if it was not asked."""
     bronze = _sorted(tables.column("bronze", "seq", pa.int64()))
     return _gaps(bronze, deleted), _parts(bronze, tables)
 
@@ -41,10 +41,10 @@ def _parts(bronze: pa.Array, tables: Tables) -> Check:
     if whole.equals(bronze):
         return Check("bronze = its parts", True, says, figures)
     lost = bronze.filter(pc.invert(pc.is_in(bronze, whole))).to_pylist()
-    strange = whole.filter(pc.invert(pc.is_in(whole, bronze))).to_pylist()
+    foreign = whole.filter(pc.invert(pc.is_in(whole, bronze))).to_pylist()
     twice = _twice(whole)
-    says = f"{len(lost)} in no part, {len(twice)} in more than one, {len(strange)} not in bronze"
-    return Check("bronze = its parts", False, says, figures, named([*runs(lost), *runs(twice), *runs(strange)]))
+    says = f"{len(lost)} in no part, {len(twice)} in more than one, {len(foreign)} not in bronze"
+    return Check("bronze = its parts", False, says, figures, named([*runs(lost), *runs(twice), *runs(foreign)]))
 
 
 def _sorted(numbers: pa.Array) -> pa.Array:
@@ -52,7 +52,7 @@ def _sorted(numbers: pa.Array) -> pa.Array:
 
 
 def _missing(ordered: pa.Array) -> Iterator[int]:
-    """The numbers between the first and the last that are not there."""
+    """Yield the missing numbers between the first and the last."""
     steps = pc.subtract(ordered[1:], ordered[:-1])
     wide = pc.greater(steps, 1)
     for before, step in zip(ordered[:-1].filter(wide).to_pylist(), steps.filter(wide).to_pylist(), strict=True):

@@ -1,4 +1,4 @@
-"""The stream read once more, against bronze: the same messages, byte for byte, as far as the stream still has them."""
+"""Read the stream once more and compare it with bronze: the same messages, byte for byte, as far as the stream still has them."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _SCHEMA = pa.schema(
 
 
 class Reached(Struct, frozen=True):
-    """A stream as it was found."""
+    """An existing stream, and its state when it was opened."""
 
     options: SourceOptions
     facts: Facts
-    deleted: Set[int]  # inside of it, one by one
+    deleted: Set[int]  # single sequences between the first and the last
 
     def messages(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
-        """Those of these sequences that there are, both inclusive, in order."""
+        """Yield the messages that exist between these sequences, both inclusive, in order."""
         first, last = max(first, self.facts.first), min(last, self.facts.last)
         return record_batches(self.options, Range(first, last + 1, self.facts.created), _SCHEMA)
 
 
 def reached(options: SourceOptions) -> Reached:
-    """Raises BrokerUnavailable, and Misconfigured where there is no such stream."""
+    """Read the state of a stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
     options = replace(options, fails_on_loss=False)
     facts = look(options)
     with Broker(options) as broker:
@@ -54,7 +54,7 @@ def reached(options: SourceOptions) -> Reached:
 
 
 def check_stream(tables: Tables, stream: Reached) -> Check:
-    """What bronze should hold: everything from its first sequence to its last."""
+    """Check that bronze holds every message from its first sequence to its last."""
     ingested = tables.warehouse.ingested()
     if ingested is not None and ingested.created != stream.facts.created:
         raise Misconfigured(
@@ -64,18 +64,18 @@ def check_stream(tables: Tables, stream: Reached) -> Check:
     if not len(sequences):
         return Check(NAME, True, "bronze is empty")
     first, last = max(pc.min(sequences).as_py(), stream.facts.first), pc.max(sequences).as_py()
-    found, wrong = 0, []
+    messages, wrong = 0, []
     for start in range(first, last + 1, STEP):
         stop = min(start + STEP - 1, last)
         count, differing = _compared(tables, stream, start, stop)
-        found += count
+        messages += count
         wrong += differing
-    figures = {"from": first, "to": last, "messages": found, "differ": len(wrong)}
-    return Check(NAME, not wrong, f"{found} messages, {first} to {last}, byte for byte", figures, named(runs(sorted(wrong))))
+    figures = {"from": first, "to": last, "messages": messages, "differ": len(wrong)}
+    return Check(NAME, not wrong, f"{messages} messages, {first} to {last}, byte for byte", figures, named(runs(sorted(wrong))))
 
 
 def _compared(tables: Tables, stream: Reached, first: int, last: int) -> tuple[int, list[int]]:
-    """How many messages the stream has here, and the sequences that are not the same on both sides."""
+    """Return how many messages the stream has here, and the sequences that differ between stream and bronze."""
     sent = pa.Table.from_batches(stream.messages(first, last), _SCHEMA).select(["seq", "data"]).combine_chunks()
     kept = tables.between("bronze", ["seq", "data"], first, last)
     kept = (sent.slice(0, 0) if kept is None else kept).combine_chunks()

@@ -1,6 +1,7 @@
-"""Silver summed up here, against the sums that gold holds: for each tenant, provider, type and status.
+"""Sum silver and compare it with the sums in gold, for each tenant, provider, type and status.
 
-Nothing here is what gold was made by: costs and latencies are added as integers of Python, buckets found among whole numbers.
+This module shares no code with the one that made gold: costs and latencies are added as Python integers, buckets are found among
+whole numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ ByGroup = dict[Group, tuple[int, ...]]  # count, cost in 1e-9, latency, sum of t
 
 
 def check_sums(tables: Tables) -> tuple[Check, Check]:
-    """An adjustment stands in another window than its event, and in the same group."""
+    """Check minutes and days. An adjustment is in another window than its event, but in the same group."""
     silver = _added(map(_of_silver, tables.each("silver", [*GROUP, "cost", "latency_ms"])))
     gold = (_added(map(_of_gold, tables.each(table, [*GROUP, "count", "cost", "latency_sum", "histogram"]))) for table in GOLD)
     minutes, days = (_compared(f"silver = {table}", silver, sums) for table, sums in zip(GOLD, gold, strict=True))
@@ -44,11 +45,11 @@ def _named(rows: pa.Table, *figures: pa.Array | pa.ChunkedArray) -> pa.Table:
 
 
 def _numbers(histograms: pa.ChunkedArray) -> pa.Array:
-    """Of each row, its bucket numbers added up, each as often as it counts."""
+    """Return for each row the sum of its bucket numbers, each as often as it counts."""
     maps = histograms.combine_chunks()
-    passed = pc.cumulative_sum(pc.multiply(maps.keys.cast(pa.int64()), maps.items))
-    passed = pa.concat_arrays([pa.array([0], pa.int64()), passed])
-    return pc.subtract(passed.take(maps.offsets[1:]), passed.take(maps.offsets[:-1]))
+    running = pc.cumulative_sum(pc.multiply(maps.keys.cast(pa.int64()), maps.items))
+    running = pa.concat_arrays([pa.array([0], pa.int64()), running])
+    return pc.subtract(running.take(maps.offsets[1:]), running.take(maps.offsets[:-1]))
 
 
 def _added(tables: Iterable[pa.Table]) -> ByGroup:

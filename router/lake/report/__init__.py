@@ -1,6 +1,6 @@
-"""What was used, by whom, how fast and for how much: gold's partial sums added up, read without a JVM.
+"""Reports of usage, by tenant, provider, type, status or day: gold's partial sums added up, read without a JVM.
 
-    Query ──> read (pyarrow) or spark (a remote warehouse) ──> Part: sums and histograms ──> Report ──> table, JSON, CSV, page
+    Query ──> read (pyarrow) or Spark (a remote warehouse) ──> Part: sums and histograms ──> Report ──> table, JSON, CSV, page
 
 Percentiles come from merged log histograms, costs are exact decimals. Only files that the log names are read.
 """

@@ -1,4 +1,4 @@
-"""The same sums by Spark, for a warehouse that this machine cannot reach but a cluster can. What comes back is small."""
+"""The same sums by Spark, for a warehouse that a cluster can reach and this machine cannot. The result is small."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from router.lake.warehouse import Warehouse
 
 
 def spark_parts(spark: SparkSession, warehouse: Warehouse, query: Query, as_of_commit: int | None = None) -> list[Part]:
-    """One part, added up already; none where there is no file."""
+    """Return one part with all sums, or none if there is no file."""
     files = [file for file in warehouse.files(TABLE, as_of_commit) if not query.days or file.day in query.days]
     if not files:
         return []
@@ -35,24 +35,24 @@ def _wanted(rows: DataFrame, query: Query) -> DataFrame:
 
 
 def _sum(name: str, how: str) -> Column:
-    """Spark's widest number has 38 digits, so a cost is added in two parts: no sum of either can fill it."""
+    """Sum a column. Spark's widest number has 38 digits, so a cost is summed in two parts that no sum can fill."""
     if how != "sum":
         return {"min": f.min, "max": f.max}[how](name).alias(name)
     return f.sum(_units() if name == "cost" else f.col(name).cast("decimal(19,0)")).alias(name)
 
 
 def _units() -> Column:
-    """Of a cost, towards zero."""
+    """Return the whole units of a cost, rounded towards zero."""
     return f.when(f.col("cost") < 0, f.ceil("cost")).otherwise(f.floor("cost")).cast("decimal(29,0)")
 
 
 def _fraction() -> Column:
-    """What a cost has beside its units: a remainder keeps all nine places, where a difference would round."""
+    """Return a cost without its whole units: a remainder keeps all nine places, where a difference would round."""
     return f.sum(f.col("cost") % f.lit(1).cast("decimal(1,0)")).alias("fraction")
 
 
 def _whole(sums: pa.Table) -> pa.Table:
-    """A cost's two parts put together."""
+    """Add the two parts of a cost."""
     units, fraction = (sums[name].cast(pa.decimal256(60, 9)) for name in ("cost", "fraction"))
     place = sums.column_names.index("cost")
     return widened(sums.set_column(place, "cost", pc.add(units, fraction)).drop_columns("fraction"))

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: bars in stacks, spans on a logarithmic scale, bars that lie. Colours are the page's (`page.css`)."""
+"""Charts as inline SVG: stacked bars, spans on a logarithmic scale, horizontal bars. The page has the colours (`page.css`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from math import ceil, floor, log10
 
 from router.lake.report.names import cut
 
-WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that text has its own size
+WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that text keeps its size
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 10, 26
-NAMES, ROW, LETTERS = 130, 30, 18  # a lying chart: room for names, the height of a row, and what of a name fits
+NAMES, ROW, LETTERS = 130, 30, 18  # of horizontal bars: room for names, the height of a row, characters of a name
 X_LABELS = 16
-WIDEST = 96  # that a bar of few becomes
+WIDEST = 96  # of a bar, if there are few
 
 
 def stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], what: str) -> str:
-    """A stack for each label, a colour for each series in their order. Hovering tells the figures."""
+    """Draw a stack for each label, a colour for each series in their order. A tooltip shows the figures."""
     tops = [sum(values) for values in zip(*series.values(), strict=True)]
     ticks = nice_ticks(max(tops, default=0.0))
     high = HIGH - TOP - BOTTOM
@@ -28,15 +28,15 @@ def stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]], w
         for colour, (name, values) in enumerate(series.items()):
             if (size := values[place] / ticks[-1] * high) > 0:
                 floor_ -= size
-                told = f"{label}, {cut(name)}: {figure(values[place])}"
-                parts.append(_rect((middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", told))
+                tip = f"{label}, {cut(name)}: {figure(values[place])}"
+                parts.append(_rect((middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", tip))
         if place % ceil(len(labels) / X_LABELS) == 0:
             parts.append(_text(middle, HIGH - 8, label[5:] or label, "middle"))
     return _svg(WIDE, HIGH, what, parts)
 
 
 def spans(rows: Sequence[tuple[str, Sequence[float]]], what: str) -> str:
-    """p50, p95 and p99 of each name, milliseconds, as three dots on a line; the scale is logarithmic."""
+    """Draw p50, p95 and p99 of each name, milliseconds, as three dots on a line; the scale is logarithmic."""
     values = [max(value, 1.0) for _, three in rows for value in three] or [1.0]
     low, top = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
     wide, high = WIDE - NAMES - 24, len(rows) * ROW
@@ -56,18 +56,18 @@ def spans(rows: Sequence[tuple[str, Sequence[float]]], what: str) -> str:
 
 
 def lying_bars(rows: Sequence[tuple[str, float, str]], what: str, colour: str) -> str:
-    """A bar for each (name, value, what is written at its end); half a page wide."""
+    """Draw a bar for each (name, value, label at its end); half a page wide."""
     most = max((value for _, value, _ in rows), default=0.0) or 1.0
     parts = []
-    for place, (name, value, told) in enumerate(rows):
+    for place, (name, value, label) in enumerate(rows):
         y, size = place * ROW + 6, value / most * (HALF - NAMES - 70)
-        parts += [_name(y + 14, name), _rect((NAMES, y), max(size, 1.5), ROW - 12, colour, f"{cut(name)}: {told}")]
-        parts.append(_text(NAMES + size + 8, y + 14, told, "start"))
+        parts += [_name(y + 14, name), _rect((NAMES, y), max(size, 1.5), ROW - 12, colour, f"{cut(name)}: {label}")]
+        parts.append(_text(NAMES + size + 8, y + 14, label, "start"))
     return _svg(HALF, len(rows) * ROW + 4, what, parts)
 
 
 def nice_ticks(most: float) -> list[float]:
-    """From 0 to at least `most` in about five steps of 1, 2 or 5."""
+    """Return ticks from 0 to at least `most` in about five steps of 1, 2 or 5."""
     if most <= 0:
         return [0.0, 1.0]
     rough = most / 5
@@ -77,7 +77,7 @@ def nice_ticks(most: float) -> list[float]:
 
 
 def figure(value: float) -> str:
-    """Short, for axes and tips."""
+    """Write a number short, for axes and tooltips."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e3 if letter == 'k' else size):,.4g} {letter}"
@@ -105,13 +105,13 @@ def _svg(wide: float, high: float, what: str, parts: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {wide:g} {high:g}" role="img" aria-label="{escape(what)}">{"".join(parts)}</svg>'
 
 
-def _rect(place: tuple[float, float], wide: float, high: float, colour: str, told: str) -> str:
+def _rect(place: tuple[float, float], wide: float, high: float, colour: str, tip: str) -> str:
     size = f'x="{place[0]:.1f}" y="{place[1]:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="1.5"'
-    return f'<rect {size} class="{colour}"><title>{escape(told)}</title></rect>'
+    return f'<rect {size} class="{colour}"><title>{escape(tip)}</title></rect>'
 
 
-def _dot(x: float, y: float, kind: str, told: str) -> str:
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" class="{kind}"><title>{escape(told)}</title></circle>'
+def _dot(x: float, y: float, kind: str, tip: str) -> str:
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" class="{kind}"><title>{escape(tip)}</title></circle>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:

@@ -1,7 +1,7 @@
-"""One self-contained page: figures, charts, tables. No script, nothing fetched, light or dark as the reader has it.
+"""Render one self-contained page: figures, charts, tables. No script, nothing fetched, light or dark as the reader's browser is.
 
-Every text that an event brought is cut and escaped, and what cannot be seen is told. The page says nothing of when it was made,
-so the same tables give the same bytes.
+Every text that an event brought is shortened and escaped, and invisible characters are shown. The page does not say when it was
+made, so the same tables give the same bytes.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from router.lake.report.names import cut
 from router.lake.report.partials import Part
 from router.lake.report.read import report_of
 
-BY = ("day", "tenant_id", "provider_id", "event_type")  # what the parts have to be read by
+BY = ("day", "tenant_id", "provider_id", "event_type")  # the columns by which the parts must be read
 SHOWN = 6  # tenants with a colour of their own
 LISTED = 50  # tenants in the table
-BARS = 12  # of a chart that lies: those with the most events
+BARS = 12  # of a horizontal chart: those with the most events
 OTHERS = "all others"
-ABOUT = 500  # characters of what was asked for
+ABOUT = 500  # characters of the description of the query
 
 
 class Views(NamedTuple):
-    """The same events, grouped in each of the ways that the page shows."""
+    """The same events, grouped in each way that the page shows."""
 
     days: Report
     tenants: Report
@@ -36,7 +36,7 @@ class Views(NamedTuple):
 
 
 def page_of(parts: Sequence[Part], about: str) -> str:
-    """HTML; `about` says what was asked for, below the heading."""
+    """Return the HTML; `about` describes the query below the heading."""
     views = Views(*(report_of(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",))))
     css = files("router.lake.report").joinpath("page.css").read_text()
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Usage</title><style>{css}</style>'
@@ -47,7 +47,7 @@ def page_of(parts: Sequence[Part], about: str) -> str:
 
 def _cards(views: Views) -> Iterator[str]:
     totals = views.days.totals
-    assert totals is not None  # noqa: S101 - the caller looked
+    assert totals is not None  # noqa: S101 - page_of checks it
     yield _figures(totals)
     days, series = _cost_by_day(views)
     yield _card("Cost by day", "UTC", stacked_bars(days, series, "cost by day and tenant") + _legend(series))
@@ -58,13 +58,13 @@ def _cards(views: Views) -> Iterator[str]:
 
 def _figures(totals: Line) -> str:
     p50, p95, p99 = (millis(value) for value in totals.percentiles.values())
-    told = (
+    figures = (
         ("Events", f"{totals.count:,}", ""),
         ("Cost", f"{totals.cost:,.2f}", f"exactly {totals.cost:,.9f}"),
         ("Failed", f"{totals.error_rate:.2%}", f"{totals.failed:,} errors and timeouts"),
         ("Latency p95", p95, f"p50 {p50}, p99 {p99}"),
     )
-    return f'<div class="figures">{"".join(_figure(*one) for one in told)}</div>'
+    return f'<div class="figures">{"".join(_figure(*one) for one in figures)}</div>'
 
 
 def _figure(name: str, value: str, more: str) -> str:
@@ -72,7 +72,7 @@ def _figure(name: str, value: str, more: str) -> str:
 
 
 def _cost_by_day(views: Views) -> tuple[list[str], Mapping[str, list[float]]]:
-    """The days in order, and the cost of the dearest tenants on each, the rest together."""
+    """Return the days in order, and each day's cost of the most expensive tenants, all others together."""
     dearest = [line.group["tenant_id"] for line in _by_cost(views.tenants)]
     shown = dearest if len(dearest) <= SHOWN + 1 else [*dearest[:SHOWN], OTHERS]
     costs: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -104,8 +104,8 @@ def _table(tenants: Report, totals: Line) -> str:
 
 
 def _cells(name: str, line: Line) -> str:
-    told = (escape(cut(name)), f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *map(millis, line.percentiles.values()))
-    return "".join(f"<td>{text}</td>" for text in told)
+    cells = (escape(cut(name)), f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *map(millis, line.percentiles.values()))
+    return "".join(f"<td>{text}</td>" for text in cells)
 
 
 def _listed(tenants: Report) -> str:

@@ -1,9 +1,9 @@
-"""Gold files into sums, by pyarrow, without a JVM: a day at a time, so that memory follows a day's groups and not the events.
+"""Sum gold files by pyarrow, without a JVM: one day at a time, so memory follows a day's groups and not the events.
 
     a day's files ──> filter ──> a code for each row's group ──> sums by code, histogram by (code, bucket)     a Part
     Parts of all days, one below the other ──> the same sums once more
 
-Strings are read as dictionaries and a group's code is made of their indices, so nothing compares text once a row.
+Strings are read as dictionaries and a group's code is made of their indices, so no text is compared for each row.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ COLUMNS = (*DICTIONARIES, "count", "cost", "latency_sum", "latency_min", "latenc
 
 
 class Part(Struct, frozen=True):
-    """`sums`: a row for each group, its figures so wide that no sum fills them.
+    """Sums and histograms of one or more days.
 
+    `sums`: a row for each group, with figures so wide that no sum overflows.
     `buckets`: a row for each group and bucket of its histogram (bucket, n).
     """
 
@@ -33,7 +34,7 @@ class Part(Struct, frozen=True):
 
 
 def part_of(rows: pa.Table, query: Query, day: str) -> Part:
-    """The groups of one day's rows."""
+    """Sum one day's rows by group."""
     rows = _filtered(rows.unify_dictionaries().combine_chunks(), query)
     rows = rows.append_column("failed", pc.if_else(pc.is_in(_plain(rows["status"]), pa.array(FAILED)), rows["count"], 0))
     columns = [_dictionary(rows[name]) if name != "day" else _constant(day, len(rows)) for name in query.by]
@@ -44,7 +45,7 @@ def part_of(rows: pa.Table, query: Query, day: str) -> Part:
 
 
 def merged(parts: Sequence[Part], by: Sequence[str]) -> Part:
-    """The parts of many days as one, grouped by no more than they are."""
+    """Merge the parts of many days, grouped by the same columns or fewer."""
     sums = pa.concat_tables([widened(part.sums) for part in parts]).group_by(list(by)).aggregate(list(SUMS.items()))
     buckets = pa.concat_tables([part.buckets for part in parts]).group_by([*by, "bucket"]).aggregate([("n", "sum")])
     return Part(_renamed(sums), _renamed(buckets))
@@ -58,7 +59,7 @@ def _filtered(rows: pa.Table, query: Query) -> pa.Table:
 
 
 def _codes(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
-    """One number for each row: its group, in mixed radix over the columns' dictionaries."""
+    """Return one number for each row: its group, in mixed radix over the columns' dictionaries."""
     code = pa.repeat(pa.scalar(0, pa.int64()), count)
     for column in columns:
         code = pc.add(pc.multiply(code, len(column.dictionary)), column.indices.cast(pa.int64()))
@@ -66,7 +67,7 @@ def _codes(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
 
 
 def _decoded(table: pa.Table, columns: Sequence[pa.DictionaryArray], query: Query) -> pa.Table:
-    """The code taken apart again, last column first."""
+    """Split the code into the columns' values again, last column first."""
     code = table["code"].combine_chunks()
     table = table.drop_columns("code")
     for name, column in reversed(list(zip(query.by, columns, strict=True))):
@@ -77,7 +78,7 @@ def _decoded(table: pa.Table, columns: Sequence[pa.DictionaryArray], query: Quer
 
 
 def _buckets(histograms: pa.ChunkedArray, code: pa.Array) -> pa.Table:
-    """Every entry of every row's map, with the code of its row."""
+    """Return every entry of every row's map, with the code of its row."""
     maps = histograms.combine_chunks()
     keys, counts = (pa.ListArray.from_arrays(maps.offsets, values) for values in (maps.keys, maps.items))
     names = {"code": code.take(pc.list_parent_indices(keys)), "bucket": pc.list_flatten(keys), "n": pc.list_flatten(counts)}
@@ -98,7 +99,7 @@ def _constant(text: str, count: int) -> pa.DictionaryArray:
 
 
 def _renamed(table: pa.Table) -> pa.Table:
-    """`cost_sum` is `cost` again."""
+    """Remove the suffix of the aggregation: `cost_sum` is `cost` again."""
     ends = ("_sum", "_min", "_max")
-    known = {f"{name}{end}": name for name in (*SUMS, "n") for end in ends}
-    return table.rename_columns([known.get(name, name) for name in table.column_names])
+    plain = {f"{name}{end}": name for name in (*SUMS, "n") for end in ends}
+    return table.rename_columns([plain.get(name, name) for name in table.column_names])

@@ -1,6 +1,6 @@
-"""From the warehouse's gold to a report: which files, what of them, and the sums turned into lines.
+"""Read a report from the warehouse's gold: choose the files, sum them, and turn the sums into lines.
 
-A day is one file's, so days that are not asked for are not opened.
+A file holds rows of one day, so files of days outside the query are not opened.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from router.lake.report.sketch import percentiles
 from router.lake.warehouse import File, Warehouse
 
 TABLE = "gold_day"
-AT_ONCE = 4  # days; pyarrow leaves the interpreter alone while it works
+AT_ONCE = 4  # days; pyarrow releases the interpreter's lock while it works
 
 Group = tuple[str, ...]
 Told = Callable[[int, int], None]
 
 
 def read_report(warehouse: Warehouse, query: Query, as_of_commit: int | None = None, told: Told = lambda _done, _total: None) -> Report:
-    """By pyarrow. `told` hears (days read, days in all)."""
+    """Read a report by pyarrow. `told` gets (days read, days in all)."""
     return report_of(read_parts(warehouse, query, as_of_commit, told), query.by)
 
 
 def read_parts(warehouse: Warehouse, query: Query, as_of_commit: int | None = None, told: Told = lambda _done, _total: None) -> list[Part]:
-    """The same, not yet added up: for several reports of one reading."""
+    """Read the parts only, so that several reports can be made of them."""
     days = _by_day(file for file in warehouse.files(TABLE, as_of_commit) if not query.days or file.day in query.days)
     parts: list[Part] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -42,7 +42,7 @@ def read_parts(warehouse: Warehouse, query: Query, as_of_commit: int | None = No
 
 
 def report_of(parts: Sequence[Part], by: Group) -> Report:
-    """Grouped by no more than what they were read by. Whoever read them: pyarrow or Spark."""
+    """Make a report from parts that pyarrow or Spark read, grouped by the columns they were read by, or fewer."""
     if not any(len(part.sums) for part in parts):
         return Report(by, (), None)
     whole = merged(parts, by)

@@ -1,4 +1,4 @@
-"""From the source's synchronous side to the broker: a connection of one's own for as long as a `with`, on a loop of one's own.
+"""Connect Spark's synchronous calls to the broker: a connection and an event loop of its own, inside a `with`.
 
 Spark calls readers from processes without a loop, one call after the other; nothing here outlives its `with`.
 """
@@ -19,13 +19,13 @@ from router.lake.source.options import SourceOptions
 
 T = TypeVar("T")
 
-ANSWER_S = 5.0  # that one request may take
+ANSWER_S = 5.0  # timeout of one request
 
 _NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname", "inboxprefix": "inbox_prefix"}
 
 
 class Broker:
-    """A connected JetStream, driven from outside."""
+    """A connected JetStream for synchronous callers."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -51,13 +51,13 @@ class Broker:
 
 
 def look(options: SourceOptions) -> Facts:
-    """One look at the stream. Raises BrokerUnavailable, and Misconfigured when there is no such stream."""
+    """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
     with Broker(options) as broker:
         return broker.run(facts_now(broker.jetstream, options.stream))
 
 
 async def facts_now(jetstream: JetStream, stream: str) -> Facts:
-    """The stream as it is; raises as `look` does."""
+    """Read the state of the stream; raises as `look` does."""
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")

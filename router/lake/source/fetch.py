@@ -1,11 +1,11 @@
-"""Reading one range of a stream into Arrow record batches, whatever happens meanwhile.
+"""Read one range of a stream into Arrow record batches, whatever fails meanwhile.
 
-    a consumer at the first sequence wanted ──> rows, and on silence, a lost connection, a consumer that is gone
+    a consumer at the first sequence of the range ──> rows; on silence, a lost connection, a deleted consumer
     ──> another consumer at the sequence after the last row
 
-Sequences only rise, so each message is a row once. A message that was deleted has none; before a gap is passed over, the
-stream is asked whether it lost those sequences (`offset.refuse_loss`). What Spark does not take is not read: the loop runs
-only while the next record batch is wanted.
+Sequences only rise, so each message is a row once. A deleted message has no row; before the fetch passes over a gap, it asks
+whether the stream lost those sequences (`offset.refuse_loss`). Nothing is read before Spark wants it: the loop runs only while
+Spark waits for the next record batch.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAUSE_S = 0.1  # before another consumer is tried
 
 
 def record_batches(options: SourceOptions, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The messages of a range, in order. Raises BrokerUnavailable after `timeoutMs` without one of them, and DataLoss."""
+    """Yield the messages of a range, in order. Raises DataLoss, and BrokerUnavailable after `timeoutMs` without a message."""
     if not len(wanted):
         return
     with Broker(options) as broker:
@@ -42,7 +42,7 @@ def record_batches(options: SourceOptions, wanted: Range, schema: pa.Schema) -> 
 
 
 class Fetch:
-    """One range on its way."""
+    """The reading of one range."""
 
     def __init__(self, jetstream: JetStream, options: SourceOptions, wanted: Range) -> None:
         self._jetstream = jetstream
@@ -54,7 +54,7 @@ class Fetch:
         self._silence_s = SILENCE_S
 
     async def following(self) -> tuple[Heard, Places] | None:
-        """The next rows; None: the range is read."""
+        """Return the next rows; None at the end of the range."""
         until = asyncio.get_running_loop().time() + self._options.timeout_s
         while self._next < self._wanted.end:
             try:
@@ -64,7 +64,7 @@ class Fetch:
                     raise BrokerUnavailable(f"{self._options.stream}: sequence {self._next} cannot be read: {exc}") from exc
                 await self.close()
                 await asyncio.sleep(PAUSE_S)
-                self._silence_s *= 2  # a server that is slow is asked less often
+                self._silence_s *= 2  # a slow server gets longer
         return None
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class Fetch:
         consumer = Ephemeral(
             self._jetstream, self._options.stream, average_bytes=max(self._average_bytes, facts.average_bytes), silence_s=self._silence_s
         )
-        if facts.created == self._wanted.created:  # else nothing is left to read, and that loss is allowed
+        if facts.created == self._wanted.created:  # otherwise the stream was recreated, and that loss is allowed
             await consumer.open(self._next, self._wanted.end, self._options.subject)
         return consumer
 

@@ -1,4 +1,4 @@
-"""The source's options, read once and checked. Names are Spark's own where its Kafka source has the same idea; case does not matter.
+"""Read and check the source's options. Names are those of Spark's Kafka source where it has the same option; case does not matter.
 
     url                   nats://…, comma-separated                  required
     stream                name of the stream                         required
@@ -6,19 +6,19 @@
     startingOffsets       earliest | latest | a sequence             earliest; a checkpoint wins
     endingOffsets         latest | a sequence, the last one read     latest; batch only
     failOnDataLoss        true | false                               true
-    maxOffsetsPerTrigger  messages in a micro-batch, at most         all there are
-    maxBytesPerTrigger    bytes in one, at most, by average size     all there are
+    maxOffsetsPerTrigger  messages in a micro-batch, at most         no limit
+    maxBytesPerTrigger    bytes in one, at most, by average size     no limit
     minPartitions         ranges read side by side                   2: the source cannot ask for Spark's parallelism
-    rowsPerPartition      what a range must have to be one of them   20 000
+    rowsPerPartition      the smallest size of such a range          20 000
     includeHeaders        false: `headers` is null, and cheaper      true
-    timeoutMs             silence of the broker before it is an error  60 000
+    timeoutMs             how long the broker may be silent            60 000
     domain                JetStream domain                           none
     name                  of the connection, as the server lists it  none
     user, password, token, credsFile, nkeyFile                       none
     tlsCa, tlsCert, tlsKey, tlsHostname                              none
     inboxPrefix           what its inboxes begin with                _INBOX
 
-Files are read where the reading is done, so every executor has them at that path.
+Files are read by the process that reads the stream, so every executor needs them at that path.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _KNOWN = _LOGIN | {
 
 
 class SourceOptions(Struct, frozen=True, kw_only=True):
-    """Checked. It travels to executors with its logins, as Spark's own sources' options do."""
+    """Checked options. They travel to executors with their logins, as the options of Spark's own sources do."""
 
     url: str
     stream: str
     subject: str | None = None
-    start: int | None = 0  # a sequence; 0: the earliest there is; None: the head at that time
+    start: int | None = 0  # a sequence; 0: the earliest there is; None: the head when the query starts
     end: int | None = None  # the last sequence to read; None: the head
     fails_on_loss: bool = True
     max_rows: int | None = None
@@ -61,7 +61,7 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
 
 
 def read_options(given: Mapping[str, str]) -> SourceOptions:
-    """Raises Misconfigured, naming the option and what is legal."""
+    """Raises Misconfigured, which names the option and its legal values."""
     options = {name.lower(): value for name, value in given.items() if value is not None}
     if unknown := sorted(set(options) - _KNOWN):
         raise Misconfigured(unknown[0], "is no option of the jetstream source")

@@ -1,4 +1,4 @@
-"""What Spark calls: where a query starts, how far it may go, which ranges there are, and their rows.
+"""What Spark calls: where a query starts, where a micro-batch ends, its partitions and their rows.
 
 The planner (driver) and the readers (executors) are different processes: what travels between them are options, offsets
 and ranges, all plain values.
@@ -22,14 +22,14 @@ from router.lake.source.options import SourceOptions
 
 
 class RangePartition(InputPartition):
-    """A range, as it travels to an executor."""
+    """A range that travels to an executor."""
 
     def __init__(self, of: Range) -> None:
         super().__init__((of.start, of.end, of.created))
 
 
 class _Ranges:
-    """What batch and streaming have in common: a range becomes partitions, a partition rows."""
+    """What batch and streaming share: a range becomes partitions, a partition becomes rows."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
@@ -46,7 +46,7 @@ class _Ranges:
 
 
 class JetStreamReader(_Ranges, DataSourceReader):
-    """A batch: the range that `startingOffsets` and `endingOffsets` name, as the stream is when it is planned."""
+    """A batch: the range between `startingOffsets` and `endingOffsets`, fixed when Spark plans it."""
 
     def partitions(self) -> Sequence[InputPartition]:
         facts = look(self._options)
@@ -58,11 +58,11 @@ class JetStreamReader(_Ranges, DataSourceReader):
 
 
 class JetStreamStreamReader(_Ranges, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream, a micro-batch at a time."""
+    """A streaming query, one micro-batch at a time."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        self._target: Facts | None = None  # of AvailableNow: nothing that came later is read
+        self._target: Facts | None = None  # of AvailableNow: later messages are not read
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         facts = look(self._options)
@@ -77,7 +77,7 @@ class JetStreamStreamReader(_Ranges, DataSourceStreamReader, SupportsTriggerAvai
         return ReadMaxBytes(self._options.max_bytes) if self._options.max_bytes is not None else ReadAllAvailable()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
-        """Where the next micro-batch ends. It is the trigger that says which limit holds, or none."""
+        """Return where the next micro-batch ends. The trigger decides whether a limit applies."""
         facts = self._target or look(self._options)
         at = self._place(start, facts)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -88,7 +88,7 @@ class JetStreamStreamReader(_Ranges, DataSourceStreamReader, SupportsTriggerAvai
         self._target = look(self._options)
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """For StreamingQueryProgress: how far a query lags is this `next` less its own."""
+        """Return the head, for StreamingQueryProgress: a query lags by this `next` less its own."""
         facts = look(self._options)
         return offset_at(facts, facts.head)
 
@@ -96,8 +96,8 @@ class JetStreamStreamReader(_Ranges, DataSourceStreamReader, SupportsTriggerAvai
         facts = look(self._options)
         at = self._place(start, facts)
         if end["created"] != facts.created:
-            return []  # made anew since, and its loss is allowed: nothing of that stream can be read
+            return []  # the stream was recreated since, and that loss is allowed: its messages cannot be read
         return self._partitions(Range(at, end["next"], facts.created))
 
     def commit(self, end: Json) -> None:
-        """Nothing: a stream with limits keeps what it keeps, whoever has read it."""
+        """Do nothing: a stream with limits keeps its messages whether they were read or not."""

@@ -1,4 +1,4 @@
-"""Messages as Arrow record batches: plain lists of bytes while they come, columns when there are enough."""
+"""Messages as Arrow record batches: plain lists of bytes while they arrive, columns once there are enough."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = StructType(
 
 
 class Heard:
-    """What one consumer delivered, as it came."""
+    """The deliveries of one consumer, in their order."""
 
     __slots__ = ("data", "heads", "replies", "subjects")
 
@@ -39,7 +39,7 @@ class Heard:
 
 
 def record_batch(stream: str, heard: Heard, places: Places, schema: pa.Schema, *, has_headers: bool) -> pa.RecordBatch:
-    """As many rows as there are places: of what was heard, these are the first."""
+    """Make a row for each position; they belong to the first deliveries of the buffer."""
     count = len(places.sequences)
     columns = [
         pa.repeat(pa.scalar(stream, pa.string()), count),
@@ -55,5 +55,5 @@ def record_batch(stream: str, heard: Heard, places: Places, schema: pa.Schema, *
 def _texts(subjects: list[bytes]) -> pa.Array:
     try:
         return pa.array(subjects, pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid:  # the server takes any bytes for a subject, and one message must not stop a query for good
+    except pa.ArrowInvalid:  # the server accepts any bytes as a subject, and one message must not stop a query for good
         return pa.array([subject.decode("utf-8", "replace") for subject in subjects])

@@ -1,4 +1,4 @@
-"""The tables' columns as Arrow has them: made from `schemas`, so that nobody says a type twice."""
+"""The tables' columns as Arrow types, made from `schemas`, so that each type is written down once."""
 
 from __future__ import annotations
 

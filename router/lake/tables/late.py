@@ -1,8 +1,8 @@
-"""Late events, and sealed days. Nothing late is silent, and nothing late changes a bill that was written.
+"""Late events, and sealed days. Every late event is marked, and none changes a bill that was written.
 
     open      a window of the last minutes
     watermark a later event is late: its sum is a further revision of its window, marked `late`
-    sealed    the window's day is closed: its sum is a row of the day it came in, with `corrects_window`
+    sealed    the window's day is closed: the sum is a row of the day on which the event arrived, with `corrects_window`
 
 An event is as late as its message: stream time minus its timestamp. So the same stream gives the same marks, however it was cut
 into micro-batches, and again in a backfill.
@@ -28,17 +28,17 @@ def sealed_days(seals: Iterable[Seal]) -> frozenset[date]:
 
 
 def days_between(first: date, last: date) -> list[date]:
-    """Both inclusive."""
+    """Return all days from `first` to `last`, both inclusive."""
     return [first + timedelta(days=number) for number in range((last - first).days + 1)]
 
 
 def lateness(events: pa.Table) -> pa.ChunkedArray:
-    """Whole seconds; below zero where a clock runs ahead."""
+    """Return whole seconds; below zero if a clock runs ahead."""
     return pc.subtract(_seconds(events["time"]), _seconds(events["timestamp"]))
 
 
 def lateness_counts(seconds: pa.ChunkedArray) -> dict[str, int]:
-    """How many came late, by how much: `late_within_1h`, and so on; what none is in is left out."""
+    """Count late events by how late they are: `late_within_1h` and so on; a class without events is left out."""
     late = seconds.filter(pc.greater(seconds, WATERMARK_S))
     counts, before = {}, 0
     for name, most in BUCKETS:
@@ -49,25 +49,25 @@ def lateness_counts(seconds: pa.ChunkedArray) -> dict[str, int]:
 
 
 def windows(events: pa.Table, sealed: Collection[date], grain: str) -> pa.Table:
-    """With the window that each event is summed in, whether it is late, and which sealed window it corrects."""
+    """Add the window in which each event is summed, whether it is late, and which sealed window it corrects."""
     own = floored(events["timestamp"], grain)
     is_sealed = pc.is_in(days_of(events["timestamp"]), pa.array(sorted(sealed), pa.date32()))
     late = pc.greater(lateness(events), WATERMARK_S)
     landing = floored(_landing(events["time"], sealed), grain)
-    told = {
+    added = {
         "window_start": pc.if_else(is_sealed, landing, own),
         "late": late,
         "corrects_window": pc.if_else(is_sealed, own, pa.scalar(None, INSTANT)),
     }
-    return pa.table({**{name: events[name] for name in events.column_names}, **told})
+    return pa.table({**{name: events[name] for name in events.column_names}, **added})
 
 
-def _landing(came: pa.ChunkedArray, sealed: Collection[date]) -> pa.ChunkedArray:
-    """When the message came; where that day is sealed, too, the start of the first open day after it."""
+def _landing(stored: pa.ChunkedArray, sealed: Collection[date]) -> pa.ChunkedArray:
+    """Return when the stream stored each message; if that day is sealed too, the start of the first open day after it."""
     for day in sorted(sealed):
         opens = pa.scalar(datetime.combine(_open_after(day, sealed), time.min, UTC), INSTANT)
-        came = pc.if_else(pc.equal(days_of(came), pa.scalar(day)), opens, came)
-    return came
+        stored = pc.if_else(pc.equal(days_of(stored), pa.scalar(day)), opens, stored)
+    return stored
 
 
 def _open_after(day: date, sealed: Collection[date]) -> date:
@@ -77,7 +77,7 @@ def _open_after(day: date, sealed: Collection[date]) -> date:
 
 
 def days_of(instants: pa.ChunkedArray) -> pa.ChunkedArray:
-    """UTC."""
+    """Return the UTC day of each instant."""
     return instants.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
 
 

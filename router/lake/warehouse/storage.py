@@ -1,9 +1,9 @@
-"""Where a warehouse's bytes lie: a directory, or a bucket that pyarrow has a filesystem for (`s3://`, `gs://`, `abfs://`).
+"""Where a warehouse's files are: a directory, or a bucket that pyarrow has a filesystem for (`s3://`, `gs://`, `abfs://`).
 
-    create    the whole file or none, and only where there is none yet
+    create    writes the whole file or nothing, and only if there is none yet
 
-On a local disk that is a hard link to a finished file: the kernel lets exactly one win. Object stores show an object when
-it is complete; there the check before it is no lock, so a warehouse in a bucket has one writer at a time.
+On a local disk `create` makes a hard link to a finished file: the kernel lets exactly one writer win. An object store shows an
+object when it is complete; there the check before it is no lock, so a warehouse in a bucket has one writer at a time.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Storage:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def uri(self, name: str) -> str:
-        """As Spark and others outside are told: with the scheme, where there is one."""
+        """Return the path for Spark and other programs: with the scheme, if there is one."""
         return f"{self._location}/{name}"
 
     def inside(self, name: str) -> str:
-        """As `filesystem` is asked."""
+        """Return the path for `filesystem`."""
         return f"{self._root}/{name}"
 
     def names(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
-        """What lies in a directory; nothing if there is none."""
+        """List a directory; nothing if there is none."""
         return list(self.filesystem.get_file_info(fs.FileSelector(self.inside(directory), allow_not_found=True, recursive=recursive)))
 
     def read(self, name: str) -> bytes:
@@ -49,7 +49,7 @@ class Storage:
             return bytes(stream.read())
 
     def create(self, name: str, data: bytes) -> None:
-        """Raises Conflict when it exists."""
+        """Write a new file. Raises Conflict if it exists."""
         if self.is_local:
             _link(Path(self.inside(name)), data)
             return
@@ -65,7 +65,7 @@ class Storage:
 def _link(target: Path, data: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=".draft-", dir=target.parent)
-    os.fchmod(descriptor, 0o644)  # others read the log, too
+    os.fchmod(descriptor, 0o644)  # other users read the log
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -80,7 +80,7 @@ def _link(target: Path, data: bytes) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """The new name, too, must outlive a power cut."""
+    """Write the directory to the disk, so that the new name outlives a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
