@@ -21,19 +21,19 @@ END_S = 10.0  # that Java may take to end by itself
 
 
 @contextlib.contextmanager
-def remembered() -> Iterator[None]:
+def track_java() -> Iterator[None]:
     """Stop what PySpark starts in this block: now if the block fails, else when this process ends."""
     from pyspark import java_gateway
 
     started: list[subprocess.Popen[bytes]] = []
 
-    class Remembered(subprocess.Popen[bytes]):
+    class TrackedPopen(subprocess.Popen[bytes]):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             started.append(self)  # before the process exists: an interrupt may come as soon as it does
             super().__init__(*arguments, **options)
 
     launcher: Any = java_gateway  # it returns its process only if all went well
-    theirs, launcher.Popen = launcher.Popen, Remembered
+    theirs, launcher.Popen = launcher.Popen, TrackedPopen
     try:
         yield
     except BaseException:

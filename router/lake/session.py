@@ -36,19 +36,19 @@ _LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Python does the work: the 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it for the driver that it starts
 
 
-def session(master: str | None = None, *, name: str = "router-usage") -> SparkSession:
+def create_session(master: str | None = None, *, name: str = "router-usage") -> SparkSession:
     """Create a session that knows the `jetstream` format. Without `master`: spark-submit's, else local[*].
 
     Raises Misconfigured if PySpark or Java is missing, or if Spark does not start.
     """
-    look_for_spark()
+    check_spark()
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors use the same Python
     try:
-        with jvm.remembered():
-            spark = SparkSession.builder.config(conf=_settings(master, name)).getOrCreate()
+        with jvm.track_java():
+            spark = SparkSession.builder.config(conf=_make_settings(master, name)).getOrCreate()
     except (PySparkException, OSError) as exc:
         raise Misconfigured("master", f"Spark did not start: {exc}") from exc
     spark.sparkContext.setLogLevel("ERROR")
@@ -56,16 +56,16 @@ def session(master: str | None = None, *, name: str = "router-usage") -> SparkSe
     return spark
 
 
-def look_for_spark() -> None:
+def check_spark() -> None:
     """Check before anything is started. Raises Misconfigured without PySpark, and without Java 17."""
     try:
         import pyspark  # noqa: F401
     except ImportError as exc:
         raise Misconfigured("pyspark", "is not installed: pip install 'beamline-router[spark]'") from exc
-    _look_for_java()
+    _check_java()
 
 
-def _settings(master: str | None, name: str) -> SparkConf:
+def _make_settings(master: str | None, name: str) -> SparkConf:
     """A builder's settings override all others, so start with those that were set elsewhere."""
     from pyspark import SparkConf, SparkContext
 
@@ -87,17 +87,17 @@ def _register(spark: SparkSession) -> None:
     register(spark)
 
 
-def _look_for_java() -> None:
+def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    version = java_version(java) if java is not None else None
+    version = read_java_version(java) if java is not None else None
     if version is None:
         raise Misconfigured("java", f"none was found: install Java {OLDEST_JAVA} or newer, or set JAVA_HOME")
     if version < OLDEST_JAVA:
         raise Misconfigured("java", f"{java} is version {version}: Spark needs {OLDEST_JAVA} or newer; set JAVA_HOME to one")
 
 
-def java_version(java: str) -> int | None:
+def read_java_version(java: str) -> int | None:
     """Return the major version that a `java` reports; None if it cannot be run."""
     try:
         output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr  # noqa: S603

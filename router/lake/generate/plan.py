@@ -12,7 +12,7 @@ from router.errors import Misconfigured
 DAY_MS = 86_400_000
 
 
-class Kind(Enum):
+class Irregularity(Enum):
     """How a message is irregular. Most are not."""
 
     DUPLICATE = "duplicates"  # an event again, under another message id: as if the broker's duplicate window were over
@@ -21,7 +21,7 @@ class Kind(Enum):
     LATE = "late"  # a good event with a timestamp long before its neighbours'
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class LoadPlan(Struct, frozen=True, kw_only=True):
     """`events` counts all messages; shares are of it, and exact. Times are milliseconds since the epoch."""
 
     events: int
@@ -43,15 +43,15 @@ class Plan(Struct, frozen=True, kw_only=True):
                 raise Misconfigured(name, f"a number from {least}")
         if self.days <= 0:
             raise Misconfigured("days", "above 0")
-        if sum(count for _, count in self._counts()) >= self.events:
+        if sum(count for _, count in self._count_irregular()) >= self.events:
             raise Misconfigured("duplicates, late, malformed, conflicts", "leave no event that is as it should be")
 
-    def kinds(self) -> dict[int, Kind]:
+    def draw_irregular(self) -> dict[int, Irregularity]:
         """Return the irregular positions. The first message is a good one, so that there is an event to repeat."""
-        counts = self._counts()
+        counts = self._count_irregular()
         drawn = iter(Random(f"kinds {self.seed}").sample(range(1, self.events), sum(count for _, count in counts)))  # noqa: S311
         return {next(drawn): kind for kind, count in counts for _ in range(count)}
 
-    def _counts(self) -> list[tuple[Kind, int]]:
-        shares = ((Kind.DUPLICATE, self.duplicates), (Kind.MALFORMED, self.malformed), (Kind.LATE, self.late))
-        return [*((kind, round(share * self.events)) for kind, share in shares), (Kind.CONFLICT, self.conflicts)]
+    def _count_irregular(self) -> list[tuple[Irregularity, int]]:
+        shares = ((Irregularity.DUPLICATE, self.duplicates), (Irregularity.MALFORMED, self.malformed), (Irregularity.LATE, self.late))
+        return [*((kind, round(share * self.events)) for kind, share in shares), (Irregularity.CONFLICT, self.conflicts)]

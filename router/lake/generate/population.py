@@ -32,13 +32,13 @@ class Population:
     """All profiles and their frequencies, and the factors that spread latencies and costs about their medians."""
 
     def __init__(self, tenants: int, rng: Random) -> None:
-        weighted = list(_weighted(tenants))
-        self.profiles = [_profile(index, *of) for index, (of, _) in enumerate(weighted)]
-        self.cumulated = list(accumulate(weight for _, weight in weighted))
+        weighted = list(_weigh_profiles(tenants))
+        self.profiles = [_make_profile(index, *of) for index, (of, _) in enumerate(weighted)]
+        self.cumulative_weights = list(accumulate(weight for _, weight in weighted))
         self.factors = [rng.lognormvariate(0, 0.6) for _ in range(FACTORS)]
 
 
-def _weighted(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]:
+def _weigh_profiles(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]:
     for rank in range(tenants):
         for provider, (of_provider, _) in PROVIDERS.items():
             for event_type, (of_type, _, _) in TYPES.items():
@@ -46,7 +46,7 @@ def _weighted(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]
                     yield (f"tenant-{rank:03d}", provider, event_type, status), of_provider * of_type * of_status / (rank + 1)
 
 
-def _profile(index: int, tenant: str, provider: str, event_type: str, status: str) -> Profile:
+def _make_profile(index: int, tenant: str, provider: str, event_type: str, status: str) -> Profile:
     _, latency_ms, nanos = TYPES[event_type]
     head = f'{{"version":"1","tenant_id":"{tenant}","provider_id":"{provider}","event_type":"{event_type}","latency_ms":'
     pays, waits = (1.0, 1.0) if status == "success" else (0.0, 5.0 if status == "timeout" else 0.3)

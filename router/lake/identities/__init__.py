@@ -13,6 +13,6 @@ each batch would cost more with every batch.
     identity_index  which runs cover which files of silver
 """
 
-from router.lake.identities.known import Identities
+from router.lake.identities.identity_index import IdentityIndex
 
-__all__ = ["Identities"]
+__all__ = ["IdentityIndex"]

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from router.errors import Misconfigured, RouterError
-from router.lake.jobs import landing_source
-from router.lake.jobs.once import Told, Writing
+from router.lake.jobs import staging_source
+from router.lake.jobs.micro_batch_sink import CommitCallback, MicroBatchSink
 from router.lake.source import DataLoss
-from router.lake.source.broker import look
-from router.lake.source.offset import Facts
+from router.lake.source.broker import read_facts
+from router.lake.source.offset import StreamFacts
 from router.lake.source.options import read_options
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
@@ -34,7 +34,7 @@ class IngestFailed(RouterError):
     code = "ingest_failed"
 
 
-class Ingest(Struct, frozen=True, kw_only=True):
+class IngestJob(Struct, frozen=True, kw_only=True):
     """What to read, and where to write it."""
 
     warehouse: str
@@ -45,10 +45,10 @@ class Ingest(Struct, frozen=True, kw_only=True):
     bounds: EventBounds = BOUNDS
 
 
-class Running:
+class RunningIngest:
     """A running query."""
 
-    def __init__(self, query: StreamingQuery, writing: Writing, waiting: int) -> None:
+    def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int) -> None:
         self._query = query
         self._writing = writing
         self.waiting = waiting  # messages in the stream when the query started
@@ -65,28 +65,28 @@ class Running:
         try:
             return bool(self._query.awaitTermination(seconds))
         except PySparkException as exc:
-            raise self._writing.error or IngestFailed(_first_line(exc)) from exc
+            raise self._writing.error or IngestFailed(_take_first_line(exc)) from exc
 
 
-def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Running:
-    """Start the query; it calls `told` after every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
+def start_ingest(spark: SparkSession, job: IngestJob, on_commit: CommitCallback = lambda _: None) -> RunningIngest:
+    """Start the query; it calls `on_commit` after every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
     warehouse = Warehouse(job.warehouse)
     options = {"maxOffsetsPerTrigger": str(job.max_rows), **job.source}
-    facts = look(read_options(options))
-    following = _following(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
-    writing = Writing(warehouse, facts, following, told)
-    landing_source.register(spark)
-    landing = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
-    source = {**options, "startingOffsets": str(following), **landing}
-    frame = spark.readStream.format(landing_source.FORMAT).options(**source).load()
-    query = frame.writeStream.foreachBatch(writing.batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
+    facts = read_facts(read_options(options))
+    following = _find_start(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
+    writing = MicroBatchSink(warehouse, facts, following, on_commit)
+    staging_source.register(spark)
+    staging = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
+    source = {**options, "startingOffsets": str(following), **staging}
+    frame = spark.readStream.format(staging_source.FORMAT).options(**source).load()
+    query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
-    return Running(query.start(), writing, facts.head - following)
+    return RunningIngest(query.start(), writing, facts.head - following)
 
 
-def _following(warehouse: Warehouse, facts: Facts, *, fails_on_loss: bool) -> int:
+def _find_start(warehouse: Warehouse, facts: StreamFacts, *, fails_on_loss: bool) -> int:
     """Return the sequence after the last one in the log. The checkpoint does not count: the log is the state of the tables."""
-    last = warehouse.ingested()
+    last = warehouse.last_ingest()
     if last is None or last.last is None:
         return facts.first
     if last.stream != facts.stream or last.created != facts.created:
@@ -96,5 +96,5 @@ def _following(warehouse: Warehouse, facts: Facts, *, fails_on_loss: bool) -> in
     return max(last.last + 1, facts.first)
 
 
-def _first_line(exc: PySparkException) -> str:
+def _take_first_line(exc: PySparkException) -> str:
     return str(exc).strip().partition("\n")[0]

@@ -10,7 +10,7 @@
 Each check names what differs: sequences, ids, groups. No JVM is needed.
 """
 
-from router.lake.reconcile.checks import Account, Check
+from router.lake.reconcile.checks import ReconcileCheck, Reconciliation
 from router.lake.reconcile.reconcile import reconcile
 
-__all__ = ["Account", "Check", "reconcile"]
+__all__ = ["ReconcileCheck", "Reconciliation", "reconcile"]

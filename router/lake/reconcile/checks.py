@@ -10,7 +10,7 @@ from msgspec import Struct
 NAMED = 20  # how many sequences, ids or groups a failed check names
 
 
-class Check(Struct, frozen=True):
+class ReconcileCheck(Struct, frozen=True):
     """One equation. `is_right` None: the check could not run, and `says` gives the reason."""
 
     name: str
@@ -24,10 +24,10 @@ class Check(Struct, frozen=True):
         return {True: "ok", False: "differs", None: "skipped"}[self.is_right]
 
 
-class Account(Struct, frozen=True):
+class Reconciliation(Struct, frozen=True):
     """All checks."""
 
-    checks: Sequence[Check]
+    checks: Sequence[ReconcileCheck]
 
     @property
     def is_right(self) -> bool:
@@ -42,12 +42,12 @@ class Account(Struct, frozen=True):
         return {"agrees": self.is_right, "checks": checks}
 
 
-def named(ids: Iterable[object]) -> tuple[str, ...]:
+def name_first(ids: Iterable[object]) -> tuple[str, ...]:
     """Return the first NAMED of them as text."""
     return tuple(str(one) for one in islice(ids, NAMED))
 
 
-def runs(sequences: Iterable[int]) -> list[str]:
+def format_spans(sequences: Iterable[int]) -> list[str]:
     """Write rising numbers as `5` and `7-12`."""
     spans: list[list[int]] = []
     for sequence in sequences:

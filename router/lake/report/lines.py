@@ -20,7 +20,7 @@ FIGURES = ("count", "cost", *PERCENTILES, "latency_sum_ms", "latency_min_ms", "l
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
 
 
-class Query(Struct, frozen=True, kw_only=True):
+class UsageQuery(Struct, frozen=True, kw_only=True):
     """Which events, and the columns to group them by. An empty filter passes all events."""
 
     by: tuple[str, ...] = DIMENSIONS
@@ -29,7 +29,7 @@ class Query(Struct, frozen=True, kw_only=True):
     providers: tuple[str, ...] = ()
 
 
-class Line(Struct, frozen=True):
+class ReportLine(Struct, frozen=True):
     """One group. Latencies are milliseconds, `cost` is exact."""
 
     group: Mapping[str, str]
@@ -58,19 +58,19 @@ class Line(Struct, frozen=True):
         }
 
 
-class Report(Struct, frozen=True):
+class UsageReport(Struct, frozen=True):
     """The lines, sorted by their groups, and the totals of all of them."""
 
     by: tuple[str, ...]
-    lines: Sequence[Line]
-    totals: Line | None  # None: there are no events
+    lines: Sequence[ReportLine]
+    totals: ReportLine | None  # None: there are no events
 
     def to_json(self) -> dict[str, object]:
         totals = {} if self.totals is None else {**self.totals.to_json(), "error_rate": self.totals.error_rate}
         return {"rows": [line.to_json() for line in self.lines], "totals": totals}
 
 
-def dimensions(names: Iterable[str]) -> tuple[str, ...]:
+def parse_dimensions(names: Iterable[str]) -> tuple[str, ...]:
     """Read `tenant,day` and the like as columns. Raises Misconfigured."""
     columns = tuple(dict.fromkeys(_SHORT.get(name.strip(), name.strip()) for name in names))
     if unknown := [name for name in columns if name not in DIMENSIONS]:
@@ -78,7 +78,7 @@ def dimensions(names: Iterable[str]) -> tuple[str, ...]:
     return columns
 
 
-def days(names: Iterable[str]) -> tuple[str, ...]:
+def parse_days(names: Iterable[str]) -> tuple[str, ...]:
     """Check that each is a date of the calendar. Raises Misconfigured."""
     dates = tuple(names)
     for name in dates:

@@ -10,20 +10,20 @@ MOST = 64  # characters of a name on a page
 _FORMULA = frozenset("=+-@＝＋－＠")  # the wide forms begin a formula, too
 
 
-def legible(text: str) -> str:
+def make_legible(text: str) -> str:
     """Write the text on one line, with escapes for characters that cannot be seen."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode() for one in text)
 
 
-def cut(text: str, most: int = MOST) -> str:
+def shorten(text: str, most: int = MOST) -> str:
     """Make the text legible and at most this long."""
-    short = legible(text[: most + 1])
+    short = make_legible(text[: most + 1])
     return short if len(short) <= most else f"{short[: most - 1]}…"
 
 
-def as_cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Write text for a CSV that no spreadsheet takes for a formula: a leading apostrophe marks it as text."""
-    shown = legible(text)
+    shown = make_legible(text)
     return f"'{shown}" if shown.lstrip()[:1] in _FORMULA else shown

@@ -1,6 +1,6 @@
 """Sum gold files by pyarrow, without a JVM: one day at a time, so memory follows a day's groups and not the events.
 
-    a day's files ──> filter ──> a code for each row's group ──> sums by code, histogram by (code, bucket)     a Part
+    a day's files ──> filter ──> a code for each row's group ──> sums by code, histogram by (code, bucket)     a ReportPart
     Parts of all days, one below the other ──> the same sums once more
 
 Strings are read as dictionaries and a group's code is made of their indices, so no text is compared for each row.
@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from router.lake.report.lines import FAILED, Query
-from router.lake.tables.wide import widened
+from router.lake.report.lines import FAILED, UsageQuery
+from router.lake.tables.wide import widen
 
 SUMS = {"count": "sum", "failed": "sum", "cost": "sum", "latency_sum": "sum", "latency_min": "min", "latency_max": "max"}
 DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
 COLUMNS = (*DICTIONARIES, "count", "cost", "latency_sum", "latency_min", "latency_max", "histogram")
 
 
-class Part(Struct, frozen=True):
+class ReportPart(Struct, frozen=True):
     """Sums and histograms of one or more days.
 
     `sums`: a row for each group, with figures so wide that no sum overflows.
@@ -33,32 +33,32 @@ class Part(Struct, frozen=True):
     buckets: pa.Table
 
 
-def part_of(rows: pa.Table, query: Query, day: str) -> Part:
+def sum_day(rows: pa.Table, query: UsageQuery, day: str) -> ReportPart:
     """Sum one day's rows by group."""
-    rows = _filtered(rows.unify_dictionaries().combine_chunks(), query)
-    rows = rows.append_column("failed", pc.if_else(pc.is_in(_plain(rows["status"]), pa.array(FAILED)), rows["count"], 0))
-    columns = [_dictionary(rows[name]) if name != "day" else _constant(day, len(rows)) for name in query.by]
-    code = _codes(columns, len(rows))
-    summed = widened(rows.select(list(SUMS))).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))
-    buckets = _buckets(rows["histogram"], code).group_by(["code", "bucket"]).aggregate([("n", "sum")])
-    return Part(_decoded(_renamed(summed), columns, query), _decoded(_renamed(buckets), columns, query))
+    rows = _filter_rows(rows.unify_dictionaries().combine_chunks(), query)
+    rows = rows.append_column("failed", pc.if_else(pc.is_in(_cast_to_text(rows["status"]), pa.array(FAILED)), rows["count"], 0))
+    columns = [_encode_dictionary(rows[name]) if name != "day" else _repeat_text(day, len(rows)) for name in query.by]
+    code = _encode_groups(columns, len(rows))
+    summed = widen(rows.select(list(SUMS))).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))
+    buckets = _unfold_buckets(rows["histogram"], code).group_by(["code", "bucket"]).aggregate([("n", "sum")])
+    return ReportPart(_decode_groups(_drop_suffixes(summed), columns, query), _decode_groups(_drop_suffixes(buckets), columns, query))
 
 
-def merged(parts: Sequence[Part], by: Sequence[str]) -> Part:
+def merge_parts(parts: Sequence[ReportPart], by: Sequence[str]) -> ReportPart:
     """Merge the parts of many days, grouped by the same columns or fewer."""
-    sums = pa.concat_tables([widened(part.sums) for part in parts]).group_by(list(by)).aggregate(list(SUMS.items()))
+    sums = pa.concat_tables([widen(part.sums) for part in parts]).group_by(list(by)).aggregate(list(SUMS.items()))
     buckets = pa.concat_tables([part.buckets for part in parts]).group_by([*by, "bucket"]).aggregate([("n", "sum")])
-    return Part(_renamed(sums), _renamed(buckets))
+    return ReportPart(_drop_suffixes(sums), _drop_suffixes(buckets))
 
 
-def _filtered(rows: pa.Table, query: Query) -> pa.Table:
+def _filter_rows(rows: pa.Table, query: UsageQuery) -> pa.Table:
     for name, wanted in (("tenant_id", query.tenants), ("provider_id", query.providers)):
         if wanted:
-            rows = rows.filter(pc.is_in(_plain(rows[name]), pa.array(wanted)))
+            rows = rows.filter(pc.is_in(_cast_to_text(rows[name]), pa.array(wanted)))
     return rows
 
 
-def _codes(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
+def _encode_groups(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
     """Return one number for each row: its group, in mixed radix over the columns' dictionaries."""
     code = pa.repeat(pa.scalar(0, pa.int64()), count)
     for column in columns:
@@ -66,7 +66,7 @@ def _codes(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
     return code
 
 
-def _decoded(table: pa.Table, columns: Sequence[pa.DictionaryArray], query: Query) -> pa.Table:
+def _decode_groups(table: pa.Table, columns: Sequence[pa.DictionaryArray], query: UsageQuery) -> pa.Table:
     """Split the code into the columns' values again, last column first."""
     code = table["code"].combine_chunks()
     table = table.drop_columns("code")
@@ -77,7 +77,7 @@ def _decoded(table: pa.Table, columns: Sequence[pa.DictionaryArray], query: Quer
     return table
 
 
-def _buckets(histograms: pa.ChunkedArray, code: pa.Array) -> pa.Table:
+def _unfold_buckets(histograms: pa.ChunkedArray, code: pa.Array) -> pa.Table:
     """Return every entry of every row's map, with the code of its row."""
     maps = histograms.combine_chunks()
     keys, counts = (pa.ListArray.from_arrays(maps.offsets, values) for values in (maps.keys, maps.items))
@@ -85,20 +85,20 @@ def _buckets(histograms: pa.ChunkedArray, code: pa.Array) -> pa.Table:
     return pa.table(names)
 
 
-def _dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+def _encode_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     return encoded.unify_dictionaries().combine_chunks()
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _cast_to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.string())
 
 
-def _constant(text: str, count: int) -> pa.DictionaryArray:
+def _repeat_text(text: str, count: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([text]))
 
 
-def _renamed(table: pa.Table) -> pa.Table:
+def _drop_suffixes(table: pa.Table) -> pa.Table:
     """Remove the suffix of the aggregation: `cost_sum` is `cost` again."""
     ends = ("_sum", "_min", "_max")
     plain = {f"{name}{end}": name for name in (*SUMS, "n") for end in ends}

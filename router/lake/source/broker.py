@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.errors import Misconfigured
-from router.lake.source.offset import Facts, facts_of
+from router.lake.source.offset import StreamFacts, parse_facts
 from router.lake.source.options import SourceOptions
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ class Broker:
 
     def __enter__(self) -> Broker:
         try:
-            self.jetstream = self.run(_connected(self._options))
+            self.jetstream = self.run(_connect(self._options))
         except BaseException:
             self._loop.close()
             raise
@@ -50,23 +50,23 @@ class Broker:
         return self._loop.run_until_complete(work)
 
 
-def look(options: SourceOptions) -> Facts:
+def read_facts(options: SourceOptions) -> StreamFacts:
     """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
     with Broker(options) as broker:
-        return broker.run(facts_now(broker.jetstream, options.stream))
+        return broker.run(fetch_facts(broker.jetstream, options.stream))
 
 
-async def facts_now(jetstream: JetStream, stream: str) -> Facts:
-    """Read the state of the stream; raises as `look` does."""
+async def fetch_facts(jetstream: JetStream, stream: str) -> StreamFacts:
+    """Read the state of the stream; raises as `read_facts` does."""
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")
-    return facts_of(info)
+    return parse_facts(info)
 
 
-async def _connected(options: SourceOptions) -> JetStream:
+async def _connect(options: SourceOptions) -> JetStream:
     login: dict[str, Any] = {_NATS_NAMES.get(name, name): value for name, value in options.login.items() if name not in _TLS_FILES}
-    if context := _tls(options):
+    if context := _make_tls(options):
         login["tls"] = context
     connection = await connect({"servers": options.url.split(","), **login}, timeout_s=options.timeout_s)
     return JetStream(connection, options.domain, min(ANSWER_S, options.timeout_s))
@@ -75,7 +75,7 @@ async def _connected(options: SourceOptions) -> JetStream:
 _TLS_FILES = frozenset({"tlsca", "tlscert", "tlskey"})
 
 
-def _tls(options: SourceOptions) -> ssl.SSLContext | None:
+def _make_tls(options: SourceOptions) -> ssl.SSLContext | None:
     if not _TLS_FILES & set(options.login):
         return None
     try:

@@ -1,6 +1,6 @@
 """An ephemeral pull consumer without acks: it reads until its range is delivered or it can no longer be trusted.
 
-    pull ──> deliveries into plain lists ──> `take`: a batch of them, without a gap
+    pull ──> deliveries into plain lists ──> `take_batch`: a batch of them, without a gap
 
 It ends, and the caller continues with another one, when the server sends anything that is no message, when the server is silent,
 and when a delivery is missing (the connection was cut for a moment). A delivery costs a counter and four appends; the
@@ -21,8 +21,8 @@ import orjson
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.lake.source.errors import Interrupted
-from router.lake.source.places import Places, read_place, read_places
-from router.lake.source.rows import Heard
+from router.lake.source.positions import DeliveryPositions, parse_position, parse_positions
+from router.lake.source.rows import DeliveryBuffer
 
 ROWS_A_BATCH = 16_384
 BYTES_A_BATCH = 32 * 1024 * 1024
@@ -34,8 +34,8 @@ IDLE_S = 60.0  # the server deletes a consumer without pulls after this time, if
 _NS = 1_000_000_000
 
 
-class Ephemeral:
-    """`open`, `take` until `is_over`, `close`."""
+class EphemeralConsumer:
+    """`open`, `take_batch` until `is_over`, `close`."""
 
     def __init__(self, jetstream: JetStream, stream: str, *, average_bytes: float, silence_s: float = SILENCE_S) -> None:
         self._jetstream = jetstream
@@ -53,14 +53,14 @@ class Ephemeral:
         self._remaining = 0  # messages to come, at most
         self._outstanding = 0  # those of them that were requested
         self._delivered = 0  # messages returned so far
-        self._stirred = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._begin_batch()
 
     def _begin_batch(self) -> None:
-        self._heard = Heard()
-        self._add_reply, self._add_subject = self._heard.replies.append, self._heard.subjects.append
-        self._add_head, self._add_data = self._heard.heads.append, self._heard.data.append
-        self._looked_at = 0
+        self._buffer = DeliveryBuffer()
+        self._add_reply, self._add_subject = self._buffer.replies.append, self._buffer.subjects.append
+        self._add_head, self._add_data = self._buffer.heads.append, self._buffer.data.append
+        self._counted = 0
         self._room = BYTES_A_BATCH
         self._is_full = False
         self._until_look = 1
@@ -68,31 +68,31 @@ class Ephemeral:
     @property
     def is_over(self) -> bool:
         """Everything was delivered and taken."""
-        return self._is_delivered and not len(self._heard)
+        return self._is_delivered and not len(self._buffer)
 
     async def open(self, start: int, end: int, subject: str | None) -> None:
         """Deliver the messages from `start` up to and without `end`."""
         self._last = end - 1
-        self._sid = await self._connection.attend_raw(self._inbox, self._hear)
-        config = _config(start, subject)
+        self._sid = await self._connection.attend_raw(self._inbox, self._on_delivery)
+        config = _make_config(start, subject)
         made = await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
         self._name = made["name"]
         self._remaining = min(made["num_pending"], end - start)
         self._is_delivered = not self._remaining
 
-    async def take(self) -> tuple[Heard, Places]:
+    async def take_batch(self) -> tuple[DeliveryBuffer, DeliveryPositions]:
         """Return the next messages in order; some may be beyond the range. Raises Interrupted, and then this consumer has ended."""
         self._catch_up()
         self._pull()
         while not (self._is_full or self._is_cut or self._is_delivered):
-            self._stirred.clear()
-            await self._stirring()
+            self._has_news.clear()
+            await self._wait_for_delivery()
         self._catch_up()
-        heard = self._heard
+        heard = self._buffer
         self._begin_batch()
         if not len(heard):
             raise Interrupted(f"{self._stream}: the consumer says no more")
-        return heard, self._whole(heard)
+        return heard, self._check_gaps(heard)
 
     async def close(self) -> None:
         """Delete the consumer on the server, if the server can be reached."""
@@ -101,24 +101,24 @@ class Ephemeral:
             with contextlib.suppress(BrokerRefused, BrokerUnavailable):
                 await self._jetstream.ask(f"CONSUMER.DELETE.{self._stream}.{self._name}")
 
-    async def _stirring(self) -> None:
-        before = len(self._heard)
+    async def _wait_for_delivery(self) -> None:
+        before = len(self._buffer)
         try:
             async with asyncio.timeout(self._silence_s):
-                await self._stirred.wait()
+                await self._has_news.wait()
         except TimeoutError:
-            self._is_cut = len(self._heard) == before
+            self._is_cut = len(self._buffer) == before
 
-    def _whole(self, heard: Heard) -> Places:
-        places = read_places(heard.replies)
-        whole = places.whole_from(self._delivered + 1)
+    def _check_gaps(self, heard: DeliveryBuffer) -> DeliveryPositions:
+        places = parse_positions(heard.replies)
+        whole = places.count_contiguous(self._delivered + 1)
         self._delivered += whole
         if whole == len(heard):
             return places
         self._is_cut, self._is_delivered = True, False
         if not whole:
             raise Interrupted(f"{self._stream}: deliveries were lost on the way")
-        return places.upto(whole)
+        return places.take_first(whole)
 
     # -- every few thousand messages -------------------------------------------------------------------------------------
 
@@ -136,38 +136,38 @@ class Ephemeral:
             )
         # `_remaining` is too high if messages were deleted since, so the last ones are checked more and more often.
         ahead = self._outstanding - wanted // 2 if self._remaining > self._outstanding else self._remaining // 2
-        self._until_look = max(1, min(ahead, ROWS_A_BATCH - len(self._heard)))
+        self._until_look = max(1, min(ahead, ROWS_A_BATCH - len(self._buffer)))
 
-    def _look(self) -> None:
-        place = read_place(self._heard.replies[-1])
-        new = len(self._heard) - self._looked_at
-        self.average_bytes = self._heard.bytes_from(self._looked_at) / new
-        self._looked_at = len(self._heard)
+    def _count_new(self) -> None:
+        place = parse_position(self._buffer.replies[-1])
+        new = len(self._buffer) - self._counted
+        self.average_bytes = self._buffer.count_bytes(self._counted) / new
+        self._counted = len(self._buffer)
         self._outstanding -= new
         self._remaining = min(place.pending, self._last - place.sequence)
         self._is_delivered = self._remaining <= 0
-        self._is_full = self._is_full or len(self._heard) >= ROWS_A_BATCH or self._room <= 0
+        self._is_full = self._is_full or len(self._buffer) >= ROWS_A_BATCH or self._room <= 0
         if self._is_delivered or self._is_full:
             self._until_look, self._room = ROWS_A_BATCH, BYTES_A_BATCH  # deliveries that are still in the buffer are kept
-            self._stirred.set()
+            self._has_news.set()
         else:
             self._pull()
 
-    def _told(self) -> None:
+    def _on_status(self) -> None:
         """Handle a status message: the request has ended, or the consumer is gone."""
         self._catch_up()
         self._is_cut = not self._is_delivered
-        self._stirred.set()
+        self._has_news.set()
 
     def _catch_up(self) -> None:
-        if len(self._heard) > self._looked_at:
-            self._look()
+        if len(self._buffer) > self._counted:
+            self._count_new()
 
     # -- once a message --------------------------------------------------------------------------------------------------
 
-    def _hear(self, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _on_delivery(self, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         if not reply:
-            self._told()
+            self._on_status()
             return
         self._add_reply(reply)
         self._add_subject(subject)
@@ -176,10 +176,10 @@ class Ephemeral:
         self._until_look -= 1
         self._room -= len(data)
         if not self._until_look or self._room <= 0:
-            self._look()
+            self._count_new()
 
 
-def _config(start: int, subject: str | None) -> dict[str, Any]:
+def _make_config(start: int, subject: str | None) -> dict[str, Any]:
     config: dict[str, Any] = {
         "deliver_policy": "by_start_sequence",
         "opt_start_seq": start,

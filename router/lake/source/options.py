@@ -65,36 +65,36 @@ def read_options(given: Mapping[str, str]) -> SourceOptions:
     options = {name.lower(): value for name, value in given.items() if value is not None}
     if unknown := sorted(set(options) - _KNOWN):
         raise Misconfigured(unknown[0], "is no option of the jetstream source")
-    stream = _required(options, "stream")
+    stream = _read_required(options, "stream")
     if not _NAME.fullmatch(stream):
         raise Misconfigured("stream", "is not a stream's name")
     if "maxoffsetspertrigger" in options and "maxbytespertrigger" in options:
         raise Misconfigured("maxOffsetsPerTrigger, maxBytesPerTrigger", "give one of them")
     return SourceOptions(
-        url=_required(options, "url"),
+        url=_read_required(options, "url"),
         stream=stream,
         subject=options.get("subject"),
-        start=_offset(options, "startingOffsets", {"earliest": 0, "latest": None}, "earliest"),
-        end=_offset(options, "endingOffsets", {"latest": None}, "latest"),
-        fails_on_loss=_truth(options, "failOnDataLoss", True),
-        max_rows=_count(options, "maxOffsetsPerTrigger"),
-        max_bytes=_count(options, "maxBytesPerTrigger"),
-        partitions=_count(options, "minPartitions") or 2,
-        rows_per_partition=_count(options, "rowsPerPartition") or 20_000,
-        has_headers=_truth(options, "includeHeaders", True),
-        timeout_s=(_count(options, "timeoutMs") or 60_000) / 1000,
+        start=_read_offset(options, "startingOffsets", {"earliest": 0, "latest": None}, "earliest"),
+        end=_read_offset(options, "endingOffsets", {"latest": None}, "latest"),
+        fails_on_loss=_read_truth(options, "failOnDataLoss", True),
+        max_rows=_read_count(options, "maxOffsetsPerTrigger"),
+        max_bytes=_read_count(options, "maxBytesPerTrigger"),
+        partitions=_read_count(options, "minPartitions") or 2,
+        rows_per_partition=_read_count(options, "rowsPerPartition") or 20_000,
+        has_headers=_read_truth(options, "includeHeaders", True),
+        timeout_s=(_read_count(options, "timeoutMs") or 60_000) / 1000,
         domain=options.get("domain"),
         login={name: options[name] for name in (*_LOGIN, "name") if name in options},
     )
 
 
-def _required(options: Mapping[str, str], name: str) -> str:
+def _read_required(options: Mapping[str, str], name: str) -> str:
     if not (value := options.get(name, "").strip()):
         raise Misconfigured(name, f'is required: .option("{name}", …)')
     return value
 
 
-def _offset(options: Mapping[str, str], name: str, words: Mapping[str, int | None], default: str) -> int | None:
+def _read_offset(options: Mapping[str, str], name: str, words: Mapping[str, int | None], default: str) -> int | None:
     value = options.get(name.lower(), default)
     if value in words:
         return words[value]
@@ -103,7 +103,7 @@ def _offset(options: Mapping[str, str], name: str, words: Mapping[str, int | Non
     raise Misconfigured(name, f"{value!r}: {', '.join(words)} or a stream sequence from 1")
 
 
-def _count(options: Mapping[str, str], name: str) -> int | None:
+def _read_count(options: Mapping[str, str], name: str) -> int | None:
     value = options.get(name.lower())
     if value is None:
         return None
@@ -112,7 +112,7 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
     raise Misconfigured(name, f"{value!r}: a whole number from 1")
 
 
-def _truth(options: Mapping[str, str], name: str, default: bool) -> bool:
+def _read_truth(options: Mapping[str, str], name: str, default: bool) -> bool:
     value = options.get(name.lower(), str(default)).lower()
     if value not in ("true", "false"):
         raise Misconfigured(name, f"{value!r}: true or false")

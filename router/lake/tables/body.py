@@ -100,14 +100,14 @@ def read_event(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> Usa
     """Return the event in the body of a message that its stream stored at `stored_ms`; None if it is no event."""
     try:
         body = _decode(str(data, "utf-8"))  # the whole body must be text, also the fields that nothing reads
-        body.cost = _as_money(body.cost)
+        body.cost = _round_money(body.cost)
     except (DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation):
         return None
     is_event = (body.assignment_id or body.request_id) and _is_near(body.timestamp, stored_ms, bounds)
     return body if is_event and 0 <= body.cost <= bounds.max_cost else None
 
 
-def reason_of(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
+def find_reason(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
     """Return why this is no event: the first thing that is wrong with it."""
     try:
         body = _decode_loosely(str(data, "utf-8"))
@@ -126,7 +126,7 @@ def reason_of(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
     return "invalid:cost" if body.timestamp is not None and _is_near(body.timestamp, stored_ms, bounds) else "invalid:timestamp"
 
 
-def _as_money(number: Any) -> Decimal:
+def _round_money(number: Any) -> Decimal:
     """Round to nine places. Raises InvalidOperation if it is no number, or has more than 29 digits before the point."""
     if type(number) not in (int, Decimal):
         raise InvalidOperation

@@ -17,18 +17,18 @@ KEY_COLUMNS = ["seq", *ID, "content"]
 KEYS = pa.schema([(name, pa.int64()) for name in KEY_COLUMNS])
 
 
-def dropped(fresh: pa.Table, known: pa.Table) -> pa.Table:
+def find_rejects(fresh: pa.Table, known: pa.Table) -> pa.Table:
     """Return the rows of `fresh` that do not count, each with the sequence that counts instead."""
     fresh, known = (rows.select(KEY_COLUMNS).cast(KEYS) for rows in (fresh, known))
-    repeated = _repeated(fresh, known)
-    firsts = _firsts(pa.concat_tables([repeated, known]))
+    repeated = _find_repeated(fresh, known)
+    firsts = _find_firsts(pa.concat_tables([repeated, known]))
     both = repeated.join(firsts, ID, right_suffix="_first")
     both = both.filter(pc.not_equal(both["seq"], both["first_seq"]))
     is_conflict = pc.not_equal(both["content"], both["first_content"])
     return pa.table({"seq": both["seq"], "first_seq": both["first_seq"], "is_conflict": is_conflict})
 
 
-def _repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
+def _find_repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
     """Return the rows whose identity is there more than once; usually few."""
     everything = pa.concat_tables([fresh.select(ID), known.select(ID)])
     counted = everything.group_by(ID).aggregate([([], "count_all")])
@@ -36,7 +36,7 @@ def _repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
     return fresh.join(many, ID, join_type="left semi")
 
 
-def _firsts(rows: pa.Table) -> pa.Table:
+def _find_firsts(rows: pa.Table) -> pa.Table:
     least = rows.group_by(ID).aggregate([("seq", "min")]).rename_columns([*ID, "first_seq"])
     first = least.join(rows.select(["seq", "content"]), "first_seq", "seq")
     return first.rename_columns([*ID, "first_seq", "first_content"])

@@ -17,7 +17,7 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.lake.tables.wide import narrowed, widened
+from router.lake.tables.wide import narrow, widen
 
 GAMMA = 1.02
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
@@ -29,46 +29,46 @@ HISTOGRAM = pa.map_(pa.int32(), pa.int64())
 _FIGURES = {"count": "sum", "cost": "sum", "latency_sum": "sum", "latency_min": "min", "latency_max": "max"}
 
 
-def partials(events: pa.Table) -> pa.Table:
+def sum_events(events: pa.Table) -> pa.Table:
     """Sum events, which have the key columns, by those."""
     latency = events["latency_ms"]
     figures = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "cost": events["cost"]}
     figures |= dict.fromkeys(("latency_sum", "latency_min", "latency_max"), latency)
-    single = pa.table({**{key: events[key] for key in KEYS}, "bucket": buckets(latency), **figures})
-    return _folded(_summed(single, [*KEYS, "bucket"]), KEYS)
+    single = pa.table({**{key: events[key] for key in KEYS}, "bucket": find_buckets(latency), **figures})
+    return _fold_buckets(_aggregate(single, [*KEYS, "bucket"]), KEYS)
 
 
-def merged(sums: pa.Table, keys: Sequence[str] = KEYS, grain: str = "minute") -> pa.Table:
+def merge_sums(sums: pa.Table, keys: Sequence[str] = KEYS, grain: str = "minute") -> pa.Table:
     """Sum partial sums again: by windows of `grain`, and by fewer keys if wanted."""
-    windows = {name: floored(sums[name], grain) for name in ("window_start", "corrects_window")}
+    windows = {name: floor_instants(sums[name], grain) for name in ("window_start", "corrects_window")}
     coarse = pa.table({name: windows.get(name, sums[name]) for name in sums.column_names})
-    return _with_histograms(_summed(coarse, keys), _spread(coarse, keys), keys)
+    return _append_histograms(_aggregate(coarse, keys), _unfold_buckets(coarse, keys), keys)
 
 
-def buckets(latency: pa.ChunkedArray) -> pa.ChunkedArray:
+def find_buckets(latency: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return the bucket of each latency (milliseconds), int32."""
     numbers = pc.ceil(pc.divide(pc.ln(pc.max_element_wise(latency, 1).cast(pa.float64(), safe=False)), log(GAMMA)))
     return pc.if_else(pc.less_equal(latency, 0), pa.scalar(-1, pa.int32()), numbers.cast(pa.int32()))
 
 
-def floored(instants: pa.ChunkedArray, grain: str) -> pa.ChunkedArray:
+def floor_instants(instants: pa.ChunkedArray, grain: str) -> pa.ChunkedArray:
     """Return the start of the minute, hour or day (UTC) of each instant."""
     return pc.floor_temporal(instants.cast(pa.timestamp("us")), unit=grain).cast(INSTANT)
 
 
-def _summed(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+def _aggregate(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Add integers and decimals exactly, so any order gives the same sums. Raises SumOverflow."""
-    made = widened(rows).group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
-    return narrowed(made.rename_columns([*keys, *_FIGURES]), keys)
+    made = widen(rows).group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
+    return narrow(made.rename_columns([*keys, *_FIGURES]), keys)
 
 
-def _folded(by_bucket: pa.Table, keys: Sequence[str]) -> pa.Table:
+def _fold_buckets(by_bucket: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return one row for each key, with its buckets in a map."""
     spread = by_bucket.select([*keys, "bucket", "count"]).rename_columns([*keys, "bucket", "n"])
-    return _with_histograms(_summed(by_bucket, keys), spread, keys)
+    return _append_histograms(_aggregate(by_bucket, keys), spread, keys)
 
 
-def _spread(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
+def _unfold_buckets(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return one row for each key and bucket."""
     histograms = sums["histogram"].combine_chunks()
     parents = pc.list_parent_indices(histograms.cast(pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))))
@@ -76,7 +76,7 @@ def _spread(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
     return found.group_by([*keys, "bucket"], use_threads=False).aggregate([("n", "sum")]).rename_columns([*keys, "bucket", "n"])
 
 
-def _with_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str]) -> pa.Table:
+def _append_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Sort both by the keys, so that they match without a join. Buckets rise, so equal contents are equal bytes."""
     order = [(key, "ascending") for key in keys]
     figures, spread = figures.sort_by(order), spread.sort_by([*order, ("bucket", "ascending")])

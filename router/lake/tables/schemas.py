@@ -40,7 +40,7 @@ DAY_OF = {
     "gold_day": "window_start",
 }
 
-TOLD = {
+TABLE_DESCRIPTIONS = {
     "bronze": "every message, as it was stored",
     "quarantine": "messages that are no usage event, and the reason",
     "silver": "the events that count: each identity once, the lowest sequence",
@@ -51,7 +51,7 @@ TOLD = {
 }
 
 
-def columns(table: str) -> list[tuple[str, str]]:
+def list_columns(table: str) -> list[tuple[str, str]]:
     """Return name and type of each column, in order; without `day`, which is in no file."""
     parts = re.split(r",\s+", SCHEMAS[table])
     return [(name, kind) for name, _, kind in (part.partition(" ") for part in parts)]

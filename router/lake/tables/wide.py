@@ -23,7 +23,7 @@ class SumOverflow(RouterError):
     code = "sum_overflow"
 
 
-def widened(rows: pa.Table) -> pa.Table:
+def widen(rows: pa.Table) -> pa.Table:
     """Cast the figures to numbers that hold the sum of 10^19 rows of the greatest values there are."""
     for place, name in enumerate(rows.column_names):
         if name in WIDE:
@@ -31,7 +31,7 @@ def widened(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def narrowed(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
+def narrow(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Cast the figures back to their columns' types. Raises SumOverflow, which names the first group of `keys` that does not fit."""
     for place, name in enumerate(sums.column_names):
         if name in WIDE:

@@ -11,7 +11,7 @@ table. A commit is one new file, created exclusively and never changed, so reade
 and `as_of_commit` gives a table as it was, for ever. `tables/` says what the columns mean.
 """
 
-from router.lake.warehouse.commit import Commit, File, Seal
+from router.lake.warehouse.commit import Commit, DataFile, Seal
 from router.lake.warehouse.log import Warehouse
 
-__all__ = ["Commit", "File", "Seal", "Warehouse"]
+__all__ = ["Commit", "DataFile", "Seal", "Warehouse"]

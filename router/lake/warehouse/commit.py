@@ -9,10 +9,10 @@ from msgspec import Struct, field
 
 from router.errors import Poison
 
-Kind = Literal["ingest", "compact", "seal", "backfill"]
+CommitKind = Literal["ingest", "compact", "seal", "backfill"]
 
 
-class File(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One Parquet file of a table. `path` is relative to the warehouse; `day` (UTC) is the day of all its rows."""
 
     path: str
@@ -38,7 +38,7 @@ class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One entry of the log. `first` and `last` are the stream sequences that an ingest read, both inclusive."""
 
     commit: int
-    kind: Kind
+    kind: CommitKind
     at: str  # ISO 8601, UTC
     stream: str | None = None
     created: str | None = None  # the stream's creation time: a recreated stream counts from 1 again
@@ -46,7 +46,7 @@ class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     batch: int | None = None
     first: int | None = field(default=None, name="from")
     last: int | None = field(default=None, name="to")
-    add: dict[str, list[File]] = {}
+    add: dict[str, list[DataFile]] = {}
     remove: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
     seals: Seal | None = None
@@ -55,7 +55,7 @@ class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):
 _decoder = msgspec.json.Decoder(Commit)
 
 
-def commit_bytes(commit: Commit) -> bytes:
+def encode_commit(commit: Commit) -> bytes:
     """Return a commit as the JSON of its file."""
     return msgspec.json.format(msgspec.json.encode(commit), indent=1)
 

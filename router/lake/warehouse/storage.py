@@ -36,30 +36,30 @@ class Storage:
         """Return the path for Spark and other programs: with the scheme, if there is one."""
         return f"{self._location}/{name}"
 
-    def inside(self, name: str) -> str:
+    def resolve(self, name: str) -> str:
         """Return the path for `filesystem`."""
         return f"{self._root}/{name}"
 
-    def names(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+    def list_names(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
         """List a directory; nothing if there is none."""
-        return list(self.filesystem.get_file_info(fs.FileSelector(self.inside(directory), allow_not_found=True, recursive=recursive)))
+        return list(self.filesystem.get_file_info(fs.FileSelector(self.resolve(directory), allow_not_found=True, recursive=recursive)))
 
     def read(self, name: str) -> bytes:
-        with self.filesystem.open_input_stream(self.inside(name)) as stream:
+        with self.filesystem.open_input_stream(self.resolve(name)) as stream:
             return bytes(stream.read())
 
     def create(self, name: str, data: bytes) -> None:
         """Write a new file. Raises Conflict if it exists."""
         if self.is_local:
-            _link(Path(self.inside(name)), data)
+            _link(Path(self.resolve(name)), data)
             return
-        if self.filesystem.get_file_info(self.inside(name)).type is not fs.FileType.NotFound:
+        if self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound:
             raise Conflict(f"{name} exists: another writer was first")
-        with self.filesystem.open_output_stream(self.inside(name)) as stream:
+        with self.filesystem.open_output_stream(self.resolve(name)) as stream:
             stream.write(data)
 
     def remove(self, directory: str) -> None:
-        self.filesystem.delete_dir(self.inside(directory))
+        self.filesystem.delete_dir(self.resolve(directory))
 
 
 def _link(target: Path, data: bytes) -> None:

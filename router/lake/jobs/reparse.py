@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from router.lake.jobs.aside import Aside
+from router.lake.jobs.staging_file import StagingFile
 from router.lake.tables.arrow import MESSAGE
 from router.lake.tables.body import WIDEST
-from router.lake.tables.event import typed
-from router.lake.tables.late import days_of
-from router.lake.warehouse import File, Warehouse
+from router.lake.tables.event import parse_messages
+from router.lake.tables.late import floor_to_days
+from router.lake.warehouse import DataFile, Warehouse
 
 ROWS = 16_384  # read at once
 
 
-class Retyping(Struct, frozen=True, kw_only=True):
+class ReparseTask(Struct, frozen=True, kw_only=True):
     """One task. Spark sends it to an executor."""
 
     warehouse: str
@@ -33,25 +33,28 @@ class Retyping(Struct, frozen=True, kw_only=True):
     days: pa.Array  # of events
 
 
-def retyped(spark: SparkSession, warehouse: Warehouse, bronze: list[File], quarantined: pa.Array, days: pa.Array) -> list[str]:
+def reparse_all(spark: SparkSession, warehouse: Warehouse, bronze: list[DataFile], quarantined: pa.Array, days: pa.Array) -> list[str]:
     """Stage the days' events of all these files and return the staging files; files of bronze without such events have none."""
-    tasks = [Retyping(warehouse=warehouse.location, path=file.path, quarantined=_within(quarantined, file), days=days) for file in bronze]
-    found = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(retype).collect()
-    return [aside for aside in found if aside is not None]
+    tasks = [
+        ReparseTask(warehouse=warehouse.location, path=file.path, quarantined=_select_within(quarantined, file), days=days)
+        for file in bronze
+    ]
+    paths = spark.sparkContext.parallelize(tasks, max(1, len(tasks))).map(reparse).collect()
+    return [path for path in paths if path is not None]
 
 
-def retype(one: Retyping) -> str | None:
+def reparse(one: ReparseTask) -> str | None:
     warehouse = Warehouse(one.warehouse)
     storage = warehouse.storage
-    with Aside(warehouse, f"backfill-{uuid4().hex[:12]}") as aside:
-        for messages in pq.ParquetFile(storage.inside(one.path), filesystem=storage.filesystem).iter_batches(ROWS):
+    with StagingFile(warehouse, f"backfill-{uuid4().hex[:12]}") as staging:
+        for messages in pq.ParquetFile(storage.resolve(one.path), filesystem=storage.filesystem).iter_batches(ROWS):
             is_quarantined = pc.is_in(messages["seq"], one.quarantined)
-            events, _ = typed(messages.select(MESSAGE.names).filter(pc.invert(is_quarantined)), WIDEST)
-            aside.write(events.filter(pc.is_in(days_of(events["timestamp"]), one.days)))
-    return aside.path if aside.events else None
+            events, _ = parse_messages(messages.select(MESSAGE.names).filter(pc.invert(is_quarantined)), WIDEST)
+            staging.write(events.filter(pc.is_in(floor_to_days(events["timestamp"]), one.days)))
+    return staging.path if staging.events else None
 
 
-def _within(sequences: pa.Array, file: File) -> pa.Array:
+def _select_within(sequences: pa.Array, file: DataFile) -> pa.Array:
     """Return the sequences that this file may hold."""
     if file.min_seq is None or file.max_seq is None:
         return sequences

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from router.lake.jobs.landing import Landed, land
+from router.lake.jobs.staging import StagedRange, stage_range
 from router.lake.source import JetStreamDataSource
 from router.lake.source.offset import Json
 from router.lake.source.options import SourceOptions, read_options
@@ -22,11 +22,11 @@ from router.lake.source.rows import SCHEMA
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
-FORMAT = "jetstream_landing"
+FORMAT = "jetstream_staging"
 ROW = StructType([StructField("landed", StringType(), nullable=False)])
 
 
-class LandingSource(JetStreamDataSource):
+class StagingSource(JetStreamDataSource):
     """Options: the source's own, `warehouse`, and `bounds` (EventBounds as JSON).
 
     Messages before `startingOffsets` are not staged, whatever a checkpoint says.
@@ -39,13 +39,13 @@ class LandingSource(JetStreamDataSource):
     def schema(self) -> StructType:
         return ROW
 
-    def streamReader(self, schema: StructType) -> LandingReader:  # noqa: N802 - Spark's name
+    def streamReader(self, schema: StructType) -> StagingReader:  # noqa: N802 - Spark's name
         options = dict(self.options)
         bounds = msgspec.json.decode(options.pop("bounds", "{}"), type=EventBounds)
-        return LandingReader(options.pop("warehouse"), read_options(options), bounds)
+        return StagingReader(options.pop("warehouse"), read_options(options), bounds)
 
 
-class LandingReader(JetStreamStreamReader):
+class StagingReader(JetStreamStreamReader):
     """Reads and stages its ranges in the tasks that Spark schedules."""
 
     def __init__(self, warehouse: str, options: SourceOptions, bounds: EventBounds = BOUNDS) -> None:
@@ -60,16 +60,16 @@ class LandingReader(JetStreamStreamReader):
         return super().partitions({**start, "next": following}, end)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:  # its rows differ from the source's
-        yield (written_landed(land(super().read(partition), Warehouse(self._warehouse), self._bounds)),)
+        yield (encode_staged(stage_range(super().read(partition), Warehouse(self._warehouse), self._bounds)),)
 
 
 def register(spark: SparkSession) -> None:
-    spark.dataSource.register(LandingSource)
+    spark.dataSource.register(StagingSource)
 
 
-def written_landed(landed: Landed) -> str:
+def encode_staged(landed: StagedRange) -> str:
     return msgspec.json.encode(landed).decode()
 
 
-def read_landed(row: str) -> Landed:
-    return msgspec.json.decode(row, type=Landed)
+def decode_staged(row: str) -> StagedRange:
+    return msgspec.json.decode(row, type=StagedRange)

@@ -14,64 +14,64 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from router.lake.files import columns_of
-from router.lake.identities.run import Run
-from router.lake.identities.shelf import Shelf
+from router.lake.files import read_columns
+from router.lake.identities.run_store import RunStore
+from router.lake.identities.sorted_run import SortedRun
 from router.lake.tables.dedupe import KEY_COLUMNS, KEYS
-from router.lake.warehouse import File, Warehouse
+from router.lake.warehouse import DataFile, Warehouse
 
 MERGE_AT = 8  # runs of similar size are merged into one: a key is written again once for each eightfold growth up to LARGE
 LARGE = 2_000_000  # keys: a run of this size is merged no more. Merging eight of them takes seconds and a gigabyte
 
 
-class Identities:
+class IdentityIndex:
     """The index of one warehouse, as one process keeps it."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
-        self._shelf = Shelf(warehouse)
-        self._runs = list(self._shelf.runs())
+        self._store = RunStore(warehouse)
+        self._runs = list(self._store.open_runs())
 
-    def known(self, silver: Sequence[File], ids: pa.ChunkedArray) -> pa.Table:
+    def find_known(self, silver: Sequence[DataFile], ids: pa.ChunkedArray) -> pa.Table:
         """Return the keys of the events in these files of silver whose `id_high` is among `ids`."""
-        self._follow(silver)
+        self._cover(silver)
         wanted = np.unique(ids.to_numpy())
         return pa.concat_tables([KEYS.empty_table(), *(run.find(wanted) for run in self._runs)])
 
-    def _follow(self, silver: Sequence[File]) -> None:
+    def _cover(self, silver: Sequence[DataFile]) -> None:
         """Make the runs cover all of these files and no others, each file once."""
-        self._runs = self._fitting({file.path for file in silver})
+        self._runs = self._keep_matching({file.path for file in silver})
         covered = set(chain.from_iterable(run.files for run in self._runs))
-        for files in _portions(file for file in silver if file.path not in covered):
-            self._runs.append(self._shelf.put(self._keys(files), (file.path for file in files)))
-        while mergeable := _crowd(self._runs):
-            self._runs = [*(run for run in self._runs if run not in mergeable), self._merged(mergeable)]
+        for files in _split_by_rows(file for file in silver if file.path not in covered):
+            self._runs.append(self._store.put(self._read_keys(files), (file.path for file in files)))
+        while mergeable := _find_mergeable(self._runs):
+            self._runs = [*(run for run in self._runs if run not in mergeable), self._merge(mergeable)]
 
-    def _fitting(self, present: set[str]) -> list[Run]:
+    def _keep_matching(self, present: set[str]) -> list[SortedRun]:
         """Keep the runs that match, the largest first: a merged run covers the files of the runs it was made of. Delete the others."""
-        fitting: list[Run] = []
+        fitting: list[SortedRun] = []
         taken: set[str] = set()
         for run in sorted(self._runs, key=len, reverse=True):
             if run.files <= present and taken.isdisjoint(run.files):
                 fitting.append(run)
                 taken |= run.files
             else:
-                self._shelf.remove(run)
+                self._store.remove(run)
         return fitting
 
-    def _keys(self, files: Iterable[File]) -> pa.Table:
-        return columns_of(self._warehouse, "silver", files, KEY_COLUMNS)
+    def _read_keys(self, files: Iterable[DataFile]) -> pa.Table:
+        return read_columns(self._warehouse, "silver", files, KEY_COLUMNS)
 
-    def _merged(self, runs: list[Run]) -> Run:
-        one = self._shelf.put(pa.concat_tables([run.keys for run in runs]), chain.from_iterable(run.files for run in runs))
+    def _merge(self, runs: list[SortedRun]) -> SortedRun:
+        one = self._store.put(pa.concat_tables([run.keys for run in runs]), chain.from_iterable(run.files for run in runs))
         for run in runs:
-            self._shelf.remove(run)
+            self._store.remove(run)
         return one
 
 
-def _portions(files: Iterable[File]) -> Iterator[list[File]]:
+def _split_by_rows(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     """Split the files into portions of just over LARGE rows, so that each portion gives one large run."""
-    portion: list[File] = []
+    portion: list[DataFile] = []
     rows = 0
     for file in files:
         portion.append(file)
@@ -83,9 +83,9 @@ def _portions(files: Iterable[File]) -> Iterator[list[File]]:
         yield portion
 
 
-def _crowd(runs: Iterable[Run]) -> list[Run]:
+def _find_mergeable(runs: Iterable[SortedRun]) -> list[SortedRun]:
     """Return eight or more runs of similar size, none of them large; an empty list if there are none."""
-    sizes: defaultdict[int, list[Run]] = defaultdict(list)
+    sizes: defaultdict[int, list[SortedRun]] = defaultdict(list)
     for run in runs:
         if len(run) < LARGE:
             sizes[len(run).bit_length() // 3].append(run)  # three bits are a factor of eight

@@ -13,66 +13,66 @@ from pyspark.sql import DataFrame, SparkSession
 
 from router.crashpoints import crashpoint
 from router.errors import Conflict, RouterError
-from router.lake.identities import Identities
-from router.lake.jobs.aside import discard
-from router.lake.jobs.batch import Batch
-from router.lake.jobs.landing import Landed
-from router.lake.jobs.landing_source import read_landed
-from router.lake.source.offset import Facts
+from router.lake.identities import IdentityIndex
+from router.lake.jobs.micro_batch import MicroBatch
+from router.lake.jobs.staging import StagedRange
+from router.lake.jobs.staging_file import discard_staged
+from router.lake.jobs.staging_source import decode_staged
+from router.lake.source.offset import StreamFacts
 from router.lake.warehouse import Commit, Warehouse
 
 ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
 
-Told = Callable[[Commit], None]
+CommitCallback = Callable[[Commit], None]
 
 
-class Writing:
+class MicroBatchSink:
     """The function that Spark calls with each micro-batch."""
 
-    def __init__(self, warehouse: Warehouse, facts: Facts, following: int, told: Told) -> None:
+    def __init__(self, warehouse: Warehouse, facts: StreamFacts, following: int, on_commit: CommitCallback) -> None:
         self._warehouse = warehouse
-        self._identities = Identities(warehouse)
+        self._identities = IdentityIndex(warehouse)
         self._facts = facts
         self._following = following
-        self._told = told
+        self._on_commit = on_commit
         self.error: RouterError | None = None
 
-    def batch(self, frame: DataFrame, number: int) -> None:
+    def write_batch(self, frame: DataFrame, number: int) -> None:
         try:
-            self._batch(frame, number)
+            self._write(frame, number)
         except RouterError as exc:
             self.error = exc  # Spark passes on its text only
             raise
 
-    def _batch(self, frame: DataFrame, number: int) -> None:
+    def _write(self, frame: DataFrame, number: int) -> None:
         spark = frame.sparkSession
         query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        landed = [read_landed(row.landed) for row in frame.collect()]
+        landed = [decode_staged(row.landed) for row in frame.collect()]
         crashpoint("lake_after_read")
         if fresh := [one for one in landed if one.last >= self._following]:
-            self._told(self._committed(spark, fresh, query, number))
+            self._on_commit(self._commit_with_retries(spark, fresh, query, number))
         for one in landed:
-            discard(self._warehouse, one.aside)
+            discard_staged(self._warehouse, one.staging_path)
         crashpoint("lake_before_checkpoint")
 
-    def _committed(self, spark: SparkSession, landed: list[Landed], query: str, number: int) -> Commit:
+    def _commit_with_retries(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit:
         for _ in range(ATTEMPTS - 1):
             try:
-                return self._once(spark, landed, query, number)
+                return self._try_commit(spark, landed, query, number)
             except Conflict:
                 continue
-        return self._once(spark, landed, query, number)
+        return self._try_commit(spark, landed, query, number)
 
-    def _once(self, spark: SparkSession, landed: list[Landed], query: str, number: int) -> Commit:
-        batch = Batch(spark, self._warehouse, self._identities, landed)
-        batch.derive()
+    def _try_commit(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit:
+        batch = MicroBatch(spark, self._warehouse, self._identities, landed)
+        batch.write_tables()
         crashpoint("lake_after_write")
-        commit = self._warehouse.append(lambda at, time: self._commit(batch, at, time, query, number), after=batch.after)
+        commit = self._warehouse.append(lambda at, time: self._make_commit(batch, at, time, query, number), after=batch.after)
         self._following = max(self._following, (commit.last or 0) + 1)
         crashpoint("lake_after_commit")
         return commit
 
-    def _commit(self, batch: Batch, commit: int, at: str, query: str, number: int) -> Commit:
+    def _make_commit(self, batch: MicroBatch, commit: int, at: str, query: str, number: int) -> Commit:
         first, last = batch.span
         added = {table: files for table, files in batch.added.items() if files}
         return Commit(

@@ -16,60 +16,60 @@ from pyarrow import csv
 _PLAIN = 9  # tokens of the form without a domain
 
 
-class Place(Struct, frozen=True):
+class DeliveryPosition(Struct, frozen=True):
     """One delivery. `pending`: how many messages the consumer has left after it."""
 
     sequence: int
     pending: int
 
 
-class Places(Struct, frozen=True):
+class DeliveryPositions(Struct, frozen=True):
     """Many deliveries, as columns of int64."""
 
     sequences: pa.Array
     deliveries: pa.Array  # counted by the consumer, from 1: a missing number was lost on the way
     times: pa.Array  # nanoseconds since the epoch
 
-    def upto(self, count: int) -> Places:
+    def take_first(self, count: int) -> DeliveryPositions:
         """Return the first `count`."""
-        return Places(self.sequences[:count], self.deliveries[:count], self.times[:count])
+        return DeliveryPositions(self.sequences[:count], self.deliveries[:count], self.times[:count])
 
-    def below(self, end: int) -> Places:
+    def take_below(self, end: int) -> DeliveryPositions:
         """Return those with sequences below `end`."""
         if self.sequences[-1].as_py() < end:
             return self
-        return self.upto(pc.sum(pc.less(self.sequences, end)).as_py())
+        return self.take_first(pc.sum(pc.less(self.sequences, end)).as_py())
 
-    def whole_from(self, delivery: int) -> int:
+    def count_contiguous(self, delivery: int) -> int:
         """Count how many follow one another without a gap, if the first one is that delivery."""
         count = len(self.deliveries)
         if not count or self.deliveries[0].as_py() != delivery:
             return 0
         if self.deliveries[-1].as_py() == delivery + count - 1:  # they only rise
             return count
-        return _first_step(self.deliveries)
+        return _count_to_gap(self.deliveries)
 
-    def gap_after(self, previous: int) -> int | None:
+    def find_gap(self, previous: int) -> int | None:
         """Return the first missing sequence between `previous` and the last one; None if there is no gap."""
         count = len(self.sequences)
         if self.sequences[0].as_py() != previous + 1:
             return previous + 1
         if self.sequences[-1].as_py() == previous + count:
             return None
-        return previous + _first_step(self.sequences) + 1
+        return previous + _count_to_gap(self.sequences) + 1
 
 
-def read_place(reply: bytes) -> Place:
+def parse_position(reply: bytes) -> DeliveryPosition:
     """Parse one reply subject."""
     part = reply.split(b".")
-    at = _sequence_at(len(part))
-    return Place(int(part[at]), int(part[at + 3]))
+    at = _find_sequence(len(part))
+    return DeliveryPosition(int(part[at]), int(part[at + 3]))
 
 
-def read_places(replies: list[bytes]) -> Places:
+def parse_positions(replies: list[bytes]) -> DeliveryPositions:
     """Parse at least one reply subject, all of one form."""
     tokens = replies[0].count(b".") + 1
-    at = _sequence_at(tokens)
+    at = _find_sequence(tokens)
     wanted = [str(at), str(at + 1), str(at + 2)]
     text = b"\n".join(replies)
     table = csv.read_csv(
@@ -78,14 +78,14 @@ def read_places(replies: list[bytes]) -> Places:
         parse_options=csv.ParseOptions(delimiter=".", quote_char=False),
         convert_options=csv.ConvertOptions(include_columns=wanted, column_types=dict.fromkeys(wanted, pa.int64())),
     )
-    return Places(*(table.column(name).combine_chunks() for name in wanted))
+    return DeliveryPositions(*(table.column(name).combine_chunks() for name in wanted))
 
 
-def _sequence_at(tokens: int) -> int:
+def _find_sequence(tokens: int) -> int:
     return 5 if tokens == _PLAIN else 7
 
 
-def _first_step(rising: pa.Array) -> int:
+def _count_to_gap(rising: pa.Array) -> int:
     """Count the numbers before the first gap."""
     steps = pc.subtract(rising[1:], rising[:-1])
     steps_before: int = pc.index(pc.not_equal(steps, 1), True).as_py()

@@ -19,7 +19,7 @@ _FILES = b"silver"
 Ids = npt.NDArray[np.int64]
 
 
-class Run:
+class SortedRun:
     """A mapped run. It stays readable while this object lives, even if another process deletes its file."""
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class Run:
         return self.keys.take(pa.array(places, pa.int64()))
 
 
-def write(keys: pa.Table, files: Iterable[str], directory: Path) -> Run:
+def write_run(keys: pa.Table, files: Iterable[str], directory: Path) -> SortedRun:
     """Write a run of these keys (at least one). The file gets its name only when it is complete and on the disk."""
     rows = keys.sort_by("id_high").combine_chunks().replace_schema_metadata({_FILES: msgspec.json.encode(sorted(files))})
     name = uuid4().hex
@@ -53,4 +53,4 @@ def write(keys: pa.Table, files: Iterable[str], directory: Path) -> Run:
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
-    return Run(path)
+    return SortedRun(path)

@@ -16,21 +16,21 @@ from uuid import uuid4
 import pyarrow as pa
 from msgspec import Struct
 
-from router.lake.jobs.aside import Aside
-from router.lake.jobs.days import Days
+from router.lake.jobs.daily_writer import DailyWriter
+from router.lake.jobs.staging_file import StagingFile
 from router.lake.tables.body import BOUNDS, EventBounds
-from router.lake.tables.event import typed
-from router.lake.warehouse import File, Warehouse
+from router.lake.tables.event import parse_messages
+from router.lake.warehouse import DataFile, Warehouse
 
 GROUP = 4  # record batches in a row group of bronze: what a task holds in memory
 
 
-class Landed(Struct, frozen=True, kw_only=True):
-    """The files of one range. `aside` is the path of its typed events, relative to the warehouse."""
+class StagedRange(Struct, frozen=True, kw_only=True):
+    """The files of one range. `staging_path` is that of its typed events, relative to the warehouse."""
 
-    bronze: list[File]
-    quarantine: list[File]
-    aside: str
+    bronze: list[DataFile]
+    quarantine: list[DataFile]
+    staging_path: str
     events: int
 
     @property
@@ -43,20 +43,20 @@ class Landed(Struct, frozen=True, kw_only=True):
         return max((file.max_seq or 0 for file in self.bronze), default=0)
 
 
-def land(messages: Iterable[pa.RecordBatch], warehouse: Warehouse, bounds: EventBounds = BOUNDS) -> Landed:
+def stage_range(messages: Iterable[pa.RecordBatch], warehouse: Warehouse, bounds: EventBounds = BOUNDS) -> StagedRange:
     """Write one range of messages into bronze, quarantine and a staging file."""
     directory = f"ingest-{uuid4().hex[:12]}"
-    bronze, quarantine = Days(warehouse, "bronze", directory), Days(warehouse, "quarantine", directory)
-    with Aside(warehouse, directory) as aside:
-        for group in _groups(messages):
+    bronze, quarantine = DailyWriter(warehouse, "bronze", directory), DailyWriter(warehouse, "quarantine", directory)
+    with StagingFile(warehouse, directory) as staging:
+        for group in _group_batches(messages):
             bronze.add(pa.Table.from_batches(group))
-            for events, refused in (typed(batch, bounds) for batch in group):
-                aside.write(events)
+            for events, refused in (parse_messages(batch, bounds) for batch in group):
+                staging.write(events)
                 quarantine.add(pa.Table.from_batches([refused]))
-    return Landed(bronze=bronze.close(), quarantine=quarantine.close(), aside=aside.path, events=aside.events)
+    return StagedRange(bronze=bronze.close(), quarantine=quarantine.close(), staging_path=staging.path, events=staging.events)
 
 
-def _groups(messages: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _group_batches(messages: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     batches = iter(messages)
     while group := list(islice(batches, GROUP)):
         yield group

@@ -14,7 +14,7 @@ GAMMA = 1.02
 OF_ZERO = -1
 
 
-def percentiles(buckets: Iterable[tuple[int, int]], shares: Sequence[float], least: float, most: float) -> list[float]:
+def compute_percentiles(buckets: Iterable[tuple[int, int]], shares: Sequence[float], least: float, most: float) -> list[float]:
     """Compute percentiles by nearest rank, of (bucket, count) pairs in any order; shares rise, from 0 to 1. Milliseconds."""
     ordered = sorted(buckets)
     total = sum(count for _, count in ordered)
@@ -25,10 +25,10 @@ def percentiles(buckets: Iterable[tuple[int, int]], shares: Sequence[float], lea
         while passed < rank and at + 1 < len(ordered):
             at += 1
             passed += ordered[at][1]
-        values.append(min(max(value_of(ordered[at][0]), least), most) if ordered else least)
+        values.append(min(max(read_bucket(ordered[at][0]), least), most) if ordered else least)
     return values
 
 
-def value_of(bucket: int) -> float:
+def read_bucket(bucket: int) -> float:
     """Return the latency that a bucket is read as, milliseconds."""
     return 0.0 if bucket == OF_ZERO else float(2 * GAMMA**bucket / (GAMMA + 1))
