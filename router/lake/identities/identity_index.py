@@ -40,14 +40,14 @@ class IdentityIndex:
 
     def _cover(self, silver: Sequence[DataFile]) -> None:
         """Make the runs cover all of these files and no others, each file once."""
-        self._runs = self._keep_matching({file.path for file in silver})
+        self._runs = self._drop_stale_runs({file.path for file in silver})
         covered = set(chain.from_iterable(run.files for run in self._runs))
         for files in _split_by_rows(file for file in silver if file.path not in covered):
             self._runs.append(self._store.put(self._read_keys(files), (file.path for file in files)))
         while mergeable := _find_mergeable(self._runs):
             self._runs = [*(run for run in self._runs if run not in mergeable), self._merge(mergeable)]
 
-    def _keep_matching(self, present: set[str]) -> list[SortedRun]:
+    def _drop_stale_runs(self, present: set[str]) -> list[SortedRun]:
         """Keep the runs that match, the largest first: a merged run covers the files of the runs it was made of. Delete the others."""
         fitting: list[SortedRun] = []
         taken: set[str] = set()

@@ -25,7 +25,7 @@ from router.lake.identities import IdentityIndex
 from router.lake.jobs.daily_writer import write_days
 from router.lake.jobs.derive import GRAINS, DeriveTask, derive_all, merge_files, split_events, sum_by_table
 from router.lake.jobs.reparse import reparse_all
-from router.lake.jobs.staging_file import discard_staged, read_staged
+from router.lake.jobs.staging_file import read_staged, remove_staging
 from router.lake.tables.arrow import ARROW
 from router.lake.tables.dedupe import KEY_COLUMNS, KEYS, find_rejects
 from router.lake.tables.gold import KEYS as GROUP
@@ -70,7 +70,7 @@ class Backfill:
 
     def close(self) -> None:
         for path in self._staged:
-            discard_staged(self._warehouse, path)
+            remove_staging(self._warehouse, path)
 
     def compare(self) -> BackfillDifference:
         now = read_columns(self._warehouse, "silver", self._list_files("silver"), KEY_COLUMNS)

@@ -19,7 +19,7 @@ from router.lake.jobs import staging_source
 from router.lake.jobs.micro_batch_sink import CommitCallback, MicroBatchSink
 from router.lake.source import DataLoss
 from router.lake.source.broker import read_facts
-from router.lake.source.offset import StreamFacts
+from router.lake.source.offset import StreamState
 from router.lake.source.options import read_options
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
@@ -84,7 +84,7 @@ def start_ingest(spark: SparkSession, job: IngestJob, on_commit: CommitCallback 
     return RunningIngest(query.start(), writing, facts.head - following)
 
 
-def _find_start(warehouse: Warehouse, facts: StreamFacts, *, fails_on_loss: bool) -> int:
+def _find_start(warehouse: Warehouse, facts: StreamState, *, fails_on_loss: bool) -> int:
     """Return the sequence after the last one in the log. The checkpoint does not count: the log is the state of the tables."""
     last = warehouse.last_ingest()
     if last is None or last.last is None:

@@ -16,9 +16,9 @@ from router.errors import Conflict, RouterError
 from router.lake.identities import IdentityIndex
 from router.lake.jobs.micro_batch import MicroBatch
 from router.lake.jobs.staging import StagedRange
-from router.lake.jobs.staging_file import discard_staged
-from router.lake.jobs.staging_source import decode_staged
-from router.lake.source.offset import StreamFacts
+from router.lake.jobs.staging_file import remove_staging
+from router.lake.jobs.staging_source import decode_range
+from router.lake.source.offset import StreamState
 from router.lake.warehouse import Commit, Warehouse
 
 ATTEMPTS = 3  # to commit a batch: a seal or a compaction may commit first
@@ -29,7 +29,7 @@ CommitCallback = Callable[[Commit], None]
 class MicroBatchSink:
     """The function that Spark calls with each micro-batch."""
 
-    def __init__(self, warehouse: Warehouse, facts: StreamFacts, following: int, on_commit: CommitCallback) -> None:
+    def __init__(self, warehouse: Warehouse, facts: StreamState, following: int, on_commit: CommitCallback) -> None:
         self._warehouse = warehouse
         self._identities = IdentityIndex(warehouse)
         self._facts = facts
@@ -47,12 +47,12 @@ class MicroBatchSink:
     def _write(self, frame: DataFrame, number: int) -> None:
         spark = frame.sparkSession
         query = str(spark.sparkContext.getLocalProperty("sql.streaming.queryId"))
-        landed = [decode_staged(row.landed) for row in frame.collect()]
+        landed = [decode_range(row.landed) for row in frame.collect()]
         crashpoint("lake_after_read")
         if fresh := [one for one in landed if one.last >= self._following]:
             self._on_commit(self._commit_with_retries(spark, fresh, query, number))
         for one in landed:
-            discard_staged(self._warehouse, one.staging_path)
+            remove_staging(self._warehouse, one.staging_path)
         crashpoint("lake_before_checkpoint")
 
     def _commit_with_retries(self, spark: SparkSession, landed: list[StagedRange], query: str, number: int) -> Commit:

@@ -1,7 +1,7 @@
-"""Close a period: its bill no longer changes, and everyone who asks again gets the same bytes.
+"""Close a period: its bill no longer changes, and every later report gives the same bytes.
 
 A seal is a commit of its own. It names the last stream sequence that counts, the commit to read the tables as of, and a hash
-over the period's gold rows in one canonical form, so that anyone can prove later that nothing changed. A later event of a sealed
+over the period's gold rows in one canonical form, which proves later that nothing changed. A later event of a sealed
 day becomes an adjustment of the day on which it arrives (`tables.late`).
 """
 

@@ -48,5 +48,5 @@ def read_staged(warehouse: Warehouse, path: str, names: Sequence[str] | None = N
     return pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=wanted)).read_all().select(names)
 
 
-def discard_staged(warehouse: Warehouse, path: str) -> None:
+def remove_staging(warehouse: Warehouse, path: str) -> None:
     warehouse.storage.remove(path.rpartition("/")[0])

@@ -60,16 +60,16 @@ class StagingReader(JetStreamStreamReader):
         return super().partitions({**start, "next": following}, end)
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str]]:  # its rows differ from the source's
-        yield (encode_staged(stage_range(super().read(partition), Warehouse(self._warehouse), self._bounds)),)
+        yield (encode_range(stage_range(super().read(partition), Warehouse(self._warehouse), self._bounds)),)
 
 
 def register(spark: SparkSession) -> None:
     spark.dataSource.register(StagingSource)
 
 
-def encode_staged(landed: StagedRange) -> str:
+def encode_range(landed: StagedRange) -> str:
     return msgspec.json.encode(landed).decode()
 
 
-def decode_staged(row: str) -> StagedRange:
+def decode_range(row: str) -> StagedRange:
     return msgspec.json.decode(row, type=StagedRange)

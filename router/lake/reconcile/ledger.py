@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.contracts.given import MAX_INT64
 from router.contracts.result import ExecResult, read_result
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.stream import OpenStream, open_stream
@@ -24,7 +24,7 @@ from router.lake.source.options import SourceOptions
 from router.message import Message
 
 NAME = "results acked = usage"
-ANY = Limits(
+ANY = WorkerMessageLimits(
     max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64
 )  # what was above the limits became a dead letter
 _USED = ("assignment_id", "request_id", "status")

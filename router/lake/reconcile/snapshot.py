@@ -44,7 +44,7 @@ class WarehouseSnapshot(Struct, frozen=True):
                 return parquet.read(list(names))
             place = parquet.schema_arrow.get_field_index("seq")
             groups = [
-                number for number in range(parquet.num_row_groups) if _overlaps(parquet.metadata.row_group(number).column(place), span)
+                number for number in range(parquet.num_row_groups) if _has_overlap(parquet.metadata.row_group(number).column(place), span)
             ]
             return parquet.read_row_groups(groups, list(names))
 
@@ -53,6 +53,6 @@ def _may_hold(file: DataFile, first: int, last: int) -> bool:
     return (file.min_seq is None or file.min_seq <= last) and (file.max_seq is None or file.max_seq >= first)
 
 
-def _overlaps(chunk: pq.ColumnChunkMetaData, span: tuple[int, int]) -> bool:
+def _has_overlap(chunk: pq.ColumnChunkMetaData, span: tuple[int, int]) -> bool:
     statistics = chunk.statistics
     return statistics is None or not statistics.has_min_max or bool(statistics.min <= span[1] and statistics.max >= span[0])

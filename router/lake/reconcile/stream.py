@@ -14,7 +14,7 @@ from router.lake.reconcile.checks import ReconcileCheck, format_spans, name_firs
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.broker import Broker, read_facts
 from router.lake.source.fetch import read_record_batches
-from router.lake.source.offset import SequenceRange, StreamFacts
+from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions
 
 STEP = 250_000  # sequences at a time
@@ -35,7 +35,7 @@ class OpenStream(Struct, frozen=True):
     """An existing stream, and its state when it was opened."""
 
     options: SourceOptions
-    facts: StreamFacts
+    facts: StreamState
     deleted: Set[int]  # single sequences between the first and the last
 
     def messages(self, first: int, last: int) -> Iterator[pa.RecordBatch]:

@@ -41,16 +41,16 @@ def draw_spans(rows: Sequence[tuple[str, Sequence[float]]], what: str) -> str:
     low, top = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
     wide, high = WIDE - NAMES - 24, len(rows) * ROW
 
-    def at(value: float) -> float:
+    def scale(value: float) -> float:
         return NAMES + (log10(max(value, 1.0)) - low) / (top - low) * wide
 
-    parts = [_draw_line(at(10.0**power), 4, at(10.0**power), high + 4, "grid") for power in range(low, top + 1)]
-    parts += [_draw_text(at(10.0**power), high + 20, format_ms(10.0**power), "middle") for power in range(low, top + 1)]
+    parts = [_draw_line(scale(10.0**power), 4, scale(10.0**power), high + 4, "grid") for power in range(low, top + 1)]
+    parts += [_draw_text(scale(10.0**power), high + 20, format_ms(10.0**power), "middle") for power in range(low, top + 1)]
     for place, (name, three) in enumerate(rows):
         y = place * ROW + ROW / 2 + 4
-        parts += [_draw_name(y + 4, name), _draw_line(at(three[0]), y, at(three[-1]), y, "span")]
+        parts += [_draw_name(y + 4, name), _draw_line(scale(three[0]), y, scale(three[-1]), y, "span")]
         parts += [
-            _draw_dot(at(value), y, f"d{dot}", f"{shorten(name)} {title}: {format_ms(value)}")
+            _draw_dot(scale(value), y, f"d{dot}", f"{shorten(name)} {title}: {format_ms(value)}")
             for dot, (value, title) in enumerate(_pair_titles(three))
         ]
     return _draw_svg(WIDE, high + 28, what, parts)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.errors import Misconfigured
-from router.lake.source.offset import StreamFacts, parse_facts
+from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 
 T = TypeVar("T")
@@ -50,13 +50,13 @@ class Broker:
         return self._loop.run_until_complete(work)
 
 
-def read_facts(options: SourceOptions) -> StreamFacts:
+def read_facts(options: SourceOptions) -> StreamState:
     """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
     with Broker(options) as broker:
         return broker.run(fetch_facts(broker.jetstream, options.stream))
 
 
-async def fetch_facts(jetstream: JetStream, stream: str) -> StreamFacts:
+async def fetch_facts(jetstream: JetStream, stream: str) -> StreamState:
     """Read the state of the stream; raises as `read_facts` does."""
     info = await jetstream.stream(stream)
     if info is None:

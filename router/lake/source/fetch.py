@@ -20,7 +20,7 @@ from router.errors import BrokerRefused, BrokerUnavailable
 from router.lake.source.broker import Broker, fetch_facts
 from router.lake.source.consumer import SILENCE_S, EphemeralConsumer
 from router.lake.source.errors import Interrupted
-from router.lake.source.offset import SequenceRange, StreamFacts, refuse_loss
+from router.lake.source.offset import SequenceRange, StreamState, refuse_loss
 from router.lake.source.options import SourceOptions
 from router.lake.source.positions import DeliveryPositions
 from router.lake.source.rows import DeliveryBuffer, make_record_batch
@@ -102,7 +102,7 @@ class RangeFetch:
         await self._refuse_loss(self._next, self._wanted.end)
         self._next = self._wanted.end
 
-    async def _refuse_loss(self, start: int, end: int) -> StreamFacts:
+    async def _refuse_loss(self, start: int, end: int) -> StreamState:
         facts = await fetch_facts(self._jetstream, self._options.stream)
         refuse_loss(SequenceRange(start, end, self._wanted.created), facts, fails_on_loss=self._options.fails_on_loss)
         return facts

@@ -19,7 +19,7 @@ from router.lake.source.errors import DataLoss
 Json = dict[str, Any]
 
 
-class StreamFacts(Struct, frozen=True):
+class StreamState(Struct, frozen=True):
     """The state of a stream, from its info. `first` is above `last` if the stream is empty."""
 
     stream: str
@@ -50,25 +50,25 @@ class SequenceRange(Struct, frozen=True):
         return max(0, self.end - self.start)
 
 
-def parse_facts(info: Json) -> StreamFacts:
+def parse_facts(info: Json) -> StreamState:
     """Read the answer of STREAM.INFO."""
     state = info["state"]
     first = max(state["first_seq"], 1)
-    return StreamFacts(info["config"]["name"], info["created"], first, state["last_seq"], state["messages"], state["bytes"])
+    return StreamState(info["config"]["name"], info["created"], first, state["last_seq"], state["messages"], state["bytes"])
 
 
-def make_offset(facts: StreamFacts, following: int) -> Json:
+def make_offset(facts: StreamState, following: int) -> Json:
     return {"stream": facts.stream, "next": following, "created": facts.created}
 
 
-def resolve_start(wanted: int | None, facts: StreamFacts) -> int:
+def resolve_start(wanted: int | None, facts: StreamState) -> int:
     """Return the first sequence to read: the wanted one, the earliest there is (0), or the head (None)."""
     if wanted is None:
         return facts.head
     return wanted or facts.first
 
 
-def resolve_offset(offset: Json, facts: StreamFacts, *, fails_on_loss: bool) -> int:
+def resolve_offset(offset: Json, facts: StreamState, *, fails_on_loss: bool) -> int:
     """Return the next sequence to read in the stream as it is now. Loss raises DataLoss, or is passed over."""
     if offset["stream"] != facts.stream:
         raise Misconfigured("stream", f"the checkpoint is of {offset['stream']}, this is {facts.stream}: use another checkpoint")
@@ -79,13 +79,13 @@ def resolve_offset(offset: Json, facts: StreamFacts, *, fails_on_loss: bool) -> 
     return min(max(following, facts.first), facts.head)
 
 
-def refuse_loss(missing: SequenceRange, facts: StreamFacts, *, fails_on_loss: bool) -> None:
+def refuse_loss(missing: SequenceRange, facts: StreamState, *, fails_on_loss: bool) -> None:
     """Raise DataLoss if these sequences, which gave no rows, were removed by more than single deletions."""
     if fails_on_loss and (loss := _find_loss(missing, facts)) is not None:
         raise DataLoss(f"{facts.stream} {loss}. failOnDataLoss=false goes on without them")
 
 
-def _find_loss(missing: SequenceRange, facts: StreamFacts) -> str | None:
+def _find_loss(missing: SequenceRange, facts: StreamState) -> str | None:
     if missing.created != facts.created:
         return f"was made anew at {facts.created}: sequences from {missing.start} on of the one before cannot be read"
     if missing.start < facts.first:
@@ -95,7 +95,7 @@ def _find_loss(missing: SequenceRange, facts: StreamFacts) -> str | None:
     return None
 
 
-def limit_batch(start: int, facts: StreamFacts, *, max_rows: int | None = None, max_bytes: int | None = None) -> int:
+def limit_batch(start: int, facts: StreamState, *, max_rows: int | None = None, max_bytes: int | None = None) -> int:
     """Return the end of a micro-batch from `start`: never beyond the head, never back, and at least one sequence on if there is one."""
     end = max(start, facts.head)
     if max_bytes is not None:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from router.errors import Misconfigured
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
-from router.lake.source.offset import Json, SequenceRange, StreamFacts, limit_batch, make_offset, resolve_offset, resolve_start, split
+from router.lake.source.offset import Json, SequenceRange, StreamState, limit_batch, make_offset, resolve_offset, resolve_start, split
 from router.lake.source.options import SourceOptions
 
 
@@ -38,7 +38,7 @@ class _RangeReader:
     def _split(self, whole: SequenceRange) -> list[InputPartition]:
         return [RangePartition(one) for one in split(whole, self._options.partitions, self._options.rows_per_partition)]
 
-    def _resolve(self, offset: Json, facts: StreamFacts) -> int:
+    def _resolve(self, offset: Json, facts: StreamState) -> int:
         return resolve_offset(offset, facts, fails_on_loss=self._options.fails_on_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -62,7 +62,7 @@ class JetStreamStreamReader(_RangeReader, DataSourceStreamReader, SupportsTrigge
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        self._target: StreamFacts | None = None  # of AvailableNow: later messages are not read
+        self._target: StreamState | None = None  # of AvailableNow: later messages are not read
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         facts = read_facts(self._options)

@@ -8,8 +8,8 @@ import pytest
 from router.delivery.connection import head_of
 from router.lake.files import read_columns
 from router.lake.jobs.staging import StagedRange
-from router.lake.jobs.staging_file import discard_staged, read_staged
-from router.lake.jobs.staging_source import StagingReader, decode_staged
+from router.lake.jobs.staging_file import read_staged, remove_staging
+from router.lake.jobs.staging_source import StagingReader, decode_range
 from router.lake.tables.arrow import MESSAGE
 from router.lake.warehouse import Warehouse
 from tests.support.lake import Feed, a_feed
@@ -32,7 +32,7 @@ def landed(feed: Feed, warehouse: Warehouse, start: int, end: int, **options: st
     reader = StagingReader(warehouse.location, feed.options(**options))
     offset = reader.initialOffset()
     partitions = reader.partitions({**offset, "next": start}, {**offset, "next": end})
-    return [decode_staged(row) for partition in partitions for (row,) in reader.read(partition)]
+    return [decode_range(row) for partition in partitions for (row,) in reader.read(partition)]
 
 
 def test_every_message_is_in_bronze_and_what_is_none_in_quarantine_and_events_are_put_aside(feed: Feed, warehouse: Warehouse) -> None:
@@ -72,5 +72,5 @@ def test_what_the_log_has_does_not_land_again_wherever_a_checkpoint_begins(feed:
 
 def test_what_was_put_aside_is_gone_when_it_is_discarded(feed: Feed, warehouse: Warehouse) -> None:
     (one,) = landed(feed, warehouse, 1, 5)
-    discard_staged(warehouse, one.staging_path)
+    remove_staging(warehouse, one.staging_path)
     assert not warehouse.storage.list_names("_staging")

@@ -11,7 +11,7 @@ from router.errors import Misconfigured
 from router.lake.source.errors import DataLoss
 from router.lake.source.offset import (
     SequenceRange,
-    StreamFacts,
+    StreamState,
     limit_batch,
     make_offset,
     refuse_loss,
@@ -21,8 +21,8 @@ from router.lake.source.offset import (
 )
 
 
-def facts(**changed: Any) -> StreamFacts:
-    return StreamFacts(**{"stream": "S", "created": "monday", "first": 1, "last": 100, "messages": 100, "bytes": 10_000, **changed})
+def facts(**changed: Any) -> StreamState:
+    return StreamState(**{"stream": "S", "created": "monday", "first": 1, "last": 100, "messages": 100, "bytes": 10_000, **changed})
 
 
 @given(start=st.integers(1, 10**9), length=st.integers(0, 10**7), parts=st.integers(1, 64), smallest=st.integers(1, 10**6))
@@ -74,7 +74,7 @@ def test_an_offset_inside_the_stream_is_where_to_go_on() -> None:
         (facts(created="tuesday", last=200), "made anew at tuesday", 1),
     ],
 )
-def test_what_was_lost_since_an_offset_is_named_or_by_wish_passed_over(now: StreamFacts, said: str, goes_on_at: int) -> None:
+def test_what_was_lost_since_an_offset_is_named_or_by_wish_passed_over(now: StreamState, said: str, goes_on_at: int) -> None:
     """UL-18."""
     offset = make_offset(facts(), 50)
     with pytest.raises(DataLoss, match=said):
