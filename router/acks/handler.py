@@ -1,10 +1,10 @@
-"""A worker's acknowledgement in, an outcome out: read, correlate, tell (S3 "caf.exec.assign.v1.ack").
+"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment.
 
-    not readable, contradicts its assignment   -> Dead: a dead letter
-    a tenant that is not served here           -> Retry: it may be allowed soon; the last attempt leaves a letter
-    accepted, rejected, error                  -> Done: counted, and seen on the assignment; rejected is alerted
+    unreadable, or contradicts its assignment  -> Dead: a dead letter
+    a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt leaves a dead letter
+    accepted, rejected, error                  -> Done: counted, and recorded on the assignment; rejected raises an alert
 
-An acknowledgement decides nothing: the assignment's result does.
+An acknowledgement decides nothing about the assignment: its result does.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 
 FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
-SEEN = Done()
-_MAX_REASON = 200  # characters of a worker's own words in an alert
+HANDLED = Done()
+_MAX_REASON = 200  # characters of a worker's message in an alert
 
 
 class AcksMeter(Protocol):
-    """What the app counts of acknowledgements. Called on the loop, so it must be cheap."""
+    """Counts acknowledgements. The handler calls it on the event loop, so it must be cheap."""
 
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
     def acknowledged(self, status: str) -> None:
-        """`router_acks_total{status}`: one of three words."""
+        """Count in `router_acks_total{status}`: one of three words."""
 
     def uncorrelated(self) -> None:
-        """Its assignment is unknown; it was taken all the same."""
+        """The assignment is unknown; the acknowledgement was handled all the same."""
 
 
 class AssignmentStates(Protocol):
-    """Where people see how an assignment stands."""
+    """Where operators see the state of an assignment."""
 
     def acknowledged(self, ack: ExecAssignmentAck, known: Assignment | None) -> None: ...
 
 
 class Alerts(Protocol):
-    """Who tells the operators, as often as a cause may be heard."""
+    """Publishes alerts for operators, at most so often for each cause."""
 
     def raised(self, alert: Alert) -> None: ...
 
@@ -61,7 +61,7 @@ class AckRules(Struct, frozen=True, kw_only=True):
 
 
 class AcksHandler:
-    """Makes acknowledgements visible. Called by delivery with one message at a time."""
+    """Handles acknowledgements. The consumer calls it with one message at a time."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class AcksHandler:
         self._states.acknowledged(ack, known)
         if ack.status == REJECTED:
             self._alerts.raised(_rejection(ack, known))
-        return SEEN
+        return HANDLED
 
 
 def _rejection(ack: ExecAssignmentAck, known: Assignment | None) -> Alert:

@@ -1,4 +1,4 @@
-"""Known assignments: found by their id, compared with what workers say of them. Meaning only; the bucket is a port."""
+"""Assignments by their id, and the comparison of workers' messages with them. It only decides; the bucket is a port."""
 
 from router.assignments.correlate import contradiction, correlated
 from router.assignments.known import KnownAssignments, KnownMemory

@@ -1,4 +1,4 @@
-"""Results of workers: read, correlated, metered once. Meaning only; delivery stores what they cost."""
+"""Workers' results: read, correlated, metered once. It only decides; delivery stores the usage events."""
 
 from router.results.duplicates import Recent, Seen
 from router.results.handler import ResultRules, ResultsHandler, ResultsMeter

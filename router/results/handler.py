@@ -1,11 +1,11 @@
-"""A worker's result in, an outcome out: read, correlate, meter. Pure but for its own memory of what was told before.
+"""Handle a worker's result: read it, correlate it, meter it. Pure but for its memory of earlier results.
 
-    not readable, incomplete, forged      -> Dead: a dead letter
-    a tenant that is not served here      -> Retry: it may be allowed soon; the last attempt leaves a letter
-    any outcome of any status             -> Done with its usage event, stored before the acknowledgement
-    its assignment is unknown             -> the same, and nothing is learned from it; or marked, or refused, by setting
+    unreadable, incomplete, forged              -> Dead: a dead letter
+    a tenant that this router does not serve    -> Retry: it may be allowed soon; the last attempt leaves a dead letter
+    any outcome of any status                   -> Done with its usage event, which is stored before the ack
+    its assignment is unknown                   -> the same, and no figures learn from it; or marked, or refused, by setting
 
-A result whose assignment is at hand stays on the synchronous path; a miss is a future (`assignments.correlate`).
+A result whose assignment is in the cache stays on the synchronous path; a miss is a `Later` (`assignments.correlate`).
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ Uncorrelated = Literal["accept", "mark", "refuse"]
 
 
 class ResultsMeter(Protocol):
-    """What the app counts of results. Called on the loop, so it must be cheap."""
+    """Counts results. The handler calls it on the event loop, so it must be cheap."""
 
     def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
     def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
-        """An outcome that this instance had not heard of: `router_results_total{status, provider}`.
+        """Count an outcome that this instance sees for the first time: `router_results_total{status, provider}`.
 
-        `is_known`: an assignment names the provider; else the worker alone does, and its word is no label of its own."""
+        `is_known`: an assignment names the provider. Otherwise only the worker does, and its text makes no new label."""
 
     def uncorrelated(self) -> None:
-        """Its assignment is unknown; it was taken all the same."""
+        """The assignment is unknown; the result was handled all the same."""
 
     def forged(self) -> None:
-        """It contradicts the assignment that it names."""
+        """The result contradicts the assignment that it names."""
 
     def duplicate(self, is_conflict: bool) -> None:
-        """Another message told this outcome before, with the same content or not."""
+        """Another message reported this outcome before, with the same content or not."""
 
 
 class ResultRules(Struct, frozen=True, kw_only=True):
@@ -61,11 +61,11 @@ class ResultRules(Struct, frozen=True, kw_only=True):
     limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     usage_subject: str | None = SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
-    uncorrelated: Uncorrelated = "accept"  # what becomes of the usage of an unknown assignment
+    uncorrelated: Uncorrelated = "accept"  # what happens to the usage of an unknown assignment
 
 
 class ResultsHandler:
-    """Meters what workers report. Called by delivery with one message at a time."""
+    """Meters workers' results. The consumer calls it with one message at a time."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ResultsHandler:
         self._lessons = Lessons(figures)
         self._rules = rules
         self._recent = recent if recent is not None else Recent()
-        self._on_finished = on_finished  # hears the id of an assignment that has its result
+        self._on_finished = on_finished  # called with the id of an assignment whose result has come
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_result(message, self._rules.limits)
@@ -105,7 +105,7 @@ class ResultsHandler:
                 # A result that contradicts its own assignment is forged, not late.
                 self._meter.forged()
                 return Dead(fault)
-            known = known if fault is None else None  # we guessed the assignment from the request id, and wrongly
+            known = known if fault is None else None  # the assignment was guessed from the request id, and the guess was wrong
         if known is None and self._rules.uncorrelated == "refuse":
             return self._refuse(message)
         event = metered(result, known, marks_unknown=self._rules.uncorrelated == "mark")
@@ -118,7 +118,7 @@ class ResultsHandler:
         return self._take(message, result, event, known)
 
     def _refuse(self, message: Message) -> Outcome:
-        """The bucket's replica that was asked may lag by moments, so a result is refused when it comes again."""
+        """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
         if message.starts <= 1:
             return Retry(UNKNOWN)
         self._meter.uncorrelated()
@@ -143,10 +143,10 @@ class ResultsHandler:
 
 
 def _assignment_id(result: ExecResult) -> str | None:
-    """The id that it names, else the one that its request would have.
+    """Return the id that the result names, else the one that its request would have.
 
-    That is a guess: the identity of a request may be an idempotency key, which workers do not know. A wrong one finds
-    nothing, or an assignment of another request, and the result is taken as one of an unknown assignment.
+    The latter is a guess: a request's identity may be an idempotency key, which workers do not know. A wrong guess finds no
+    assignment, or another request's, and then the result is handled as one of an unknown assignment.
     """
     if result.assignment_id is not None or result.tenant_id is None or result.request_id is None:
         return result.assignment_id

@@ -1,4 +1,4 @@
-"""Documents to begin with: policies that the demo and `router serve --embedded` use."""
+"""Sample documents: the policies that the demo and `router serve --embedded` use."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def policies() -> Path:
-    """A directory of policies to begin with."""
+    """Return the directory of the sample policies."""
     return Path(__file__).parent / "policies"

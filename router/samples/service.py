@@ -22,7 +22,7 @@ REQUIRED = ("message_id", "subject", "event_type", "event_version", "occurred_at
 
 
 class Service:
-    """`handled`: how often each message id had its effect here; `calls`: how often it was told."""
+    """`handled`: how often each message id had its effect; `calls`: how often the service was called with it."""
 
     def __init__(self) -> None:
         self.handled: Counter[str] = Counter()

@@ -1,7 +1,7 @@
-"""From a result, and its assignment where that is known, to the usage event that is stored for it (docs/contracts.md#usage).
+"""Make the usage event of a result, with its assignment if that is known (docs/contracts.md#usage).
 
-The assignment fills what the result left out: provider, job type, tenant. It never fills the result's ids: the
-identity of the event is made of what the worker said, so that it is the same whether the assignment is still known or not.
+The assignment fills the fields that the result left out: provider, job type, tenant. It never fills the result's ids: the
+event's identity is made of what the worker sent, so it is the same whether the assignment is still known or not.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from router.outcome import Fault
 
 
 def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool = False) -> UsageEvent | Fault:
-    """The event of one outcome, whatever its status; a Fault names what neither side says.
+    """Return the event of one outcome, whatever its status; a Fault names the field that neither side has.
 
-    `marks_unknown`: the event of an unknown assignment says so (`usage.uncorrelated = mark`)."""
+    `marks_unknown`: mark the event of an unknown assignment (`usage.uncorrelated = mark`)."""
     provider_id, job_type, tenant_id, trace_id = result.provider_id, result.job_type, result.tenant_id, result.trace_id
     if known is not None:
         provider_id, job_type = provider_id or known.provider_id, job_type or known.job_type
@@ -40,7 +40,7 @@ def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool
 
 
 def usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = SUBJECT) -> Effect:
-    """The event as what is to be stored; its id is its identity (`event_id`, where that was worked out before), its only header."""
+    """Return the effect that stores the event. Its only header is its id, the event's identity (`event_id` if already computed)."""
     return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, owner=event.tenant_id)
 
 

@@ -1,4 +1,4 @@
-"""Workers: who is alive, by their heartbeats. A pure rule; who listens, and who is told, is the app's."""
+"""Workers: which are alive, by their heartbeats. Pure rules; the app listens and raises alerts."""
 
 from router.workers.liveness import Change, Condition, Liveness, Worker, condition_of
 

@@ -1,8 +1,8 @@
-"""Who is alive, who is busy, who fell silent (docs/contracts.md#heartbeats).
+"""Decide which workers are alive, busy or silent (docs/contracts.md#heartbeats).
 
-A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an interval is 5 s, the one
-the specification gives as usual: silent at 5 s itself would report every worker that keeps it. A worker that said `stopped` is not
-silent, it left. Time is when a heartbeat was heard, steady seconds, never the worker's clock.
+A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an interval is 5 s, which the
+specification calls usual: a limit of 5 s would report every worker that keeps to it. A worker that sent `stopped` is not
+silent, it left. Times are when the heartbeat arrived, in steady seconds, never the worker's clock.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from router.workers.places import Key, Places
 
 MISSED_INTERVALS = 3
 USUAL_INTERVAL_S = 5.0
-EARLY_S = 60.0  # where places are wanted, a worker gives its own up after this silence, however long an interval it promised
+EARLY_S = 60.0  # if places are needed, a worker loses its own after this silence, however long an interval it promised
 
 
 class Condition(Enum):
-    """How a worker stands; the first four are its own words."""
+    """The state of a worker; its heartbeats name the first four."""
 
     IDLE = "idle"
     BUSY = "busy"
@@ -36,7 +36,7 @@ class Condition(Enum):
 
 
 class Worker(Struct, frozen=True):
-    """One worker as last heard, at `heard_at` steady seconds."""
+    """One worker and its last heartbeat, which arrived at `heard_at` (steady seconds)."""
 
     beat: Heartbeat
     heard_at: float
@@ -48,7 +48,7 @@ class Worker(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A worker came (`was` None), stopped, fell silent, or is back: reported once each."""
+    """A worker appeared (`was` None), stopped, became silent, or is back: reported once each."""
 
     worker: Worker
     was: Condition | None
@@ -56,17 +56,17 @@ class Change(Struct, frozen=True):
 
 
 def condition_of(worker: Worker, now: float) -> Condition:
-    """How a worker stands at `now`, steady seconds."""
-    said = Condition(worker.beat.status)
-    if said is not Condition.STOPPED and now - worker.heard_at >= _patience(worker.beat):
+    """Return the condition of a worker at `now`, steady seconds."""
+    reported = Condition(worker.beat.status)
+    if reported is not Condition.STOPPED and now - worker.heard_at >= _patience(worker.beat):
         return Condition.SILENT
-    return said
+    return reported
 
 
 class Liveness:
-    """At most `limit` workers (`places`). Who has been gone for `forget_s` is forgotten; when it is full, at once.
+    """At most `limit` workers (`admission`). A worker without a heartbeat for `forget_s` is forgotten; sooner if places are needed.
 
-    `group_of`: the tenants whose workers share places; each tenant for itself unless it is given.
+    `group_of`: tenants whose workers share places; by default each tenant is a group of its own.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Liveness:
         self._forget_s = forget_s
         self._workers: dict[Key, Worker] = {}
         self._full_until = float("-inf")
-        self.refused = 0  # heartbeats of new workers that found no room
+        self.refused = 0  # heartbeats of new workers that got no place
 
     def heard(self, beat: Heartbeat, now: float) -> Change | None:
-        """One heartbeat; what changed by it, if anything did that people want to know."""
+        """Take one heartbeat; return the change that it makes, if operators should know of it."""
         worker, condition = Worker(beat, now), Condition(beat.status)
         before = self._workers.get(worker.key)
         if before is not None:
@@ -91,7 +91,7 @@ class Liveness:
         return Change(worker, was, condition) if was is None or was.is_alive != condition.is_alive else None
 
     def fallen_silent(self, now: float) -> list[Change]:
-        """The workers that fell silent since this was last asked; each is told once until it is heard again."""
+        """Return the workers that became silent since the last call; each once until its next heartbeat."""
         changes = []
         for worker in list(self._workers.values()):
             if now - worker.heard_at >= self._forget_s + _patience(worker.beat):
@@ -103,7 +103,7 @@ class Liveness:
         return changes
 
     def workers(self, now: float) -> Iterator[tuple[Worker, Condition]]:
-        """Everyone who is known, and how they stand."""
+        """Return every known worker with its condition."""
         return ((worker, condition_of(worker, now)) for worker in list(self._workers.values()))
 
     def alive(self, now: float) -> int:
@@ -116,11 +116,11 @@ class Liveness:
         return len(self._workers)
 
     def is_proven(self, worker: Worker) -> bool:
-        """Whether it was heard more than once: a single heartbeat may be anybody's."""
+        """Whether the worker sent more than one heartbeat: anything may have sent a single one."""
         return self._places.is_proven(worker.key)
 
     def _admits(self, key: Key, condition: Condition, now: float) -> bool:
-        """Whether a new worker may be remembered; one that says good-bye before it said hello need not be."""
+        """Whether a new worker gets a place; one whose first heartbeat says `stopped` needs none."""
         if condition is Condition.STOPPED:
             return False
         if not self._places.has_room(key) and now >= self._full_until:
@@ -135,7 +135,7 @@ class Liveness:
         return True
 
     def _forget_the_gone(self, now: float) -> None:
-        """Room for who is there. A stranger decides how often this is asked, so once a second."""
+        """Free the places of dead workers. Any sender of heartbeats can cause this scan, so it runs at most once a second."""
         for key, worker in list(self._workers.items()):
             if now - worker.heard_at >= EARLY_S or not condition_of(worker, now).is_alive:
                 self._forget(key)
@@ -147,6 +147,6 @@ class Liveness:
 
 
 def _patience(beat: Heartbeat) -> float:
-    """Seconds without a heartbeat after which a worker is silent."""
+    """Return the seconds without a heartbeat after which a worker is silent."""
     interval = USUAL_INTERVAL_S if beat.interval_ms is None else beat.interval_ms / 1000
     return MISSED_INTERVALS * interval
