@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from router.assignments.known import KnownAssignments
+from router.assignments.lookup import AssignmentLookup
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT, TENANT_FORBIDDEN
 from router.outcome import Fault, Outcome
@@ -17,7 +17,7 @@ OTHER_REQUEST = Fault(CORRELATION_FIELDS_INVALID, "The assignment is another req
 OTHER_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment has another id", "assignment_id", STAGE_CORRELATION)
 
 
-def contradiction(known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None) -> Fault | None:
+def find_contradiction(known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None) -> Fault | None:
     """Return why the message cannot belong to this assignment, or None. Fields that one side leaves out are not compared."""
     if tenant_id is not None and tenant_id != known.tenant_id:
         return OTHER_TENANT
@@ -28,8 +28,8 @@ def contradiction(known: Assignment, *, tenant_id: str | None, request_id: str |
     return None
 
 
-def correlated(
-    assignments: KnownAssignments, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
+def correlate(
+    assignments: AssignmentLookup, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
 ) -> Outcome | Awaitable[Outcome]:
     """Return `conclude` of the assignment with this id, or of None: at once if the cache has it, else as a `Later`.
 

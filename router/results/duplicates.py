@@ -19,7 +19,7 @@ from router.memory import Memory
 from router.message import Message
 
 
-class Seen(Enum):
+class Repetition(Enum):
     """How an outcome compares with those that this instance remembers."""
 
     FIRST = "first"
@@ -28,22 +28,22 @@ class Seen(Enum):
     CONFLICT = "conflict"  # another message of the same identity with other content
 
 
-class _Told(Struct, frozen=True, gc=False):
+class _OutcomeDigest(Struct, frozen=True, gc=False):
     """Two hashes: of the outcome's content, and of the position of its stored message."""
 
     content: int
     place: int
 
 
-class Recent:
+class RecentOutcomes:
     """At most `limit` identities with a digest of their outcome, for `keep_s` each; the least recently used goes first."""
 
     def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
         self._clock = clock
-        self._told: Memory[str, _Told] = Memory(limit)
+        self._told: Memory[str, _OutcomeDigest] = Memory(limit)
 
-    def note(self, event_id: str, event: UsageEvent, message: Message) -> Seen:
+    def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
         """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
         # Timestamp and trace id are left out: a worker that repeats itself does so later.
         content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
@@ -51,11 +51,11 @@ class Recent:
         now = self._clock()
         first = self._told.recall(event_id, now)
         if first is None:
-            self._told.keep(event_id, _Told(content, place), now + self._keep_s, now, owner=event.tenant_id)
-            return Seen.FIRST
+            self._told.keep(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
+            return Repetition.FIRST
         if first.place == place:
-            return Seen.REDELIVERED
-        return Seen.DUPLICATE if first.content == content else Seen.CONFLICT
+            return Repetition.REDELIVERED
+        return Repetition.DUPLICATE if first.content == content else Repetition.CONFLICT
 
     def __len__(self) -> int:
         return len(self._told)

@@ -5,6 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 
-def policies() -> Path:
+def find_policies() -> Path:
     """Return the directory of the sample policies."""
     return Path(__file__).parent / "policies"

@@ -14,7 +14,7 @@ from router.message import Effect
 from router.outcome import Fault
 
 
-def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool = False) -> UsageEvent | Fault:
+def make_usage_event(result: ExecResult, known: Assignment | None, *, marks_unknown: bool = False) -> UsageEvent | Fault:
     """Return the event of one outcome, whatever its status; a Fault names the field that neither side has.
 
     `marks_unknown`: mark the event of an unknown assignment (`usage.uncorrelated = mark`)."""
@@ -23,7 +23,7 @@ def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool
         provider_id, job_type = provider_id or known.provider_id, job_type or known.job_type
         tenant_id, trace_id = tenant_id or known.tenant_id, trace_id or known.trace_id
     if provider_id is None or job_type is None or tenant_id is None:
-        return _missing(provider_id, job_type)
+        return _find_missing(provider_id, job_type)
     return UsageEvent(
         tenant_id=tenant_id,
         provider_id=provider_id,
@@ -39,12 +39,12 @@ def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool
     )
 
 
-def usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = SUBJECT) -> Effect:
+def make_usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = SUBJECT) -> Effect:
     """Return the effect that stores the event. Its only header is its id, the event's identity (`event_id` if already computed)."""
     return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, owner=event.tenant_id)
 
 
-def _missing(provider_id: str | None, job_type: str | None) -> Fault:
+def _find_missing(provider_id: str | None, job_type: str | None) -> Fault:
     if provider_id is None:
         return missing("provider_id", "provider_id").as_fault()
     if job_type is None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection
 
 from router.extension import Answer, Refused, Request, pre
-from router.samples.extensions.pii_guard import PATTERNS, is_meant
+from router.samples.extensions.pii_guard import PATTERNS, is_real_match
 
 
 @pre("mask_payload")
@@ -22,7 +22,7 @@ def mask_payload(request: Request) -> Answer:
         raise Refused("the payload is not text, or stands elsewhere: it cannot be masked here")
     kinds: set[str] = set()
     allowed = request.config.get("allow") or ()
-    change = _masking(allowed if isinstance(allowed, list | tuple) else (), kinds)
+    change = _make_mask(allowed if isinstance(allowed, list | tuple) else (), kinds)
     payload = _mask(request.payload, change)
     metadata = _mask_object(request.message.metadata or {}, change)
     if metadata.keys() != (request.message.metadata or {}).keys():
@@ -30,7 +30,7 @@ def mask_payload(request: Request) -> Answer:
     return Answer(payload=payload, message_metadata=metadata, metadata={"pii_masked": ",".join(sorted(kinds)) or "none"})
 
 
-def _masking(allowed: Collection[object], kinds: set[str]) -> Callable[[str], str]:
+def _make_mask(allowed: Collection[object], kinds: set[str]) -> Callable[[str], str]:
     """Return a function that masks one text and adds to `kinds` what it masked."""
 
     def mask(text: str) -> str:
@@ -45,7 +45,7 @@ def _masking(allowed: Collection[object], kinds: set[str]) -> Callable[[str], st
 
 def _mask_kind(kind: str, text: str) -> str:
     def replace(match: re.Match[str]) -> str:
-        return f"[{kind}]" if is_meant(kind, match[0]) else match[0]
+        return f"[{kind}]" if is_real_match(kind, match[0]) else match[0]
 
     return PATTERNS[kind].sub(replace, text)
 

@@ -7,11 +7,11 @@ data and masks none: `mask_payload` masks, before the decision. The specificatio
 from __future__ import annotations
 
 from router.extension import Request, post
-from router.samples.extensions.pii_guard import kinds_in
+from router.samples.extensions.pii_guard import find_kinds
 
 
 @post("mask_pii")
 def mask_pii(request: Request) -> dict[str, str]:
     """Add `pii_found`: the kinds in the payload and in the message's metadata, or `none`."""
-    kinds = kinds_in([request.payload, request.message.metadata])
+    kinds = find_kinds([request.payload, request.message.metadata])
     return {"pii_found": ",".join(sorted(kinds)) or "none"}

@@ -21,31 +21,31 @@ PATTERNS = {
 def pii_guard(request: Request) -> Rejection | None:
     """Name the kind that was found, never the text."""
     allowed = request.config.get("allow") or ()
-    kinds = kinds_in(request.payload)
+    kinds = find_kinds(request.payload)
     first = next((name for name in PATTERNS if name in kinds and name not in allowed), None)
     return reject("pii_detected", {"field": "payload", "pattern": first}) if first is not None else None
 
 
-def kinds_in(payload: object) -> set[str]:
+def find_kinds(payload: object) -> set[str]:
     """Return the kinds of personal data in a payload's texts, by the names of `PATTERNS`."""
-    return {name for text in texts(payload) for name, pattern in PATTERNS.items() if _holds(name, pattern, text)}
+    return {name for text in iterate_texts(payload) for name, pattern in PATTERNS.items() if _has_match(name, pattern, text)}
 
 
-def texts(payload: object) -> Iterator[str]:
+def iterate_texts(payload: object) -> Iterator[str]:
     """Yield every text in a payload, also keys of objects."""
     match payload:
         case str():
             yield payload
         case list():
             for part in payload:
-                yield from texts(part)
+                yield from iterate_texts(part)
         case dict():
             for name, part in payload.items():
                 yield name
-                yield from texts(part)
+                yield from iterate_texts(part)
 
 
-def is_meant(name: str, text: str) -> bool:
+def is_real_match(name: str, text: str) -> bool:
     """Whether a match really is of its kind: long numbers are common, card numbers are not."""
     return name != "credit_card" or _has_check_digit(re.sub(r"\D", "", text))
 
@@ -56,5 +56,5 @@ def _has_check_digit(digits: str) -> bool:
     return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
 
 
-def _holds(name: str, pattern: re.Pattern[str], text: str) -> bool:
-    return any(is_meant(name, match[0]) for match in pattern.finditer(text))
+def _has_match(name: str, pattern: re.Pattern[str], text: str) -> bool:
+    return any(is_real_match(name, match[0]) for match in pattern.finditer(text))

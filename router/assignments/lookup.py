@@ -22,7 +22,7 @@ from router.memory import Memory, weight_of
 T = TypeVar("T")
 
 
-class KnownAssignments(Protocol):
+class AssignmentLookup(Protocol):
     """What the handlers of results and acknowledgements call once for each message, so it must be cheap."""
 
     def recall(self, assignment_id: str) -> Assignment | None: ...
@@ -31,7 +31,7 @@ class KnownAssignments(Protocol):
         """Return `conclude` of what the bucket holds. The `Later` ends with BrokerUnavailable if the bucket cannot be reached."""
 
 
-class KnownMemory:
+class AssignmentCache:
     """At most `limit` assignments in front of a bucket; the least recently used one is dropped first.
 
     `fetch` takes a key and returns the stored record or None; it ends with BrokerUnavailable. An absent record is not cached: it may

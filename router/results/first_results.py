@@ -24,7 +24,7 @@ class ProviderFigures(Protocol):
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None: ...
 
 
-class Lessons:
+class FirstResults:
     """The assignments whose first result was used, for `keep_s` each, at most `limit`: hashes of about 200 bytes each."""
 
     def __init__(self, figures: ProviderFigures, limit: int = 100_000, keep_s: float = DAY_S, clock: Clock = steady) -> None:
@@ -33,7 +33,7 @@ class Lessons:
         self._clock = clock
         self._taught: Memory[int, bool] = Memory(limit)
 
-    def learn(self, known: Assignment, result: ExecResult) -> None:
+    def learn_from(self, known: Assignment, result: ExecResult) -> None:
         """Move the provider's figures if this is the assignment's first result."""
         now, key = self._clock(), hash(known.assignment_id)
         if self._taught.recall(key, now) is not None:

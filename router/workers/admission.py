@@ -18,7 +18,7 @@ GRACE_S = 1.0  # a worker that came this recently is not displaced
 PROVEN_S = 1.0
 
 
-class Places:
+class WorkerAdmission:
     """At most `limit` places, shared by groups of workers (`group_of` a tenant). It holds keys, not heartbeats."""
 
     def __init__(self, limit: int, group_of: Callable[[str | None], Hashable]) -> None:
@@ -33,7 +33,7 @@ class Places:
         free = self._limit - len(self._groups)
         return free > 0 and self._held[self._group_of(key[0])] <= free
 
-    def displaced_by(self, key: Key, now: float) -> Key | None:
+    def find_weakest(self, key: Key, now: float) -> Key | None:
         """Return the worker that gives way to a newcomer when no place is free, or None."""
         for group in (self._group_of(key[0]), None):
             oldest = next(iter(self._fresh.get(group, {}).items()), None)
@@ -41,13 +41,13 @@ class Places:
                 return oldest[0]
         return None
 
-    def take(self, key: Key, now: float) -> None:
+    def admit(self, key: Key, now: float) -> None:
         """Give a new worker a place."""
         group = self._groups[key] = self._group_of(key[0])
         self._held[group] += 1
         self._fresh.setdefault(group, OrderedDict())[key] = now
 
-    def heard_again(self, key: Key, now: float) -> None:
+    def on_heartbeat(self, key: Key, now: float) -> None:
         """Mark a worker as proven if its first heartbeat is some time ago."""
         fresh = self._fresh.get(self._groups[key])
         if fresh is not None and (since := fresh.get(key)) is not None and now - since >= PROVEN_S:
@@ -56,7 +56,7 @@ class Places:
     def is_proven(self, key: Key) -> bool:
         return key not in self._fresh.get(self._groups.get(key), {})
 
-    def leave(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
         """Free a worker's place."""
         self._prove(key)
         group = self._groups.pop(key)
