@@ -125,13 +125,17 @@ async def test_an_agent_whose_apply_answers_nonsense_ends_and_its_commands_stay(
     store, feeding = tmp_path / "w.db", asyncio.create_task(feed(nc, range(3)))
     for _ in range(7):
         with pytest.raises(Misconfigured, match=r"apply: .*returned bool"):
-            async with an_agent(broker.url, store, _Affirmative()) as running:
-                await feeding
-                await running.work
+            await _life_of(_Affirmative(), broker.url, store, feeding)
     async with connected(broker.url) as connection, an_agent(broker.url, store):
         await until(lambda: is_empty(JetStream(connection)))
         assert await said(JetStream(connection), "meshforge.failed.>", "MESHFORGE_FAILED") == []
     assert applied_in(store) == {"k-0": 1, "k-1": 1, "k-2": 1}
+
+
+async def _life_of(adapter: Witness, url: str, store: Path, feeding: "asyncio.Task[None]") -> None:
+    async with an_agent(url, store, adapter) as running:
+        await feeding
+        await running.work
 
 
 async def _has_effects(dsn: str, count: int) -> bool:
