@@ -7,7 +7,7 @@ from router.clock import steady
 from router.config import Settings
 from router.config.inbox import HandlerConfig
 from router.errors import Misconfigured
-from router.mailbox.inbox.handling import Permit
+from router.mailbox.inbox.handling import CallPermit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 
 
@@ -43,10 +43,10 @@ class HandlerBreaker:
         self._gate = gate
 
     @property
-    def is_shut(self) -> bool:
+    def is_open(self) -> bool:
         return self._gate.shut_until() > steady()
 
-    def permit(self, seconds: float) -> Permit | None:
+    def acquire(self, seconds: float) -> CallPermit | None:
         lease = self._gate.enter(seconds)
         return _Permit(self._gate, lease) if lease is not None else None
 
@@ -56,11 +56,11 @@ class _Permit:
         self._gate = gate
         self._lease = lease
 
-    def succeeded(self, latency_ms: float) -> None:
+    def record_success(self, latency_ms: float) -> None:
         self._gate.succeeded(self._lease, latency_ms)
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         self._gate.failed(self._lease)
 
-    def left(self) -> None:
+    def release(self) -> None:
         self._gate.left(self._lease)
