@@ -114,7 +114,7 @@ def _said(answer: Decision | Refusal) -> dict[str, object]:
 
 
 def _final(payload: object) -> dict[str, object]:
-    """An extension may answer bytes; JSON says so (CONTRACTS §2)."""
+    """An extension may answer bytes; JSON says so (docs/contracts.md#bytes)."""
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)

@@ -96,7 +96,7 @@ def push_rules(settings: Settings) -> PushRules:
 
 
 def decide_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
-    """Where answers go (CONTRACTS §4)."""
+    """Where answers go (docs/contracts.md#replies)."""
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,

@@ -1,4 +1,4 @@
-"""Settings become the declared topology: CONTRACTS §1, the table of streams, line by line."""
+"""Settings become the declared topology: the tables of docs/contracts.md#streams, line by line."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
 
 
 def allow_list(settings: Settings) -> Callable[[str], bool] | None:
-    """Which subjects a message may arrive on; None: every one (CONTRACTS §3)."""
+    """Which subjects a message may arrive on; None: every one (docs/contracts.md#subject-allow-list)."""
     return ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None
 
 

@@ -1,6 +1,6 @@
-"""Whether a worker takes an assignment: ExecAssignmentAck (S3 "caf.exec.assign.v1.ack", S4 "ExecAssignmentAck Contract").
+"""Whether a worker takes an assignment: ExecAssignmentAck (docs/contracts.md#acks).
 
-Required: `assignment_id`, and `status` in accepted, rejected, error (CONTRACTS §2 "Acks").
+Required: `assignment_id`, and `status` in accepted, rejected, error.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The bytes of an answer to a decide request (CONTRACTS §4, S4 "Response Format").
+"""The bytes of an answer to a decide request (docs/contracts.md#answers).
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
     success_with       the same, and "warnings": [{code, message, details}]
@@ -67,7 +67,7 @@ def failure(
 
 
 def success_protobuf(decision: Decision) -> bytes:
-    """The decision alone, as S4's RouteDecision."""
+    """The decision alone, as protobuf RouteDecision."""
     return RouteDecision(
         provider_id=decision.provider_id,
         reason=decision.reason,

@@ -1,7 +1,7 @@
 """What can be read of a message that cannot be read: the ids by which people find it again.
 
 Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
-The same precedence as the reader's: header, top level, `message` (CONTRACTS §2).
+The same precedence as the reader's: header, top level, `message` (docs/contracts.md#fields).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The header contract as data, and what a reader may take from headers (CONTRACTS §3; S3 "Headers"; S4 "Validated Headers").
+"""The header contract as data, and what a reader may take from headers (docs/contracts.md#header-contract).
 
 One table, RULES: the validator, its page and its tests are made from it. Breaking a rule does not
 stop a message; the bad header counts as absent. Which violations do stop one is the reader's to say.
@@ -32,7 +32,7 @@ SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
 
-# Headers that command the server (2.15); none of them is a requester's business (CONTRACTS §4).
+# Headers that command the server (2.15); none of them is a requester's business (docs/contracts.md#control-headers).
 # `Nats-Expected-Stream` is none of them: a publisher that names the stream gets a PubAck (`delivery.pub_acks`).
 # With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
@@ -123,7 +123,7 @@ def describe() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 
 def tenant_in(headers: Mapping[str, str]) -> str | None:
-    """The header's tenant; None when absent, empty or not a tenant id (§2: a malformed header counts as absent)."""
+    """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as absent: docs/contracts.md#fields)."""
     value = headers.get(TENANT_ID)
     return value if value and ids.is_scoped(value) else None
 

@@ -1,10 +1,10 @@
-"""A message into the system and its receipt: S3 "beamline.ingress.v1.message", S4 "Ingress Service" (deprecated there).
+"""A message into the system and its receipt: `beamline.ingress.v1.message` (docs/contracts.md#ingress).
 
     IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
                      in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
     IngressAck       {message_id, correlation_id?, status accepted | rejected | error, message?, error_code?, metadata?, timestamp_ms}
 
-Only what the receipt needs is read here. The message becomes a decide request in form a (CONTRACTS §2), and that
+Only what the receipt needs is read here. The message becomes a decide request in form a (docs/contracts.md#decide-requests), and that
 reader says what a request must be.
 """
 

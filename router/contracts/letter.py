@@ -1,4 +1,4 @@
-"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (CONTRACTS §5).
+"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (docs/contracts.md#dead-letters).
 
 Here a letter is written; delivery stores it before anything is stamped. Nothing that a sender put into
 a message may keep its letter from being written: odd text is replaced, what is too large is left out.

@@ -1,8 +1,8 @@
-"""What a worker says when an assignment is over: ExecResult (S3 "caf.exec.result.v1", S4 "ExecResult Contract", CONTRACTS §2 "Results").
+"""What a worker says when an assignment is over: ExecResult (docs/contracts.md#results).
 
 Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`, `job.type` and
-`tenant_id` are left None where the known assignment may fill them. S4 calls both ids and a UUID form required;
-S3 asks for one of them, and CONTRACTS holds to that.
+`tenant_id` are left None where the known assignment may fill them. One page of the specification requires
+both ids, as UUIDs, the other one of them; the other holds.
 """
 
 from __future__ import annotations

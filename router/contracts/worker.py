@@ -1,4 +1,4 @@
-"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (CONTRACTS §2, "Encodings", "Results", "Acks").
+"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (docs/contracts.md#encodings).
 
     {…}                                   bare
     {version, kind, data{…}}              enveloped: `data`, and beside it what stands at the top, which wins

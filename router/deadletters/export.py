@@ -1,6 +1,6 @@
 """Letters as JSON lines, oldest first: everything that could be read, and the letter itself.
 
-The payload is text, or base64 with `payload_encoding` beside it, as in a letter (CONTRACTS §5).
+The payload is text, or base64 with `payload_encoding` beside it, as in a letter (docs/contracts.md#dead-letters).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     payload in the letter                      taken from it
     left out, or too large for a letter        taken from its source stream by sequence, if that still holds these very bytes
-    a worker's ExecResult (caf.exec.dlq.v1)    its assignment is published again, found by id (CONTRACTS §6)
+    a worker's ExecResult (caf.exec.dlq.v1)    its assignment is published again, found by id (docs/contracts.md#workers-dead-letters)
 
 Anybody may publish to a dead-letter subject, so a letter is input: it is sent to the subject whose letters stand where
 it stands, or to none; what the router masked, `Nats-*` and `Reply-To` are left behind: whoever asked has had its answer.

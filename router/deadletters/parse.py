@@ -1,6 +1,6 @@
 """One stored message becomes one Letter. It never raises: a letter that cannot be read is shown as what it is.
 
-Ours are written by `contracts.letter` (CONTRACTS §5), but anybody may publish to a dead-letter subject, and workers
+Ours are written by `contracts.letter` (docs/contracts.md#dead-letters), but anybody may publish to a dead-letter subject, and workers
 put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
 another kind, and then counts as absent.
 """
@@ -120,7 +120,7 @@ def instant(text: str) -> datetime | None:
 
 
 def _from_worker(stored: Stored) -> Letter:
-    """A result that a worker gave up on, in any of its forms: listed as `processing_error` (CONTRACTS §6)."""
+    """A result that a worker gave up on, in any of its forms: listed as `processing_error` (docs/contracts.md#workers-dead-letters)."""
     try:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
     except Malformed:

@@ -1,4 +1,4 @@
-"""A decision that is pushed: the stored assignment is the decision, whoever stored it (CONTRACTS §6).
+"""A decision that is pushed: the stored assignment is the decision, whoever stored it (docs/contracts.md#stored-assignment).
 
     create in the bucket   ours       -> publish it, answer with our decision
                            an earlier -> publish that again (a crash may lie between), answer with the decision inside
@@ -72,7 +72,7 @@ class Unbounded:
 
 
 class PushRules(Struct, frozen=True, kw_only=True):
-    """Settings (CONTRACTS §6, §7)."""
+    """Settings `assignment.*` (docs/contracts.md#assignments)."""
 
     enabled: bool = True
     tenants_allowed: frozenset[str] = frozenset()  # empty = all

@@ -1,4 +1,4 @@
-"""What a requester hears: a decision, a routing answer that says no, or why the request cannot be taken (CONTRACTS §4)."""
+"""What a requester hears: a decision, a routing answer that says no, or why the request cannot be taken (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> 
 
 
 def refused(fault: Fault, reading: Reading, code: str) -> Dead:
-    """An error reply and a letter: these bytes can never be decided here (CONTRACTS §5)."""
+    """An error reply and a letter: these bytes can never be decided here (docs/contracts.md#failure-invalid)."""
     details = {"field": fault.field} if fault.field is not None else None
     headers = {"version": "1"}
     if reading.trace_id is not None:

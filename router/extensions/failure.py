@@ -1,4 +1,4 @@
-"""Why an extension gave no answer that counts, by the codes of CONTRACTS §4."""
+"""Why an extension gave no answer that counts, by its codes (docs/contracts.md#errors)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ def status_of(use: ExtensionUse, came: Came) -> str:
 
 
 def refusal_of(kind: str, use: ExtensionUse, came: Failure | Judged) -> Refusal:
-    """The answer of a pipeline that ends here (CONTRACTS §4): `details` has cause, extension, reason, and a validator's details."""
+    """The answer of a pipeline that ends here: `details` has cause, extension, reason, and a validator's details.
+
+    Rule: docs/contracts.md#errors.
+    """
     cause, reason, details = (
         (came.code, str(came), None) if isinstance(came, Failure) else (REJECTED, came.reason or REJECTED, came.details)
     )
