@@ -66,14 +66,14 @@ class InboxMaxDeliverRecovery:
         message_id = message_id_of(message)
         if not await self._is_open(message_id):
             return Done()
-        return self._build_done(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED), message_id, STRANDED)
+        return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED), message_id, STRANDED)
 
-    def give_up_missing(self, row: InboxMessage) -> Done:
+    def give_up_row(self, row: InboxMessage) -> Done:
         """The same for a row whose message the stream does not hold any more."""
         message_id = str(row.message_id)
         subject = row.subject if ids.is_literal_subject(row.subject) else NO_SUBJECT
         message = self._message(subject, b"", {MESSAGE_ID: message_id}, 0, 0)
-        return self._build_done(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
+        return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
 
     def to_message(self, stored: Stored) -> Message:
         """A stored message as its last delivery was."""
@@ -90,7 +90,7 @@ class InboxMaxDeliverRecovery:
         except (DatabaseUnavailable, DatabaseRefused) as exc:
             raise InboxUnavailable(str(exc)) from exc
 
-    def _build_done(self, letter: Effect, message_id: str, fault: Fault) -> Done:
+    def _build_outcome(self, letter: Effect, message_id: str, fault: Fault) -> Done:
         async def commit(_: Sequence[Receipt]) -> None:
             await self._writer.write(build_dead_mark(message_id, MAXDELIVER_EXHAUSTED, fault))
             self._on_dead_letter()

@@ -107,7 +107,7 @@ class StaleRowScan:
         if place is not None and place > until:
             return False
         stored = await self._jetstream.message(self._stream, place) if place is not None else None
-        done = await self._recovery.give_up(stored) if stored is not None else self._recovery.give_up_missing(row)
+        done = await self._recovery.give_up(stored) if stored is not None else self._recovery.give_up_row(row)
         return await self._store(evidence, done)
 
     async def _store(self, evidence: Evidence, done: Done) -> bool:
