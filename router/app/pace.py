@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from router import ids
 from router.config import ConsumerConfig, Settings
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.delivery.lane import Pace
 
 
@@ -36,9 +36,9 @@ def allow_list(settings: Settings) -> Callable[[str], bool] | None:
     return ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None
 
 
-def worker_limits(settings: Settings) -> Limits:
+def worker_limits(settings: Settings) -> WorkerMessageLimits:
     """What a worker's message may be."""
-    return Limits(
+    return WorkerMessageLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         strict=settings.contract.mode == "strict",

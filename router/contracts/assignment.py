@@ -113,29 +113,29 @@ def _job(request: RouteRequest) -> dict[str, object]:
     return job
 
 
-class _Executor(Struct):
+class _ExecutorId(Struct):
     provider_id: str
 
 
-class _Job(Struct):
+class _JobType(Struct):
     type: str
 
 
-class _Options(Struct):
+class _Deadline(Struct):
     deadline_ms: int
 
 
-class _Wire(Struct):
+class _AssignmentWire(Struct):
     """What is read back of an assignment; the rest is the worker's."""
 
     assignment_id: str
     request_id: str
     tenant_id: str
-    executor: _Executor
-    job: _Job
-    options: _Options
+    executor: _ExecutorId
+    job: _JobType
+    options: _Deadline
     decision: Decision
     trace_id: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Wire).decode
+_decode = msgspec.json.Decoder(_AssignmentWire).decode

@@ -35,7 +35,7 @@ class Decision(Struct, frozen=True):
     metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
 
 
-class Skipped(Struct, frozen=True):
+class SkippedAssignment(Struct, frozen=True):
     """Why a decision that was to be pushed has no assignment: a warning in its answer."""
 
     reason: str  # a label of router_assignments_skipped_total

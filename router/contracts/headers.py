@@ -75,7 +75,7 @@ def _first_of(names: frozenset[str], headers: Mapping[str, str]) -> str | None:
 Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class HeaderRule(Struct, frozen=True, kw_only=True):
     """One line of the contract. `holds` is asked about a value that is there; None: it is compared with the payload."""
 
     header: str
@@ -86,14 +86,14 @@ class Rule(Struct, frozen=True, kw_only=True):
     subjects: tuple[str, ...] = SUBJECTS
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(header=TRACE_ID, name="empty", says="not empty", holds=len),
-    Rule(header=TENANT_ID, name="empty", says="not empty", holds=len),
-    Rule(header=VERSION, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__),
-    Rule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
-    Rule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
-    Rule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
-    Rule(header=TENANT_ID, name="mismatch", says="the payload's tenant, if both are given; the header's holds", holds=None),
+RULES: tuple[HeaderRule, ...] = (
+    HeaderRule(header=TRACE_ID, name="empty", says="not empty", holds=len),
+    HeaderRule(header=TENANT_ID, name="empty", says="not empty", holds=len),
+    HeaderRule(header=VERSION, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__),
+    HeaderRule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
+    HeaderRule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
+    HeaderRule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
+    HeaderRule(header=TENANT_ID, name="mismatch", says="the payload's tenant, if both are given; the header's holds", holds=None),
 )
 
 MISMATCH: Violation = (TENANT_ID, "mismatch")

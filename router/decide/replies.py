@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from router.contracts.answer import DID_YOU_MEAN, failure, success, success_protobuf, success_with, warning_of_hint, warning_of_skipped
-from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, Skipped
+from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.decide.read import Reading
 from router.message import Reply
@@ -31,7 +31,7 @@ def _success(request: RouteRequest, decision: Decision) -> bytes:
     return success(decision, request.answer_id, request.trace_id)
 
 
-def reply_skipped(request: RouteRequest, decision: Decision, skipped: Skipped) -> Reply:
+def reply_skipped(request: RouteRequest, decision: Decision, skipped: SkippedAssignment) -> Reply:
     """The answer to a request that was to be pushed, and was only decided. In protobuf the decision's metadata say so."""
     if request.wants_protobuf:
         data = success_protobuf(replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason}))
@@ -46,7 +46,7 @@ def _headers(request: RouteRequest) -> dict[str, str]:
     return {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"}
 
 
-def _warnings(hints: Mapping[str, str], skipped: Skipped | None = None) -> list[dict[str, object]]:
+def _warnings(hints: Mapping[str, str], skipped: SkippedAssignment | None = None) -> list[dict[str, object]]:
     found = [warning_of_hint(name, meant) for name, meant in hints.items()]
     return found if skipped is None else [warning_of_skipped(skipped), *found]
 

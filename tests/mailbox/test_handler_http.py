@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Blame, CallPermit, HandlerAnswer, HandlerResult, InboxUnavailable
+from router.mailbox.inbox.handling import Blame, HandlerPermit, HandlerAnswer, HandlerResult, InboxUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.samples.service import Service
@@ -36,7 +36,7 @@ class Witness:
         self.told: Counter[str] = Counter()
         self.is_open = False
 
-    def acquire(self, seconds: float) -> CallPermit | None:
+    def acquire(self, seconds: float) -> HandlerPermit | None:
         return None if self.is_open else self
 
     def record_success(self, latency_ms: float) -> None:

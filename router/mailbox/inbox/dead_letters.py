@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.clock import now_ms
-from router.contracts.letter import build_letter
+from router.contracts.letter import build_dead_letter
 from router.delivery.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
 from router.message import Effect, Message
@@ -34,7 +34,7 @@ class InboxDeadLetters(Struct, frozen=True, kw_only=True):
     def write(self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True) -> Effect:
         """A lane's `letter`; not whole: the message itself is gone."""
         message_id = message_id_of(message)
-        letter = build_letter(
+        letter = build_dead_letter(
             message,
             reason,
             fault,

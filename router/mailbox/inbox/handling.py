@@ -81,7 +81,7 @@ class HandlerStrategy(Protocol):
         """Each of them is concluded, once, in its own time."""
 
 
-class CallPermit(Protocol):
+class HandlerPermit(Protocol):
     """The right to ask once. One of these is called, once."""
 
     def record_success(self, latency_ms: float) -> None:
@@ -94,23 +94,23 @@ class CallPermit(Protocol):
         """Nobody waited for it."""
 
 
-class CallBreaker(Protocol):
+class RemoteBreaker(Protocol):
     """Who fails too often is left alone for a while."""
 
     @property
     def is_open(self) -> bool:
         """Nobody may ask at present."""
 
-    def acquire(self, seconds: float) -> CallPermit | None:
+    def acquire(self, seconds: float) -> HandlerPermit | None:
         """For a call of at most so many seconds; None: not now."""
 
 
-class NullCallBreaker:
+class NullRemoteBreaker:
     """Everybody may ask, always; a breaker and a permit in one."""
 
     is_open = False
 
-    def acquire(self, seconds: float) -> CallPermit | None:
+    def acquire(self, seconds: float) -> HandlerPermit | None:
         return self
 
     def record_success(self, latency_ms: float) -> None: ...

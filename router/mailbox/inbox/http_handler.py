@@ -26,7 +26,7 @@ from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.errors import Misconfigured
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Blame, CallBreaker, HandlerAnswer, HandlerResult, InboxUnavailable, NullCallBreaker
+from router.mailbox.inbox.handling import Blame, RemoteBreaker, HandlerAnswer, HandlerResult, InboxUnavailable, NullRemoteBreaker
 from router.mailbox.ports import current_message
 from router.outcome import Fault
 
@@ -48,9 +48,9 @@ class HttpRules(Struct, frozen=True, kw_only=True):
 class HttpEventHandler:
     """`EventHandler` for a service of its own process. Safe for many calls at once; `close` it at the end."""
 
-    def __init__(self, rules: HttpRules, breaker: CallBreaker | None = None) -> None:
+    def __init__(self, rules: HttpRules, breaker: RemoteBreaker | None = None) -> None:
         self._rules = rules
-        self._breaker: CallBreaker = breaker if breaker is not None else NullCallBreaker()
+        self._breaker: RemoteBreaker = breaker if breaker is not None else NullRemoteBreaker()
         self._url = _parse_url(rules.url)
         self._limits = {"timeout": {"connect": min(CONNECT_S, rules.timeout_s / 2)}}
         self._tls = httpx2.create_ssl_context()
