@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Blame, HandlerPermit, HandlerAnswer, HandlerResult, InboxUnavailable
+from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerPermit, HandlerResult, InboxUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.samples.service import Service

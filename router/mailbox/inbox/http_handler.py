@@ -26,7 +26,7 @@ from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.errors import Misconfigured
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Blame, RemoteBreaker, HandlerAnswer, HandlerResult, InboxUnavailable, NullRemoteBreaker
+from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerResult, InboxUnavailable, NullRemoteBreaker, RemoteBreaker
 from router.mailbox.ports import current_message
 from router.outcome import Fault
 
