@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.contracts.given import MAX_INT64
 from router.contracts.result import ExecResult, read_result
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.lake.reconcile.checks import Check, named
 from router.lake.reconcile.columns import Tables
 from router.lake.reconcile.stream import Reached, reached
@@ -24,7 +24,9 @@ from router.lake.source.options import SourceOptions
 from router.message import Message
 
 NAME = "results acked = usage"
-ANY = Limits(max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64)  # what was too much became a letter
+ANY = WorkerMessageLimits(
+    max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64
+)  # what was too much became a letter
 _USED = ("assignment_id", "request_id", "status")
 
 Key = tuple[str, str]  # assignment or request, status
