@@ -1,5 +1,6 @@
 """What every test may ask for: a nats-server of its module's own, a client and a name of the test's own on it; a PostgreSQL."""
 
+import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.distribution import UnitScheduling
     from tests.support.postgres import Postgres
 
-LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes twice as long
+LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a processor
 
 # How long an example takes says how busy the machine is; whoever means a time measures it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -105,6 +106,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """A test that takes too long fails unless it is marked slow: slowness is a bug until somebody says why."""
     outcome = yield
     report = outcome.get_result()
-    if report.when == "call" and report.passed and call.duration > LONGEST_S and item.get_closest_marker("slow") is None:
+    longest_s = LONGEST_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    if report.when == "call" and report.passed and call.duration > longest_s and item.get_closest_marker("slow") is None:
         report.outcome = "failed"
         report.longrepr = f"took {call.duration:.1f} s; make it faster, or mark it slow and say why"

@@ -2,8 +2,8 @@
 
 A module's tests share its server, so one worker runs them all; a few modules share more than that and form one unit.
 The stories start a server each and take seconds each: every one of them is a unit of its own. What takes longest begins
-first, so that at the end the workers finish together. The marks of xdist itself are lost between pytest 9.2 and xdist 3.8,
-which put them into a node's id; here the paths say the same.
+first, so that at the end the workers finish together. xdist's own mark for groups does nothing here: xdist 3.8 writes it
+into an attribute that pytest 9.2 does not have.
 """
 
 import pytest
@@ -19,12 +19,6 @@ UNITS = {
         "tests/lake/stories/test_continuous.py",
         "tests/lake/stories/test_cut_short.py",
         "tests/lake/stories/test_kills.py",
-    ),
-    "permissions": (  # one measured table of permissions
-        "tests/deploy/test_permissions.py",
-        "tests/deploy/test_roles_at_work.py",
-        "tests/deploy/test_own_inboxes.py",
-        "tests/deploy/test_lake_apart.py",
     ),
 }
 BY_TEST = ("tests/stories/", "tests/mailbox/")  # a server for each test
