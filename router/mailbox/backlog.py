@@ -29,12 +29,12 @@ INBOX: Final = """
 
 async def get_outbox_backlog(session: Session) -> Backlog:
     """Events that are not published, and when the oldest occurred; the session is its context's (docs/requirements.md#qry-050)."""
-    return await session.one(OUTBOX, make=Backlog) or Backlog(0, None)
+    return await session.fetch_one(OUTBOX, make=Backlog) or Backlog(0, None)
 
 
 async def get_inbox_backlog(session: Session) -> Backlog:
     """Messages that were received and not processed, and when the oldest came (docs/requirements.md#qry-051)."""
-    return await session.one(INBOX, make=Backlog) or Backlog(0, None)
+    return await session.fetch_one(INBOX, make=Backlog) or Backlog(0, None)
 
 
 def age_s(backlog: Backlog) -> float:

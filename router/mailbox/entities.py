@@ -60,7 +60,7 @@ class EventSubject(Struct, frozen=True):
     version: int
 
     @classmethod
-    def of(cls, context: str, event_type: str, event_version: int) -> EventSubject:
+    def from_parts(cls, context: str, event_type: str, event_version: int) -> EventSubject:
         """ValueError: the three do not make a subject of this shape."""
         return cls.read(f"{context}.event.{event_type}.v{event_version}")
 
@@ -90,7 +90,7 @@ class NatsMsgId(Struct, frozen=True):
     value: str
 
     @classmethod
-    def of(cls, event: OutboxEvent) -> NatsMsgId:
+    def from_event(cls, event: OutboxEvent) -> NatsMsgId:
         return cls(str(event.id))
 
 

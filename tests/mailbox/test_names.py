@@ -117,7 +117,7 @@ def test_an_event_subject_is_context_event_name_version(subject: str) -> None:
     """SD-4."""
     found = entities.EventSubject.read(subject)
     assert found.value == subject
-    assert entities.EventSubject.of(found.context, found.name, found.version) == found
+    assert entities.EventSubject.from_parts(found.context, found.name, found.version) == found
 
 
 @pytest.mark.parametrize(

@@ -282,4 +282,4 @@ async def _broker_killed(postgres: Postgres, *, kills: int, sync_always: bool) -
             await all_published(dsn, within_s=30)
         assert await rows(dsn, "SELECT count(*) FROM outbox_relay_state") == [(0,)]
         assert await stands_once(place, kills * 200)
-        return kills * 200, relay.totals.taken_back
+        return kills * 200, relay.totals.lost

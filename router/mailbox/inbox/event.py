@@ -57,15 +57,15 @@ def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: 
     Rule: docs/requirements.md#sd-32.
     """
     headers = message.headers
-    named = _named(message.subject)
-    event_type = _matching(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
+    named = _subject_of(message.subject)
+    event_type = _match(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
     if not ids.is_literal_subject(message.subject):  # a row could not hold what a sender may put there
         return _invalid("subject", "the subject holds what no subject may")
     if event_type is None:
         return _invalid("event_type", "neither a header Event-Type nor a subject {context}.event.{name}.v{n}")
     if (fault := _unreadable(message.data, max_bytes, max_depth)) is not None:
         return fault
-    version = _matching(_VERSION, headers.get("Event-Version")) or (named.version if named is not None else 1)
+    version = _match(_VERSION, headers.get("Event-Version")) or (named.version if named is not None else 1)
     return InboxEvent(
         message_id_of(message),
         message.subject,
@@ -104,14 +104,14 @@ def _invalid(field: str, text: str) -> Fault:
     return Fault(SCHEMA_VALIDATION_FAILED, text, field, STAGE_SCHEMA)
 
 
-def _named(subject: str) -> EventSubject | None:
+def _subject_of(subject: str) -> EventSubject | None:
     try:
         return EventSubject.read(subject)
     except ValueError:
         return None
 
 
-def _matching(rule: re.Pattern[str], text: str | None) -> str | None:
+def _match(rule: re.Pattern[str], text: str | None) -> str | None:
     return text if text is not None and rule.fullmatch(text) else None
 
 
