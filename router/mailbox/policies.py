@@ -40,9 +40,7 @@ ORDERED_TIMES = MailboxPolicy(
     "INVALID_TIMESTAMP",
     "REQ-051",
 )
-ACK_HANDLED = MailboxPolicy(
-    "POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051"
-)
+ACK_HANDLED = MailboxPolicy("POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051")
 ACK_POISON = MailboxPolicy("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053")
 NO_ACK = MailboxPolicy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052")
 
