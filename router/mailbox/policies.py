@@ -1,4 +1,5 @@
-"""The policies of SDS-047 §3 as data: id, what it applies to, its rule word for word, its error code; and the checks in code.
+"""The policies of docs/requirements.md#sd-policies as data: id, what it applies to, its rule word for word, its error
+code; and the checks in code.
 
 Where each is kept:
 
@@ -27,23 +28,21 @@ class MailboxPolicy(Struct, frozen=True):
     satisfies: str
 
 
-VALID_OUTBOX = MailboxPolicy(  # SD-7
+VALID_OUTBOX = MailboxPolicy(
     "POL-047-001", "OutboxEvent", "outbox.id IS NOT NULL AND outbox.event_type IS NOT NULL", "INVALID_OUTBOX", "REQ-050"
 )
-NOT_FROM_THE_FUTURE = MailboxPolicy("POL-047-002", "OutboxEvent", "outbox.occurred_at <= NOW()", "FUTURE_EVENT", "REQ-050")  # SD-8
-UNIQUE_MESSAGE = MailboxPolicy("POL-047-003", "InboxMessage", "inbox.message_id IS UNIQUE", "DUPLICATE_MESSAGE", "REQ-051")  # SD-9
-ORDERED_TIMES = MailboxPolicy(  # SD-10
+NOT_FROM_THE_FUTURE = MailboxPolicy("POL-047-002", "OutboxEvent", "outbox.occurred_at <= NOW()", "FUTURE_EVENT", "REQ-050")
+UNIQUE_MESSAGE = MailboxPolicy("POL-047-003", "InboxMessage", "inbox.message_id IS UNIQUE", "DUPLICATE_MESSAGE", "REQ-051")
+ORDERED_TIMES = MailboxPolicy(
     "POL-047-004",
     "InboxMessage",
     "inbox.processed_at IS NULL OR inbox.processed_at >= inbox.received_at",
     "INVALID_TIMESTAMP",
     "REQ-051",
 )
-ACK_HANDLED = MailboxPolicy(  # SD-11
-    "POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051"
-)
-ACK_POISON = MailboxPolicy("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053")  # SD-12
-NO_ACK = MailboxPolicy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052")  # SD-13
+ACK_HANDLED = MailboxPolicy("POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051")
+ACK_POISON = MailboxPolicy("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053")
+NO_ACK = MailboxPolicy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052")
 
 POLICIES = (VALID_OUTBOX, NOT_FROM_THE_FUTURE, UNIQUE_MESSAGE, ORDERED_TIMES, ACK_HANDLED, ACK_POISON, NO_ACK)
 

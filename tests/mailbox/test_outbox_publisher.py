@@ -49,7 +49,7 @@ async def narrow(place: Place) -> None:
 
 
 async def test_an_event_is_published_under_its_own_id_with_its_context_in_headers(dsn: str, database: Database, place: Place) -> None:
-    """SD-4, SD-5, SD-6, SD-14; X28 of the open points."""
+    """SD-4, SD-5, SD-6, SD-14; X28."""
     correlation, causation = an_event().id, an_event().id
     event = an_event("o-1", {"amount": 5}, event_version=2, correlation_id=correlation, causation_id=causation)
     await added(dsn, event)
@@ -124,7 +124,7 @@ async def test_an_event_that_is_not_due_waits(dsn: str, database: Database, plac
 
 
 async def test_a_row_that_commits_late_is_not_passed_over(dsn: str, database: Database, place: Place) -> None:
-    """DURABILITY §4: no high-water mark."""
+    """docs/durability.md#unpublished: no high-water mark."""
     late = an_event("o-2", occurred_at=datetime.now(UTC) - timedelta(hours=1))
     await added(dsn, an_event("o-1"))
     await rounds(database, place)

@@ -25,7 +25,7 @@ from router.delivery.consumer import Deadlines
 from router.delivery.topology import Topology, bucket
 from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.handling import CallBreaker, HandlerResult
+from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.inbox.inbox import Inbox
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
@@ -103,7 +103,7 @@ async def an_inbox(
     timeout_s: float = 2.0,
     sweep: StaleRowScanRules = StaleRowScanRules(every_s=3600),  # noqa: B008 - frozen
     duplicate_window: float = 3600.0,
-    breaker: CallBreaker | None = None,
+    breaker: RemoteBreaker | None = None,
     idle_in_transaction: float = 10.0,
     **config: object,
 ) -> AsyncIterator[Running]:

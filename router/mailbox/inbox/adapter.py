@@ -1,6 +1,6 @@
 """The inbox's rows: `InboxRepository` on PostgreSQL, one at a time as specified and many at once as the consumer needs it.
 
-    receive   insert, or one attempt more where it is not processed yet; no answer for a message: it was (DURABILITY §1)
+    receive   insert, or one attempt more where it is not processed yet; no answer for a message: it was (docs/durability.md#inbox)
     lock      mark as processed and hold the rows until the transaction ends: two processes never apply one message
     settle    what came of many messages, in one statement
 
@@ -58,7 +58,7 @@ class InboxMark(Struct, frozen=True, gc=False):
 
 
 class PostgresInboxAdapter:
-    """`InboxRepository` within one transaction (SD-22, SD-35)."""
+    """`InboxRepository` within one transaction (docs/requirements.md#sd-22)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -66,7 +66,7 @@ class PostgresInboxAdapter:
     # -- the port ----------------------------------------------------------------------------------------------
 
     async def insert(self, msg: InboxMessage) -> int | None:
-        """How often it was begun, this time included; None: it was processed, so skip it (SD-15)."""
+        """How often it was begun, this time included; None: it was processed, so skip it (docs/requirements.md#sd-15)."""
         return (await self.receive([(str(msg.message_id), msg.subject)])).get(str(msg.message_id))
 
     async def mark_processed(self, id: UUID) -> None:  # noqa: A002 - the specification's name
@@ -105,7 +105,7 @@ class PostgresInboxAdapter:
         return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
 
     async def claim(self, stream: str, durable: str) -> tuple[str, str]:
-        """Whose inbox this is: ours from now on, if it was nobody's (X9)."""
+        """Whose inbox this is: ours from now on, if it was nobody's (docs/requirements.md#x9)."""
         owner = await self._session.fetch_one(_CLAIM, (stream, durable), make=_owner)
         return owner if owner is not None else (stream, durable)
 

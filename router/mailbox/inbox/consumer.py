@@ -1,10 +1,10 @@
-"""InboxConsumer: from a delivery to a handler that is told an event once its receipt is committed (SDS-047 §11).
+"""InboxConsumer: from a delivery to a handler that is told an event once its receipt is committed (docs/requirements.md#sd-15).
 
     handle --> read --> [pile] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
                   \\                                       \\-> to be processed: begun by its treatment
                    \\-> never an event: dead
 The receipt is a status, not a verdict: a row that is there and not processed was begun by somebody who died, and is begun
-again (DURABILITY §1). `handle` is a lane's handler (delivery owns pulling, signals in progress, stamps and drains); `run`
+again (docs/durability.md#inbox). `handle` is a lane's handler (delivery owns pulling, signals in progress, stamps and drains); `run`
 is the work behind it. Two copies of one message are never in a handler of this process together.
 """
 
@@ -57,7 +57,7 @@ class InboxConsumer:
         self._copies: dict[str, deque[InboxDelivery]] = {}  # by message id: in hand; its further copies wait for the first one's end
 
     def handle(self, message: Message) -> Outcome | Later[Outcome]:
-        """CMD-051 (SD-15); called by delivery with one message at a time."""
+        """CMD-051 (docs/requirements.md#cmd-051); called by delivery with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)

@@ -1,9 +1,9 @@
-"""What the inbox reads of a message: the event that a handler is told (SD-32), or why it can never be one.
+"""What the inbox reads of a message: the event that a handler is told (docs/requirements.md#sd-32), or why it can never be one.
 
     headers Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id    else, what is missing:
     subject `{context}.event.{name}.v{n}`                                           name and version
     stream time                                                                     when it occurred
-    Nats-Msg-Id                                                                     a UUID as it is, any other text derived (X1)
+    Nats-Msg-Id                                                                     a UUID as it is, any other text derived
 
 A malformed header counts as absent. The body is the payload, any JSON value, told on byte for byte. Nothing here asks
 anybody; whether the event was handled before is the table's to say.
@@ -52,7 +52,10 @@ class InboxEvent(Struct, frozen=True, gc=False):
 
 
 def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
-    """The event in a message; a Fault when it can never be told: no event type anywhere, or a body that is not JSON (SD-4, SD-32)."""
+    """The event in a message; a Fault when it can never be told: no event type anywhere, or a body that is not JSON.
+
+    Rule: docs/requirements.md#sd-32.
+    """
     headers = message.headers
     named = _subject_of(message.subject)
     event_type = _match(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
@@ -77,7 +80,10 @@ def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: 
 
 
 def message_id_of(message: Message) -> str:
-    """The row's key (SD-3, SD-6): the message id when it is a UUID, else one derived from it, or from the place in the stream."""
+    """The row's key: the message id when it is a UUID, else one derived from it, or from the place in the stream.
+
+    Rule: docs/requirements.md#x1.
+    """
     given = message.headers.get(MESSAGE_ID, "")
     if (known := _uuid(given)) is not None:
         return known

@@ -1,10 +1,10 @@
-"""An event told to a service over HTTP: `POST /handle`, and what its answer means (SDS-047 §12; SD-32, SD-33, SD-34).
+"""An event told to a service over HTTP: `POST /handle`, and what its answer means (docs/requirements.md#sd-handler).
 
     2xx                                  PROCESSED            the row is marked, then the message is acknowledged
     409                                  ALREADY_PROCESSED    the same
     422                                  POISON               a dead letter, then the same
     5xx, 408, no answer in time          TRANSIENT            nothing is acknowledged (POL-047-007)
-    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out (X19)
+    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out
     429                                  TRANSIENT, unserved  a tired service, never the message
     no connection                        raises Away          the same: the lane pauses, and nothing is spent
 
@@ -66,7 +66,7 @@ class HttpEventHandler:
         return InboxUnavailable(LEFT_ALONE) if self._breaker.is_open else None
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult:
-        """PORT-047-005 (SD-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
+        """PORT-047-005 (docs/requirements.md#sd-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
         event = read_event(current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth)
         return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
 
@@ -135,7 +135,7 @@ def blame_of(status: int) -> Blame:
 
 
 def body_of(event: InboxEvent) -> bytes:
-    """The request's body (SD-32); the payload stands in it byte for byte."""
+    """The request's body (docs/requirements.md#sd-32); the payload stands in it byte for byte."""
     return orjson.dumps(
         {
             "message_id": event.message_id,

@@ -1,7 +1,7 @@
 """Each arrival told to an `EventHandler` by a call of its own, as many at once as delivery has in hand.
 
 What a call does to the outside is at least once for everybody: the handler is told the message id, and answers 409 to one
-that it knows (SD-36). In-process handlers do better (`transactional_strategy`).
+that it knows (docs/requirements.md#sd-36). In-process handlers do better (`transactional_strategy`).
 """
 
 from __future__ import annotations

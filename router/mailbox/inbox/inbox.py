@@ -9,7 +9,7 @@
     ├── retention   rows that are of no use any more
     └── consumer    the lane on the durable: the last to begin, the first to drain
 
-A table belongs to one durable; `open` refuses a second one (X9).
+A table belongs to one durable; `open` refuses a second one (docs/requirements.md#x9).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The safety net: messages that the server stopped delivering, because whoever had them died or hung each time (X18; DURABILITY §2).
+"""The safety net: messages that the server stopped delivering, because whoever had them died or hung each time.
+
+Rule: docs/durability.md#safety-net.
 
     an advisory ──> the message, fetched by its sequence ──> its letter ──> its row marked ──> the advisory acknowledged
                        └─ its row is processed: only the ack was lost, there is nothing to do

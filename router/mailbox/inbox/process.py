@@ -1,11 +1,11 @@
 """CMD-051 ProcessInboxMessage and CMD-052 RouteToDeadLetter: what a handler's answer does to a message and its row.
 
-    PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005 (SD-11)
-    POISON                          letter stored, row marked with why       +ACK        POL-047-006 (SD-12, SD-16)
-    TRANSIENT                       error written down                       nothing     POL-047-007 (SD-13)
-    TRANSIENT, the last delivery    letter stored, row marked with why       +ACK        we give up ourselves (X18)
+    PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005
+    POISON                          letter stored, row marked with why       +ACK        POL-047-006
+    TRANSIENT                       error written down                       nothing     POL-047-007
+    TRANSIENT, the last delivery    letter stored, row marked with why       +ACK        we give up ourselves
 
-The stamp is delivery's, after all that stands before it (SD-33). Letters are written by `dead_letters`.
+The stamp is delivery's, after all that stands before it (docs/requirements.md#sd-33). Letters are written by `dead_letters`.
 """
 
 from __future__ import annotations
@@ -77,5 +77,8 @@ class ProcessInboxMessage:
 
 
 def build_dead_mark(message_id: str, reason: str, fault: Fault) -> InboxMark:
-    """The row of a message that stands in the dead letters: no backlog holds it, and no lost ack makes a second letter (X15)."""
+    """The row of a message that stands in the dead letters: no backlog holds it, and no lost ack makes a second letter.
+
+    Rule: docs/requirements.md#x15.
+    """
     return InboxMark(message_id, True, f"{reason}: {fault.message}")

@@ -1,6 +1,6 @@
 """How one inbox is driven, and what it needs on the server: its durable, its letters, the advisories that its net hears.
 
-The defaults are the specification's example: SEA consumes what VibesPro publishes (SDS-047 §10, SD-31).
+The defaults are the specification's example: SEA consumes what VibesPro publishes (docs/requirements.md#sd-31).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def pace_of(rules: InboxRules) -> Pace:
 
 
 def durable_of(rules: InboxRules) -> ConsumerSpec:
-    """The consumer of SD-31."""
+    """The durable consumer as specified (docs/requirements.md#sd-31)."""
     return ConsumerSpec(
         stream=rules.stream,
         durable=rules.durable,

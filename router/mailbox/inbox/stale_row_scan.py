@@ -1,4 +1,4 @@
-"""The sweep: rows that were received and never processed, of messages that nobody will deliver again (X18).
+"""The sweep: rows that were received and never processed, of messages that nobody will deliver again (docs/requirements.md#x18).
 
     a row older than any delivery lasts ──> its message is looked for on its subject
         where the durable is done     nobody delivers it again: its letter, as the safety net writes it

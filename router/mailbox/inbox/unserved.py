@@ -1,7 +1,7 @@
 """Events that their service does not serve: held and asked about again, while others show whose fault it is.
 
     404, 302, 400 …   ──> held, asked again after 1, 2, 4 … times `retry_s`; no delivery is spent
-        others are served in between       it is this event: a failure, at this delivery and the next ones (SD-34, X19)
+        others are served in between       it is this event: a failure, at this delivery and the next ones
         none is                            it is the service: held until somebody mends the address, and readiness says so
     429               ──> held: a service that throttles says nothing of the event
 

@@ -63,7 +63,7 @@ class StreamSnapshot(Struct, frozen=True):
 
 
 async def reset_lost_rows(database: Database, jetstream: JetStream, stream: str) -> tuple[StreamSnapshot, int]:
-    """The stream as it stands, and how many rows are to be published again (SD-14, DURABILITY §4).
+    """The stream as it stands, and how many rows are to be published again (docs/durability.md#lost-by-broker).
 
     Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
     """

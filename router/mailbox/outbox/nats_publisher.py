@@ -56,7 +56,7 @@ class OutgoingMessage(Struct, frozen=True, gc=False):
 
 
 class NatsJetStreamPublisher:
-    """One for the process (SD-35); made by `open_nats_publisher`."""
+    """One for the process (docs/requirements.md#sd-35); made by `open_nats_publisher`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class NatsJetStreamPublisher:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt:
-        """Store one message; its id is in the headers (SD-6, SD-23). Raises BrokerUnavailable, BrokerRefused."""
+        """Store one message; its id is in the headers (docs/requirements.md#sd-23). Raises BrokerUnavailable, BrokerRefused."""
         ack = await self._jetstream.publish(subject, payload, headers)
         return Receipt(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
 

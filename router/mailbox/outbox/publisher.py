@@ -1,9 +1,9 @@
-"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (SDS-047 §1, §11).
+"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (docs/requirements.md#sd-14).
 
     look ── rounds while there is work ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └───────────────────────────────────────────┘
     broker away      nothing is claimed and nothing is spent; tried again as soon as it is back
-    database away    the same; what it refuses and a clock that stepped back (X10b) are told loudly, and park nothing
+    database away    the same; what it refuses and a clock that stepped back are told loudly, and park nothing
     told to stop     the round in hand is finished and committed, then it ends
 
 Several of them may run: each round takes what lanes are free, at most `lanes` of eight. With the default of all, one works

@@ -39,7 +39,7 @@ class RelayReport(Struct):
     failed: int = 0
     parked: int = 0
     newest: int = 0  # the last sequence that was given
-    kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure (SD-19)
+    kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure
     broker_error: str | None = None  # why the broker took no more
 
 

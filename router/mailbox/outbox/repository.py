@@ -71,7 +71,10 @@ class RetryPolicy(Struct, frozen=True):
 
 
 class PostgresOutboxAdapter:
-    """One transaction's outbox (SD-21, SD-35). `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent."""
+    """One transaction's outbox. `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent.
+
+    Rule: docs/requirements.md#sd-21.
+    """
 
     def __init__(self, session: Session, *, limit: int = 500, retry_policy: RetryPolicy = RetryPolicy(), most: int = MOST) -> None:  # noqa: B008 - frozen
         self._session = session
