@@ -19,7 +19,7 @@ its state and what it returns counts once. What it does to the world beside that
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -82,21 +82,21 @@ def check_adapter(adapter: AgentAdapter) -> None:
     require_call("apply", adapter.apply, "ctx", "envelope", is_async=False)
 
 
-def messages_of(answer: object) -> Sequence[Outgoing]:
+def read_messages(answer: object) -> Sequence[Outgoing]:
     """What `apply` returned. Raises HandlerMisused for what is no list of messages: the next attempt would return the same."""
     if answer is None:
         return ()
     if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
-        raise _misused(type(answer).__name__)
+        _refuse(type(answer).__name__)
     messages = list(answer)
     for one in messages:
         if not isinstance(one, Outgoing):
-            raise _misused(f"{type(answer).__name__} of {type(one).__name__}")
+            _refuse(f"{type(answer).__name__} of {type(one).__name__}")
     return messages
 
 
-def _misused(returned: str) -> HandlerMisused:
-    return HandlerMisused("apply", f"it returned {returned}, and should return None or a list of Outgoing")
+def _refuse(returned: str) -> NoReturn:
+    raise HandlerMisused("apply", f"it returned {returned}, and should return None or a list of Outgoing")
 
 
 def filters_of(adapter: AgentAdapter) -> Sequence[str]:

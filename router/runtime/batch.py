@@ -21,7 +21,7 @@ from router.errors import Poison
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
-from router.runtime.adapter import AgentAdapter, Context, messages_of
+from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.case import Case, is_replay, read_case, rounds, row_of
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
@@ -169,7 +169,7 @@ class Batch:
             answer = self._adapter.apply(Context(self._agent, case.envelope.idempotency_key, draft, case.attempt), case.envelope)
             case.emitted = [
                 emitted(self._agent, case.envelope, one, place=case.place, number=number, outlet=self._outlet)
-                for number, one in enumerate(messages_of(answer))
+                for number, one in enumerate(read_messages(answer))
             ]
         except (StoreFailed, HandlerMisused):
             raise
