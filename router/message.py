@@ -55,7 +55,7 @@ class Effect(Struct, frozen=True, gc=False):
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """An answer. Its value is meaning's; whom it reaches is delivery's (CONTRACTS §4)."""
+    """An answer. Its value is meaning's; whom it reaches is delivery's (docs/contracts.md#replies)."""
 
     data: bytes
     headers: Mapping[str, str] = NO_HEADERS  # sent on the reply subject, where many read; an inbox knows whom it asked

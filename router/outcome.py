@@ -28,7 +28,7 @@ PROCESSING_ERROR = "processing_error"
 class Fault(Struct, frozen=True):
     """Why it failed: becomes the letter and the error reply.
 
-    `code` is a letter's validation code or an answer's error code (CONTRACTS §4, §5), `field` the place
+    `code` is a letter's validation code or an answer's error code (docs/contracts.md#errors), `field` the place
     in the RouteRequest, `stage` the step of validation that refused it.
     """
 

@@ -9,10 +9,10 @@ from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Broken, Measured
 from bench.stretch import MIB, peak_bytes
-from router.contracts.letter import build_letter
-from router.deadletters import by_filter
+from router.contracts.letter import build_dead_letter
+from router.deadletters import read_by_filter
 from router.deadletters import replay as send_again
-from router.deadletters.outlets import Acknowledged
+from router.deadletters.outlets import AckedReplayPublisher
 from router.delivery.storing import evidence_on
 from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Fault
@@ -33,7 +33,7 @@ async def replay(ready: Ready, *, url: str, count: int) -> Measured:
     stream = settings(url).streams.dlq.name
     async with jetstream_on(url) as jetstream:
         begin, cpu = time.perf_counter(), time.process_time()
-        report = await send_again(jetstream, stream, by_filter(jetstream, stream))
+        report = await send_again(jetstream, stream, read_by_filter(jetstream, stream))
         figures = _figures(count, begin, cpu)
         left = await jetstream.stream(stream)
     if report.sent != count or not report.is_whole or left is None or left["state"]["messages"]:
@@ -52,7 +52,7 @@ async def publish(ready: Ready, *, url: str, count: int) -> Measured:
 
 async def _store(url: str, effects: list[Effect]) -> None:
     async with jetstream_on(url) as jetstream, evidence_on(jetstream) as evidence:
-        outlet = Acknowledged(jetstream, evidence, "", 0)
+        outlet = AckedReplayPublisher(jetstream, evidence, "", 0)
         for begin in range(0, len(effects), BATCH):
             proofs = await outlet.send(effects[begin : begin + BATCH])
             if any(proofs.values()):
@@ -67,7 +67,7 @@ def _figures(count: int, begin: float, cpu: float) -> Measured:
 def _letter(number: int, subject: str) -> Effect:
     data, headers = requests.body(number), {**_headers(number), "Nats-Msg-Id": f"m-{number}"}
     message = Message(subject, data, headers, "S", "c", number + 1, time.time_ns(), 3, "", 3)
-    return build_letter(
+    return build_dead_letter(
         message, MAXDELIVER_EXHAUSTED, FAULT, node_id="bench", now_ms=0, max_bytes=1 << 20, seen={"tenant_id": requests.TENANT}
     )
 

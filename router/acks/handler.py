@@ -20,7 +20,7 @@ from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
 from router.contracts.headers import Violation
 from router.contracts.malformed import STAGE_TENANT
-from router.contracts.worker import DEFAULT_LIMITS, Limits
+from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 
@@ -56,7 +56,7 @@ class Alerts(Protocol):
 class AckRules(Struct, frozen=True, kw_only=True):
     """Settings of the handler."""
 
-    limits: Limits = DEFAULT_LIMITS
+    limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
 
 

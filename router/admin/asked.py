@@ -1,6 +1,6 @@
 """The fields of an admin request, one reader each: a value of the right kind, or Declined naming the field.
 
-null is absent, and so is an empty id (CONTRACTS §2).
+null is absent, and so is an empty id (docs/contracts.md#absent).
 """
 
 from __future__ import annotations

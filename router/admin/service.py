@@ -31,5 +31,5 @@ class Service(Struct, frozen=True):
 
 
 def present(fields: Mapping[str, object]) -> dict[str, object]:
-    """What is absent is left out of an answer, never null (CONTRACTS §2)."""
+    """What is absent is left out of an answer, never null (docs/contracts.md#absent)."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -10,7 +10,7 @@ from router.app.letters import letter_writer
 from router.app.meters import AcksMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.ack import ACK
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.delivery.lane import Lane
 from router.observability.tracing_messages import traced_handler, traced_letter
 
@@ -27,7 +27,7 @@ def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
-        tenant_of=lambda message: glimpse(message, ACK).get("tenant_id", ""),
+        tenant_of=lambda message: extract_ids(message, ACK).get("tenant_id", ""),
     )
 
 

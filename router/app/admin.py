@@ -22,7 +22,7 @@ from router.app.ground import Ground
 from router.app.reach import own_inboxes
 from router.app.recorded import RecordedDecisions, version_finder
 from router.app.refused_addresses import note_refused
-from router.buckets.documents import Documents
+from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.observability import Once, events, logs
 
@@ -66,7 +66,7 @@ def _key_refused(ground: Ground) -> Callable[[], None]:
 
 def admin_services(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
     """The whole table, each over what it asks. `proofs`: what other instances are shown in place of the key."""
-    extensions = ExtensionStore(Documents(ground.jetstream, ground.settings.buckets.extensions.name))
+    extensions = ExtensionStore(DocumentBucket(ground.jetstream, ground.settings.buckets.extensions.name))
     instances = _instances(ground, proofs)
     return (
         *PolicyServices(Policies(ground.policy_store)).all(),

@@ -12,7 +12,7 @@ from router.admin.declined import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST
 from router.admin.service import Answer
 from router.app.extension_store import ExtensionNotFound, ExtensionStore
 from router.app.policy_store import PolicyNotFound, PolicyStore
-from router.contracts.versioned import Record
+from router.contracts.versioned import VersionRecord
 from router.errors import Conflict, Poison
 from router.policy.fields import DocumentError
 
@@ -77,9 +77,9 @@ def declining() -> Iterator[None]:
         raise Declined(INVALID_REQUEST, str(exc)) from exc
 
 
-def _policy(tenant_id: str, policy_id: str, record: Record) -> dict[str, object]:
+def _policy(tenant_id: str, policy_id: str, record: VersionRecord) -> dict[str, object]:
     return {"tenant_id": tenant_id, "policy_id": policy_id, **_facts(record)}
 
 
-def _facts(record: Record) -> dict[str, object]:
+def _facts(record: VersionRecord) -> dict[str, object]:
     return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}

@@ -22,15 +22,15 @@ from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.extensions import Health, Registry, complexity
+from router.extensions import ExtensionRegistry, HealthTracker, complexity
 from router.extensions.executed import executed_fields
-from router.policy import Policy, Step, evaluate
+from router.policy import Policy, TraceStep, evaluate
 
 
 class ExtensionHealth:
     """`admin.instances.HealthBook`: the window's figures with the breaker's state beside them."""
 
-    def __init__(self, registry: Registry, health: Health, breakers: Breakers) -> None:
+    def __init__(self, registry: ExtensionRegistry, health: HealthTracker, breakers: Breakers) -> None:
         self._registry = registry
         self._health = health
         self._breakers = breakers
@@ -48,7 +48,7 @@ class ExtensionHealth:
 class BreakerStates:
     """`admin.instances.BreakerBook`: each registered extension has a state, whether anybody has called it or not."""
 
-    def __init__(self, registry: Registry, breakers: Breakers) -> None:
+    def __init__(self, registry: ExtensionRegistry, breakers: Breakers) -> None:
         self._registry = registry
         self._breakers = breakers
 
@@ -71,7 +71,7 @@ class Pipelines:
 
     async def dry_run(self, trial: Trial) -> Answer:
         """The very functions that live requests go through; what they remember is left out."""
-        policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[Step](), steady()
+        policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
         states = self._ground.providers.states_of(trial.tenant_id)
         timeout_ms = policy.timeout_ms or self._ground.settings.decide.pipeline_timeout_ms
 
@@ -114,7 +114,7 @@ def _said(answer: Decision | Refusal) -> dict[str, object]:
 
 
 def _final(payload: object) -> dict[str, object]:
-    """An extension may answer bytes; JSON says so (CONTRACTS §2)."""
+    """An extension may answer bytes; JSON says so (docs/contracts.md#bytes)."""
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)

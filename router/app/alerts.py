@@ -1,4 +1,4 @@
-"""Operators are told: alerts on `beamline.alert.v1.{severity}`, each cause at most once in a while (CONTRACTS §6).
+"""Operators are told: alerts on `beamline.alert.v1.{severity}`, each cause at most once in a while (docs/contracts.md#alerts).
 
 raised ── its cause was heard lately ──> dropped
     ├── connected ──> published, not stored

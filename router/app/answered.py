@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.contracts.malformed import TENANT_FORBIDDEN, VALIDATION_CODES
 from router.message import Message
@@ -33,4 +33,4 @@ def _tenant_of(message: Message, outcome: Outcome) -> str:
     """The refusal names it; what failed otherwise is read once more."""
     if isinstance(outcome, Dead) and outcome.reply is not None:
         return outcome.reply.headers.get(TENANT_ID, "")
-    return glimpse(message).get(TENANT_ID, "")
+    return extract_ids(message).get(TENANT_ID, "")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from router.app.alerts import Alerts
 from router.app.shared_breakers import SharedBreakers
-from router.breakers import CLOSED, HALF_OPEN, OPEN, Book, BreakerRules, Standing, Transition
+from router.breakers import CLOSED, HALF_OPEN, OPEN, BreakerRegistry, BreakerRules, BreakerSnapshot, BreakerTransition
 from router.clock import Clock, steady
 from router.config.breakers import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
@@ -40,7 +40,7 @@ class Breakers:
         now: Clock = steady,
     ) -> None:
         self.shared = shared
-        self.extensions = Book(lambda _: rules, now=now, changed=self._extension_changed)
+        self.extensions = BreakerRegistry(lambda _: rules, now=now, changed=self._extension_changed)
         self.providers = ProviderBreakers(policies, now=now, made=self._provider_made, changed=self._provider_changed)
         shared.attach(self.providers.told)
         self._metrics = metrics
@@ -64,18 +64,18 @@ class Breakers:
 
     # -- who hears -------------------------------------------------------------------------------------------------
 
-    def _extension_changed(self, transition: Transition) -> None:
+    def _extension_changed(self, transition: BreakerTransition) -> None:
         self._tell(EXTENSION, transition, self._extension_label(transition.name))
 
     def _provider_made(self, tenant_id: str, provider_id: str) -> None:
         self._labels.add(self._provider_label(tenant_id, provider_id))
 
-    def _provider_changed(self, transition: Transition) -> None:
+    def _provider_changed(self, transition: BreakerTransition) -> None:
         if not transition.is_told:
             self.shared.note(transition)
         self._tell(PROVIDER, transition, self._provider_label(*transition.name.split("/")))
 
-    def _tell(self, kind: str, transition: Transition, label: Label) -> None:
+    def _tell(self, kind: str, transition: BreakerTransition, label: Label) -> None:
         self._metrics.breaker_transitions[*label, transition.was, transition.state] += 1
         if self._lines.allows((kind, transition.name, transition.state)):
             log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.was, state=transition.state)
@@ -116,10 +116,10 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
 
 def uncalled(extension_id: str) -> dict[str, object]:
     """The state of an extension that nobody has called yet."""
-    return {"extension_id": extension_id, **_told(Standing(CLOSED, None, 0, 0.0))}
+    return {"extension_id": extension_id, **_told(BreakerSnapshot(CLOSED, None, 0, 0.0))}
 
 
-def _told(standing: Standing) -> dict[str, object]:
+def _told(standing: BreakerSnapshot) -> dict[str, object]:
     return {
         "state": standing.state,
         "opened_at_ms": standing.opened_at_ms,
@@ -128,7 +128,7 @@ def _told(standing: Standing) -> dict[str, object]:
     }
 
 
-def _alert(kind: str, transition: Transition) -> Alert:
+def _alert(kind: str, transition: BreakerTransition) -> Alert:
     is_open = transition.state == OPEN
     opened = {"opened_at_ms": transition.opened_at_ms, "probed_in_ms": round(transition.left_s * 1000)} if is_open else {}
     return Alert(

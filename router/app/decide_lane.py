@@ -18,7 +18,7 @@ from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
-from router.contracts.glimpse import glimpse, glimpse_request
+from router.contracts.glimpse import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
@@ -96,7 +96,7 @@ def push_rules(settings: Settings) -> PushRules:
 
 
 def decide_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
-    """Where answers go (CONTRACTS §4)."""
+    """Where answers go (docs/contracts.md#replies)."""
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
         prefixes=settings.reply.prefixes,
@@ -117,7 +117,7 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
 
 def tenant_of(message: Message) -> str:
     """Whose it says it is; what cannot be read shares one name."""
-    return glimpse(message).get("tenant_id", "")
+    return extract_ids(message).get("tenant_id", "")
 
 
 def _apology(message: Message, fault: Fault) -> Reply:
@@ -130,7 +130,7 @@ def _overloaded(message: Message, retry_after_s: float) -> Reply:
 
 
 def _failed(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
-    ids_read = glimpse(message)
+    ids_read = extract_ids(message)
     headers = {name: value for name, value in ids_read.items() if name in (TRACE_ID, TENANT_ID)} | {VERSION: "1"}
     return Reply(failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get("trace_id")), headers)
 
@@ -138,7 +138,7 @@ def _failed(message: Message, code: str, text: str, details: Mapping[str, object
 def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
     """The answer to a request whose message id another one took; `data` is empty where it is gone."""
     headers = {MESSAGE_ID: msg_id}
-    ids_read = glimpse_request(data, headers)
+    ids_read = extract_request_ids(data, headers)
     count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
     text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
     details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
@@ -146,7 +146,7 @@ def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
 
 
 def _control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:
-    ids_read = glimpse_request(data, headers)
+    ids_read = extract_request_ids(data, headers)
     count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
     text = f"The header {name} is not accepted on this subject"
     return failure(INVALID_REQUEST, text, {"field": name}, _answer_id(ids_read, headers), ids_read.get("trace_id"))

@@ -1,4 +1,4 @@
-"""Settings become the declared topology: CONTRACTS §1, the table of streams, line by line."""
+"""Settings become the declared topology: the tables of docs/contracts.md#streams, line by line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from router.app.partition import taken_stream, taken_subject
 from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
 from router.contracts import usage
-from router.contracts.letter import letter_subject
+from router.contracts.letter import dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
 WORKERS_LETTERS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # what workers give up, and what they cannot read
@@ -55,7 +55,7 @@ def _letter_subjects(settings: Settings) -> tuple[str, ...]:
     """Every dead-letter subject in use: nothing else binds them, and an unbound publish is lost."""
     pattern = settings.dlq.subject_pattern
     subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
-    return tuple(dict.fromkeys((*(letter_subject(subject, pattern) for subject in subjects), *WORKERS_LETTERS)))
+    return tuple(dict.fromkeys((*(dead_letter_subject(subject, pattern) for subject in subjects), *WORKERS_LETTERS)))
 
 
 def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False) -> StreamSpec:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from router.app.breakers import Breakers
-from router.calls.caller import Calls
+from router.calls.caller import RequestReplyClient
 from router.calls.traced import traced_calls
 from router.config import Settings
 from router.delivery.connection import Connection
-from router.extensions import Extensions, Health, Invoker, PipelineSlots, Registry
+from router.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineRunner, PipelineSlots
 from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)
@@ -35,15 +35,15 @@ class ExtensionMetrics:
             log.warning(events.EXTENSION_TOLERATED, extension=extension_id, type=kind, policy_id=policy_id, code=code)
 
 
-def invoker_of(connection: Connection, breakers: Breakers, health: Health, metrics: Metrics) -> Invoker:
+def invoker_of(connection: Connection, breakers: Breakers, health: HealthTracker, metrics: Metrics) -> Invoker:
     """One way of calling for decisions and providers alike."""
-    return Invoker(traced_calls(Calls(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
+    return Invoker(traced_calls(RequestReplyClient(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
 
 
-def extensions_of(settings: Settings, registry: Registry, invoker: Invoker, metrics: Metrics) -> Extensions:
+def extensions_of(settings: Settings, registry: ExtensionRegistry, invoker: Invoker, metrics: Metrics) -> PipelineRunner:
     """The pipelines of decide requests."""
     decide = settings.decide
-    return Extensions(
+    return PipelineRunner(
         registry,
         invoker,
         slots=PipelineSlots(decide.pipeline_slots, decide.pipeline_queue),

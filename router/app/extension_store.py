@@ -11,11 +11,11 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry as Held
-from router.contracts.versioned import Record, make_record, read_record, record_bytes
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry as Held
+from router.contracts.versioned import VersionRecord, make_record, read_record, record_bytes
 from router.errors import Conflict, RouterError
-from router.extensions import Entry, parse_entry
+from router.extensions import ExtensionEntry, parse_entry
 from router.extensions.parse import LARGEST, check_size, read_document
 
 BY_HAND = "by hand"
@@ -32,8 +32,8 @@ class ExtensionNotFound(RouterError):
 class Registered(Struct, frozen=True):
     """What stands in the registry under an id; `revision` is the bucket's lock."""
 
-    entry: Entry
-    record: Record
+    entry: ExtensionEntry
+    record: VersionRecord
     revision: int
 
 
@@ -48,7 +48,7 @@ class Written(Struct, frozen=True):
 class ExtensionStore:
     """The bucket of registry entries. Every method may raise BrokerUnavailable; a write Conflict, and EntryError before it writes."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: DocumentBucket) -> None:
         self._documents = documents
 
     async def put(self, document: Mapping[str, object], *, author: str, replaces: int | None = None) -> Written:
@@ -135,13 +135,13 @@ def read_registered(held: Held) -> Registered:
     return Registered(parse_entry(record.document, held.key), record, held.revision)
 
 
-def _checked(document: Mapping[str, object]) -> Entry:
+def _checked(document: Mapping[str, object]) -> ExtensionEntry:
     entry = parse_entry(document)
     check_size(orjson.dumps(document))
     return entry
 
 
-def _by_hand(document: Mapping[str, object], held: Held) -> Record:
+def _by_hand(document: Mapping[str, object], held: Held) -> VersionRecord:
     # The bucket's revision is above every version of the key's own, so the count that goes on from it still rises.
     return make_record(document, version=held.revision, author=BY_HAND, at_s=held.stored_ns / 1e9)
 

@@ -1,6 +1,6 @@
 """The registry of this process: seeded from a directory, then equal to its bucket, moments after every change.
 
-    directory ── seed ──> bucket ── Watched ──> ExtensionsInForce ──> Registry       (what it never had)
+    directory ── seed ──> bucket ── BucketMirror ──> ExtensionsInForce ──> ExtensionRegistry       (what it never had)
 
 What a stranger wrote changes nothing: the last good entry of that key stays, a line and readiness say so.
 """
@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from router.app.extension_store import ExtensionStore, read_registered
 from router.app.large_documents import SMALL, LargeDocuments
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry as Held
-from router.buckets.watched import Watched
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry as Held
+from router.buckets.watched import BucketMirror
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, RouterError
-from router.extensions import Entry, Registry
+from router.extensions import ExtensionEntry, ExtensionRegistry
 from router.extensions.parse import read_document
 from router.masking import shortened
 from router.observability import Check, events, logs
@@ -34,7 +34,7 @@ class _Known(Struct, frozen=True):
     """What was read of one key. `entry` outlives an error: it is the last good one."""
 
     value: bytes
-    entry: Entry | None
+    entry: ExtensionEntry | None
     error: str | None = None
 
 
@@ -42,13 +42,18 @@ class ExtensionsInForce:
     """Keeps a registry equal to its bucket. `keep` is told of all that is registered: who remembers others forgets them."""
 
     def __init__(
-        self, jetstream: JetStream, bucket: str, registry: Registry, keep: Callable[[Collection[str]], None], seed: Path | None = None
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        registry: ExtensionRegistry,
+        keep: Callable[[Collection[str]], None],
+        seed: Path | None = None,
     ) -> None:
         self.registry = registry
         self._keep = keep
         self._seed = seed
-        self._store = ExtensionStore(Documents(jetstream, bucket))
-        self._watched = Watched(jetstream, bucket, self.changed)
+        self._store = ExtensionStore(DocumentBucket(jetstream, bucket))
+        self._watched = BucketMirror(jetstream, bucket, self.changed)
         self._known: dict[str, _Known] = {}
         self._large = LargeDocuments(_read, self._was_read)
 
@@ -92,7 +97,7 @@ class ExtensionsInForce:
         self._large.ask(large)
         self._install()
 
-    def _was_read(self, held: Held, found: Entry | Exception) -> None:
+    def _was_read(self, held: Held, found: ExtensionEntry | Exception) -> None:
         self._known[held.key] = self._made(held, found, self._known.get(held.key))
         self._install()
 
@@ -107,14 +112,14 @@ class ExtensionsInForce:
         except RouterError as exc:
             return self._made(held, exc, known)
 
-    def _made(self, held: Held, found: Entry | Exception, known: _Known | None) -> _Known:
+    def _made(self, held: Held, found: ExtensionEntry | Exception, known: _Known | None) -> _Known:
         if not isinstance(found, Exception):
             return _Known(held.value, found)
         log.error(events.EXTENSION_BROKEN, key=held.key, error=str(found), in_force="the last good entry, if there was one")
         return _Known(held.value, known.entry if known is not None else None, shortened(str(found)))
 
 
-def _read(held: Held) -> Entry:
+def _read(held: Held) -> ExtensionEntry:
     """Raises RouterError: what stands there is no entry."""
     return read_registered(held).entry
 

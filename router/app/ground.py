@@ -17,18 +17,18 @@ from router.app.recorded import recorder_of
 from router.app.shared_breakers import SharedBreakers
 from router.app.violations import Violations
 from router.assignments import KnownMemory
-from router.buckets.documents import Documents
-from router.buckets.lookups import Lookups
-from router.buckets.records import Records
+from router.buckets.documents import DocumentBucket
+from router.buckets.lookups import BatchedKvReader
+from router.buckets.records import WriteOnceKv
 from router.config import Settings
 from router.decide import Replays
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.live import LiveMarks
 from router.delivery.shares import ShareRules, TenantShares
-from router.extensions import Health, Registry
+from router.extensions import ExtensionRegistry, HealthTracker
 from router.observability import Check, Metrics
-from router.policy import Averages, Providers, Shelf
+from router.policy import Averages, PolicyTable, ProviderTracker
 
 
 def hears_live_copies(settings: Settings) -> bool:
@@ -44,7 +44,7 @@ class Ground:
         settings: Settings,
         metrics: Metrics,
         alerts: Alerts,
-        policies: Shelf,
+        policies: PolicyTable,
         jetstream: JetStream,
         *,
         connections: Connections | None = None,
@@ -55,25 +55,25 @@ class Ground:
         self.alerts = alerts
         self.policies = policies
         self.jetstream = jetstream
-        self.policy_store = PolicyStore(Documents(jetstream, settings.buckets.policies.name))
+        self.policy_store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
         self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies)
         self.violations = Violations(metrics, alerts)
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id)
         self.breakers = Breakers(metrics, alerts, shared, policies.all, rules=breaker_rules(settings.extension_breaker))
-        self.providers = Providers(Averages(), self.breakers.providers)
+        self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = recorder_of(settings)
         self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
         self.live_marks = LiveMarks() if hears_live_copies(settings) else None
         self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
-        self.known = KnownMemory(Lookups(jetstream, bucket).find)
-        self.book = KnownBook(Records(jetstream, bucket), self.known)
+        self.known = KnownMemory(BatchedKvReader(jetstream, bucket).find)
+        self.book = KnownBook(WriteOnceKv(jetstream, bucket), self.known)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
         )
         self.letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
         self.finished = finished_assignments(settings, jetstream, metrics)
-        self.registry, self.health = Registry(), Health()
+        self.registry, self.health = ExtensionRegistry(), HealthTracker()
         self.invoker = invoker_of(jetstream.connection, self.breakers, self.health, metrics)
         self.extensions = extensions_of(settings, self.registry, self.invoker, metrics)
         self.extensions_in_force = ExtensionsInForce(

@@ -19,7 +19,7 @@ from router.app.station import Ending, Station
 from router.app.survey import Survey
 from router.app.workers import Workers
 from router.config import Settings
-from router.deadletters.depth import Depth
+from router.deadletters.depth import DepthGauge
 from router.delivery.answers import Answers
 from router.delivery.listen import Listener
 from router.delivery.settle import Answer
@@ -97,10 +97,10 @@ class House:
             children.append(Child("ingress", ingress_station(self._ground).run))  # the last: it stops first, and takes nothing more
         return Supervisor("router", tuple(children), Strategy.ONE_FOR_ONE, OFTEN)
 
-    def _depth(self) -> Depth:
+    def _depth(self) -> DepthGauge:
         ground = self._ground
         letters, dlq = ground.metrics.letters_waiting, ground.settings.dlq
-        return Depth(ground.jetstream, ground.settings.streams.dlq.name, letters, ground.metrics.subject, dlq.subject_pattern)
+        return DepthGauge(ground.jetstream, ground.settings.streams.dlq.name, letters, ground.metrics.subject, dlq.subject_pattern)
 
     def _decide(self) -> Supervisor:
         reply = self._ground.settings.reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.breakers import BreakerRules, Gate, Lease
+from router.breakers import BreakerRules, CallPermit, CircuitBreaker
 from router.clock import steady
 from router.config import Settings
 from router.config.inbox import HandlerConfig
@@ -16,7 +16,7 @@ def service_of(settings: Settings) -> HttpEventHandler:
     handler = settings.inbox.handler
     if handler.url is None:
         raise Misconfigured("inbox.handler.url", "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION")
-    gate = Gate("inbox.handler", _breaker_rules(handler))
+    gate = CircuitBreaker("inbox.handler", _breaker_rules(handler))
     rules = HttpRules(
         url=handler.url,
         timeout_s=handler.timeout_ms / 1000,
@@ -39,7 +39,7 @@ def _breaker_rules(handler: HandlerConfig) -> BreakerRules:
 class HandlerBreaker:
     """`mailbox.handling.Breaker` over a gate."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: CircuitBreaker) -> None:
         self._gate = gate
 
     @property
@@ -52,7 +52,7 @@ class HandlerBreaker:
 
 
 class _Permit:
-    def __init__(self, gate: Gate, lease: Lease) -> None:
+    def __init__(self, gate: CircuitBreaker, lease: CallPermit) -> None:
         self._gate = gate
         self._lease = lease
 

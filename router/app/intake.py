@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from router.clock import now_ms
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.given import Object
-from router.contracts.ingress import ACCEPTED, ERROR, REJECTED, Ingress, IngressAck, names_in, read_body_of, read_ingress
+from router.contracts.ingress import ACCEPTED, ERROR, REJECTED, IngressAck, IngressRequest, names_in, read_body_of, read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.request import NOTHING
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.decide import DecideRules, read
 from router.errors import BrokerUnavailable, Poison
 from router.message import Message
@@ -29,7 +29,7 @@ class Intake:
 
     def __init__(self, rules: DecideRules, subject: str, store: Store, now_ms: Callable[[], int] = now_ms) -> None:
         self._rules = rules
-        self._limits = Limits(max_payload_bytes=rules.limits.max_payload_bytes, max_depth=rules.limits.max_depth)
+        self._limits = WorkerMessageLimits(max_payload_bytes=rules.limits.max_payload_bytes, max_depth=rules.limits.max_depth)
         self._subject = subject
         self._store = store
         self._now_ms = now_ms
@@ -56,7 +56,7 @@ class Intake:
         """A receipt for what was not even looked at."""
         return self._ack(ERROR, {}, message, code)
 
-    def _refusal(self, ingress: Ingress) -> tuple[str, str] | None:
+    def _refusal(self, ingress: IngressRequest) -> tuple[str, str] | None:
         """Why the decide lane would not take it, and the code of that."""
         if self._rules.tenants_allowed and ingress.tenant_id not in self._rules.tenants_allowed:
             return "This tenant is not served here", UNAUTHORIZED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.assignments import KnownMemory
-from router.buckets.records import Records
+from router.buckets.records import WriteOnceKv
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import ack_bytes, ack_key, read_record
@@ -13,7 +13,7 @@ from router.delivery.connection import Connection
 class KnownBook:
     """`decide.AssignmentBook`: what is created here need not be looked up when its result comes."""
 
-    def __init__(self, records: Records, known: KnownMemory) -> None:
+    def __init__(self, records: WriteOnceKv, known: KnownMemory) -> None:
         self._records = records
         self._known = known
 

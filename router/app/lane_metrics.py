@@ -11,7 +11,7 @@ from router.app.violations import Violations
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.contracts.decision import INTERNAL, OVERLOADED
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
 from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
@@ -109,7 +109,7 @@ class LaneMetrics:
             self._without_letter = message
             self._tell_given_up(message)
         elif what == DECLINED and self._answers:
-            count_answer(self._metrics, glimpse(message).get(TENANT_ID, ""), OVERLOADED)
+            count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
     def letter_given_up(self, message: Message) -> None:
         """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Generic, TypeVar
 
-from router.buckets.entries import Entry
+from router.buckets.entries import BucketEntry
 
 T = TypeVar("T")
 
@@ -23,13 +23,13 @@ SMALL = 16 * 1024  # bytes; what is no larger is read within a few milliseconds
 class LargeDocuments(Generic[T]):
     """`read` runs in a thread and may raise; `told` hears what came of it, on the loop."""
 
-    def __init__(self, read: Callable[[Entry], T], told: Callable[[Entry, T | Exception], None]) -> None:
+    def __init__(self, read: Callable[[BucketEntry], T], told: Callable[[BucketEntry, T | Exception], None]) -> None:
         self._read = read
         self._told = told
-        self._wanted: Mapping[str, Entry] = {}
+        self._wanted: Mapping[str, BucketEntry] = {}
         self._wake = asyncio.Event()
 
-    def ask(self, entries: Mapping[str, Entry]) -> None:
+    def ask(self, entries: Mapping[str, BucketEntry]) -> None:
         """All that are to be read now; what was asked for before and is not among them is not read any more."""
         self._wanted = dict(entries)
         if entries:
@@ -59,7 +59,7 @@ class LargeDocuments(Generic[T]):
             self._wake.clear()
             await self.read_all()
 
-    def _caught(self, entry: Entry) -> T | Exception:
+    def _caught(self, entry: BucketEntry) -> T | Exception:
         try:
             return self._read(entry)
         except Exception as exc:  # whatever reading one document raises is that document's error, and no other's

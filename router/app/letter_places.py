@@ -1,4 +1,6 @@
-"""Where each system's dead letters stand, and how their subjects are made (CONTRACTS §1): one format, a stream for each.
+"""Where each system's dead letters stand, and how their subjects are made: one format, a stream for each.
+
+Rule: docs/contracts.md#dead-letter-streams.
 
 router    ROUTER_DLQ          {original_subject}.dlq, or as the settings say
 bus       {prefix}-dlq        {prefix}.dlq.{original_subject}

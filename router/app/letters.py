@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from router.app.ground import Ground
 from router.clock import now_ms
-from router.contracts.glimpse import glimpse
-from router.contracts.letter import build_letter
-from router.contracts.worker import Kind
+from router.contracts.glimpse import extract_ids
+from router.contracts.letter import build_dead_letter
+from router.contracts.worker import MessageType
 from router.message import Effect, Message
 from router.outcome import Fault
 
 Write = Callable[[Message, str, Fault], Effect | None]
 
 
-def letter_writer(ground: Ground, kind: Kind | None = None, given_up: Callable[[Message], None] | None = None) -> Write:
+def letter_writer(ground: Ground, kind: MessageType | None = None, given_up: Callable[[Message], None] | None = None) -> Write:
     """A lane's `letter`; `kind` is what workers send on it, None for decide requests.
 
     A tenant that holds more than its share of the dead letters gets letters without payloads. Where they are nearly full it
@@ -26,13 +26,13 @@ def letter_writer(ground: Ground, kind: Kind | None = None, given_up: Callable[[
     def write(message: Message, reason: str, fault: Fault) -> Effect | None:
         if not settings.dlq.enabled:
             return None
-        seen = glimpse(message, kind)
+        seen = extract_ids(message, kind)
         tenant = seen.get("tenant_id", "")
         is_over = shares.is_over(tenant)
         if is_over and shares.is_nearly_full and given_up is not None:
             given_up(message)
             return None
-        letter = build_letter(
+        letter = build_dead_letter(
             message,
             reason,
             fault,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from router import ids
 from router.config import ConsumerConfig, Settings
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.delivery.lane import Pace
 
 
@@ -32,13 +32,13 @@ def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
 
 
 def allow_list(settings: Settings) -> Callable[[str], bool] | None:
-    """Which subjects a message may arrive on; None: every one (CONTRACTS §3)."""
+    """Which subjects a message may arrive on; None: every one (docs/contracts.md#subject-allow-list)."""
     return ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None
 
 
-def worker_limits(settings: Settings) -> Limits:
+def worker_limits(settings: Settings) -> WorkerMessageLimits:
     """What a worker's message may be."""
-    return Limits(
+    return WorkerMessageLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         strict=settings.contract.mode == "strict",

@@ -1,4 +1,4 @@
-"""Which part of the decide requests this instance takes: all of them, or one partition (DESIGN, Scale).
+"""Which part of the decide requests this instance takes: all of them, or one partition (docs/contracts.md#partitions).
 
     beamline.router.v1.decide ── the account's mapping ──> beamline.router.v1.decide.p.0   in ROUTER_DECIDE_P0
                                                       └──> beamline.router.v1.decide.p.1   in ROUTER_DECIDE_P1

@@ -21,14 +21,14 @@ from router import ids
 from router.app.large_documents import SMALL, LargeDocuments
 from router.app.policy_seed import seed
 from router.app.policy_store import PolicyStore
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry, Gone
-from router.buckets.watched import Watched
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry, DeletedKey
+from router.buckets.watched import BucketMirror
 from router.contracts.versioned import read_record
 from router.delivery.api import JetStream
 from router.masking import shortened
 from router.observability import Check, events, logs
-from router.policy import Policy, Shelf, parse_policy
+from router.policy import Policy, PolicyTable, parse_policy
 from router.policy.parse import LARGEST, check_size
 
 log = logs.logger(__name__)
@@ -41,7 +41,7 @@ MAX_ERROR = 512  # characters of each
 class _Held(Struct, frozen=True):
     """What a key says, and which policy is in force for it: the last good one, None if there never was one."""
 
-    entry: Entry
+    entry: BucketEntry
     policy: Policy | None
     error: str | None
 
@@ -49,9 +49,9 @@ class _Held(Struct, frozen=True):
 class LivePolicies:
     """Keeps a shelf equal to a bucket."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, shelf: Shelf) -> None:
-        self._documents = Documents(jetstream, bucket)
-        self._watched = Watched(jetstream, bucket, self._changed)
+    def __init__(self, jetstream: JetStream, bucket: str, shelf: PolicyTable) -> None:
+        self._documents = DocumentBucket(jetstream, bucket)
+        self._watched = BucketMirror(jetstream, bucket, self._changed)
         self._shelf = shelf
         self._held: dict[str, _Held] = {}
         self._large = LargeDocuments(_read, self._was_read)
@@ -81,10 +81,10 @@ class LivePolicies:
         """A child of the tree."""
         await self._large.run_beside(self._watched.run())
 
-    def _changed(self, entries: Mapping[str, Entry]) -> None:
+    def _changed(self, entries: Mapping[str, BucketEntry]) -> None:
         """What was read already is not read again; what is large is read in a thread, and what stood there before serves meanwhile."""
         before, self._held = self._held, {}
-        large: dict[str, Entry] = {}
+        large: dict[str, BucketEntry] = {}
         for key, entry in entries.items():
             known = before.get(key)
             if known is not None and (known.entry == entry or len(entry.value) > SMALL):
@@ -97,7 +97,7 @@ class LivePolicies:
         self._large.ask(large)
         self._shelve()
 
-    def _was_read(self, entry: Entry, found: Policy | Exception) -> None:
+    def _was_read(self, entry: BucketEntry, found: Policy | Exception) -> None:
         self._held[entry.key] = self._made(entry, found, self._held.get(entry.key))
         self._shelve()
 
@@ -106,13 +106,13 @@ class LivePolicies:
         self._shelf.replace({(policy.tenant_id, policy.policy_id): policy for policy in policies})
         log.info(events.POLICY_LOADED, policies=len(policies))
 
-    def _hold(self, entry: Entry, before: _Held | None) -> _Held:
+    def _hold(self, entry: BucketEntry, before: _Held | None) -> _Held:
         try:
             return _Held(entry, _read(entry), None)
         except Exception as exc:  # whatever reading one document raises is that document's error, and no other's
             return self._made(entry, exc, before)
 
-    def _made(self, entry: Entry, found: Policy | Exception, before: _Held | None) -> _Held:
+    def _made(self, entry: BucketEntry, found: Policy | Exception, before: _Held | None) -> _Held:
         if not isinstance(found, Exception):
             return _Held(entry, found, None)
         log.error(events.POLICY_BROKEN, path=entry.key, error=str(found), in_force="the last good version, if there was one")
@@ -121,14 +121,14 @@ class LivePolicies:
     async def _recall(self, held: _Held) -> None:
         """The last good one before a mistake, out of the history: what instances that were there before still serve."""
         for entry in reversed(await self._documents.history(held.entry.key)):
-            if isinstance(entry, Gone):
+            if isinstance(entry, DeletedKey):
                 return
             with contextlib.suppress(Exception):
                 self._held[entry.key] = replace(held, policy=await asyncio.to_thread(_read, entry))
                 return
 
 
-def _read(entry: Entry) -> Policy:
+def _read(entry: BucketEntry) -> Policy:
     """Raises Poison or PolicyError: a stranger wrote it."""
     parts = ids.parts_of(entry.key)
     tenant_id, policy_id = parts if parts is not None and len(parts) == 2 else ("", entry.key)

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.app.policy_check import checked
-from router.buckets.directory import Unreadable, documents_in
+from router.buckets.directory import UnreadableFile, read_documents
 from router.policy import ParsedPolicy, PolicyError
 
 Key = tuple[str, str]  # tenant (or `_shared`), policy
@@ -37,8 +37,8 @@ def read_policies(root: Path, check: Check = checked) -> PolicyFiles:
     """Every document below it, `<tenant>/<policy>.json` and `_shared/`; `check` raises PolicyError."""
     policies: dict[Key, ParsedPolicy] = {}
     mistakes: list[Mistake] = []
-    for found in documents_in(root):
-        if isinstance(found, Unreadable):
+    for found in read_documents(root):
+        if isinstance(found, UnreadableFile):
             mistakes.append(Mistake(found.path, "", found.error))
             continue
         try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from router import samples
 from router.app.policy_files import Key, read_policies
 from router.app.policy_store import PolicyStore
-from router.contracts.versioned import Record, document_hash
+from router.contracts.versioned import VersionRecord, document_hash
 from router.errors import Conflict
 from router.observability import events, logs
 from router.policy import ParsedPolicy, lint, load_policy
@@ -45,7 +45,7 @@ async def only_samples(store: PolicyStore) -> bool:
     return all(one.record.author == SAMPLES for one in await store.list())
 
 
-async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: Record | None, author: str) -> None:
+async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: VersionRecord | None, author: str) -> None:
     if record is not None and (record.author != SAMPLES or author == SAMPLES):
         if record.hash != document_hash(parsed.document):
             log.info(events.POLICY_NOT_SEEDED, tenant=key[0], policy=key[1], version=record.version, by=record.author)
@@ -57,7 +57,7 @@ async def _sow(store: PolicyStore, key: Key, parsed: ParsedPolicy, record: Recor
             log.warning(events.POLICY_WARNING, tenant=key[0], policy=key[1], path=warning.path, warning=warning.message)
 
 
-async def _clear(store: PolicyStore, unwanted: dict[Key, Record]) -> None:
+async def _clear(store: PolicyStore, unwanted: dict[Key, VersionRecord]) -> None:
     for key, record in unwanted.items():
         try:
             await store.delete(*key, replaces=record.version)

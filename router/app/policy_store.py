@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from router import ids
 from router.app.policy_check import check_author, check_ids, checked_aside
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry, Gone
-from router.contracts.versioned import Record, make_record, read_record, record_bytes
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry, DeletedKey
+from router.contracts.versioned import VersionRecord, make_record, read_record, record_bytes
 from router.errors import Conflict, Poison, RouterError
 from router.policy import ParsedPolicy
 
@@ -36,20 +36,20 @@ class Stored(Struct, frozen=True):
 
     tenant_id: str
     policy_id: str
-    record: Record
+    record: VersionRecord
 
 
 class Change(Struct, frozen=True):
     """One write in a policy's history; `record` is None for a deletion. `stored_ns`: the server's time."""
 
-    record: Record | None
+    record: VersionRecord | None
     stored_ns: int
 
 
 class PolicyStore:
     """The bucket of policies. Every method may raise BrokerUnavailable; a write Conflict, and PolicyError before it writes."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: DocumentBucket) -> None:
         self._documents = documents
 
     async def put(self, tenant_id: str, policy_id: str, document: bytes, *, replaces: int | None, author: str) -> int:
@@ -69,7 +69,7 @@ class PolicyStore:
             raise _conflict(tenant_id, policy_id, _readable(await self._documents.get(key))) from None
         return record.version
 
-    async def seed(self, tenant_id: str, policy_id: str, parsed: ParsedPolicy, *, replaces: Record | None, author: str) -> bool:
+    async def seed(self, tenant_id: str, policy_id: str, parsed: ParsedPolicy, *, replaces: VersionRecord | None, author: str) -> bool:
         """Whether it was written: as the very first version (not after a deletion either), or in place of this one."""
         key = ids.key(tenant_id, policy_id)
         held = await self._documents.get(key) if replaces is not None else None
@@ -82,7 +82,7 @@ class PolicyStore:
             return False
         return True
 
-    async def get(self, tenant_id: str, policy_id: str, version: int | None = None) -> Record:
+    async def get(self, tenant_id: str, policy_id: str, version: int | None = None) -> VersionRecord:
         """The present version, or a former one that is still kept. Raises PolicyNotFound."""
         if version is not None:
             return await self._former(tenant_id, policy_id, version)
@@ -130,7 +130,7 @@ class PolicyStore:
             raise _conflict(tenant_id, policy_id, _readable(await self._documents.get(key))) from None
         return version
 
-    async def _former(self, tenant_id: str, policy_id: str, version: int) -> Record:
+    async def _former(self, tenant_id: str, policy_id: str, version: int) -> VersionRecord:
         kept = [change.record for change in await self.history(tenant_id, policy_id) if change.record is not None]
         for record in kept:
             if record.version == version:
@@ -150,14 +150,14 @@ def _key(tenant_id: str, policy_id: str) -> str:
     return ids.key(tenant_id, policy_id)
 
 
-def _changes(kept: Sequence[Entry | Gone]) -> list[Change]:
+def _changes(kept: Sequence[BucketEntry | DeletedKey]) -> list[Change]:
     read = [(one, _readable(one)) for one in kept]
-    return [Change(record, one.stored_ns) for one, record in read if isinstance(one, Gone) or record is not None]
+    return [Change(record, one.stored_ns) for one, record in read if isinstance(one, DeletedKey) or record is not None]
 
 
-def _readable(held: Entry | Gone | None) -> Record | None:
+def _readable(held: BucketEntry | DeletedKey | None) -> VersionRecord | None:
     """None for what is not there, and for what a stranger wrote."""
-    if not isinstance(held, Entry):
+    if not isinstance(held, BucketEntry):
         return None
     try:
         return read_record(held.value)
@@ -165,12 +165,12 @@ def _readable(held: Entry | Gone | None) -> Record | None:
         return None
 
 
-def _stored(held: Entry) -> Stored | None:
+def _stored(held: BucketEntry) -> Stored | None:
     parts, record = ids.parts_of(held.key), _readable(held)
     return Stored(parts[0], parts[1], record) if record is not None and parts is not None and len(parts) == 2 else None
 
 
-def _conflict(tenant_id: str, policy_id: str, standing: Record | None) -> Conflict:
+def _conflict(tenant_id: str, policy_id: str, standing: VersionRecord | None) -> Conflict:
     name = f"{tenant_id}/{policy_id}"
     if standing is None:
         return Conflict(f"there is no policy {name} (any more): write it without replaces")

@@ -14,7 +14,7 @@ from msgspec import Struct
 from router.app.policy_files import Key
 from router.app.policy_store import PolicyStore, Stored
 from router.policy import ParsedPolicy
-from router.policy.difference import Difference, differences
+from router.policy.difference import DocumentDifference, differences
 
 PUT, REPLACE, DELETE = "put", "replace", "delete"
 
@@ -26,7 +26,7 @@ class Step(Struct, frozen=True):
     key: Key
     replaces: int | None
     document: Mapping[str, object] | None  # None: to be deleted
-    changes: tuple[Difference, ...] = ()
+    changes: tuple[DocumentDifference, ...] = ()
 
 
 def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list[Step]:

@@ -9,13 +9,13 @@ from router.app.extension_calls import ExtensionMetrics, invoker_of
 from router.app.ground import Ground
 from router.calls.stream import Stream
 from router.delivery.connection import Connection, head_of
-from router.extensions.providers import Providers
+from router.extensions.providers import ProviderInvoker
 
 
-def providers_of(ground: Ground) -> Providers:
+def providers_of(ground: Ground) -> ProviderInvoker:
     connection = ground.connections.providers  # what a provider pours into it is not in the lanes' way
     streams = partial(_stream, connection)
-    return Providers(
+    return ProviderInvoker(
         ground.registry,
         invoker_of(connection, ground.breakers, ground.health, ground.metrics),
         streams,

@@ -19,20 +19,20 @@ from router.app.ground import Ground
 from router.app.provider_calls import providers_of
 from router.app.reach import own_inboxes
 from router.app.refused_addresses import note_refused
-from router.calls.outlets import Outlets
+from router.calls.outlets import ReplyStreams
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
-from router.contracts.glimpse import glimpse_request
+from router.contracts.glimpse import extract_request_ids
 from router.contracts.headers import message_id_in
 from router.contracts.malformed import Malformed
 from router.contracts.provider import (
     INVOKE,
     INVOKE_STREAM,
     ProviderResponse,
-    refused,
+    refuse,
     response_bytes,
     wants_protobuf,
 )
-from router.contracts.provider_call import time_left
+from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
 from router.delivery.connection import head_of
@@ -63,7 +63,7 @@ class ProviderStation:
         self._tenants = frozenset(settings.tenants_allowed)
         self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, ground.connection)
         self._refused = note_refused(ground.metrics, "providers")
-        self._outlets = Outlets(self._connection)
+        self._outlets = ReplyStreams(self._connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
         self._shares = Shares(self._config.at_once)
@@ -105,14 +105,14 @@ class ProviderStation:
             request = read_request(data, headers, *self._limits)
         except Malformed as exc:
             metadata = {"field": exc.field} if exc.field else {}
-            return refused(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
+            return refuse(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
         except Exception as exc:  # an answer in any case
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
-            return refused(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
+            return refuse(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
         if self._tenants and request.tenant_id not in self._tenants:
-            return refused(request.request_id, UNAUTHORIZED, "This tenant is not served here")
+            return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
         if not self._shares.take(request.tenant_id):
-            return refused(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
+            return refuse(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
         return request
 
     def _done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
@@ -125,14 +125,14 @@ class ProviderStation:
             await serve(reply, request, headers)
         except asyncio.CancelledError:
             if self._is_stopping:
-                self._say_no(refused(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
+                self._say_no(refuse(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
             raise
         except Exception as exc:  # an answer in any case
             log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
-            self._say_no(refused(request.request_id, INTERNAL, "The invocation could not be handled"), subject, reply, headers)
+            self._say_no(refuse(request.request_id, INTERNAL, "The invocation could not be handled"), subject, reply, headers)
 
     async def _invoke(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
-        response = await self._providers.invoke(request, time_left(headers))
+        response = await self._providers.invoke(request, read_time_left(headers))
         self._connection.post(reply, response_bytes(response, protobuf=request.wants_protobuf), "", _head(request))
 
     async def _stream(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ class ProviderStation:
             def send(chunk: StreamChunk) -> None:
                 outlet.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
 
-            await self._providers.stream(request, send, time_left(headers))
+            await self._providers.stream(request, send, read_time_left(headers))
 
     def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         write = response_bytes if subject == INVOKE else _as_chunk
@@ -173,5 +173,5 @@ def _head(request: ProviderRequest) -> bytes:
 
 def _id_in(data: bytes, headers: Mapping[str, str]) -> str:
     """What the answer to an invocation that cannot be taken is found by; of protobuf the header alone says so."""
-    found = glimpse_request(data, headers) if data[:1] == b"{" else {}
+    found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
     return found.get("request_id") or found.get("message_id") or message_id_in(headers) or ""

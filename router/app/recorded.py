@@ -16,7 +16,7 @@ from router.app.policy_store import PolicyNotFound, PolicyStore
 from router.config import Settings
 from router.decide import Recorder
 from router.decide.explain import explained
-from router.policy import Compared, Policies, Policy, PolicyError, compare, parse_policy
+from router.policy import Comparison, Policy, PolicyError, PolicyFinder, compare, parse_policy
 
 AT_ONCE = 20  # cases compared in one turn of the loop: under a millisecond
 
@@ -29,7 +29,7 @@ def recorder_of(settings: Settings) -> Recorder:
     return Recorder(frozenset(recorder.tenants), recorder.entries, recorder.entry_max_bytes)
 
 
-def version_finder(policies: Policies, store: PolicyStore) -> FindVersion:
+def version_finder(policies: PolicyFinder, store: PolicyStore) -> FindVersion:
     """The policy in force, where it still is that version; else what its bucket remembers."""
 
     async def find(tenant_id: str, policy_id: str, version: int) -> Policy | None:
@@ -62,7 +62,7 @@ class RecordedDecisions:
 
     async def compare(self, tenant_id: str, policy_id: str, document: Mapping[str, object], against: int) -> Answer:
         candidate = await _candidate(document, tenant_id, policy_id)
-        compared: list[Compared] = []
+        compared: list[Comparison] = []
         for case in self._recorder.latest(tenant_id, policy_id, against):
             compared.append(compare(candidate, case))
             if len(compared) % AT_ONCE == 0:

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.buckets.assigned import Assigned, assigned
+from router.buckets.assigned import StoredAssignment, find_assignment
 from router.config import Settings
 from router.config.storage import BucketConfig
 from router.contracts.assignment import assignment_id_of
@@ -152,7 +152,7 @@ class _Steps:
 
     async def read_record(self, bucket: BucketConfig, search: RequestSearch) -> None:
         try:
-            one = await assigned(self._jetstream, bucket.name, search.assignment_id)
+            one = await find_assignment(self._jetstream, bucket.name, search.assignment_id)
         except PermissionDenied as exc:
             self.gaps.append(f"decision, assignment: {bucket.name} was not read: {exc}")
             return
@@ -175,7 +175,7 @@ async def _taken(reader: Reader, look: int, takes: Callable[[Stored], bool]) -> 
     return taken
 
 
-def _record_steps(one: Assigned, bucket: str) -> Iterator[RequestStep]:
+def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
     decision = one.known.decision
     yield RequestStep(one.stored_at, "decision", bucket, {"provider_id": decision.provider_id, "reason": decision.reason})
     facts = {"assignment_id": one.known.assignment_id, "subject": one.record.subject, "deadline_ms": one.known.deadline_ms}

@@ -7,7 +7,7 @@ from router.app.lane_metrics import LaneMetrics
 from router.app.letters import letter_writer
 from router.app.meters import ResultsMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.lane import Lane
@@ -29,7 +29,7 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         is_allowed=allow_list(settings),
         observer=observer,
         receipts_kept=DAY_S,  # longer than the stream knows its ids: a worker may repeat itself after that
-        tenant_of=lambda message: glimpse(message, RESULT).get("tenant_id", ""),
+        tenant_of=lambda message: extract_ids(message, RESULT).get("tenant_id", ""),
     )
 
 

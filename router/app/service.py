@@ -27,7 +27,7 @@ from router.contracts.alert import CRITICAL, INFO, Alert
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.observability import Check, HttpServer, Metrics, events, logs, series
-from router.policy import Shelf
+from router.policy import PolicyTable
 from router.supervision import Child, Supervisor, supervise
 
 log = logs.logger(__name__)
@@ -46,7 +46,7 @@ class RouterService:
     def __init__(self, settings: Settings, *, policies_dir: Path | None = None, http: bool = True) -> None:
         self.settings = settings
         self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
-        self.shelf = Shelf()
+        self.shelf = PolicyTable()
         self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
         self._stations = Stations(settings, self.metrics, self._alerts)

@@ -14,30 +14,30 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from router.breakers import CLOSED, HALF_OPEN, OPEN, Transition
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry
-from router.buckets.watched import Watched
+from router.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry
+from router.buckets.watched import BucketMirror
 from router.clock import Clock, steady, wall
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, Conflict, Poison, RouterError
 from router.observability import Once, events, logs
-from router.policy import Told
+from router.policy import RemoteTransition
 
 log = logs.logger(__name__)
 
 RETRY_S = 0.25
 
-News = Mapping[tuple[str, str], Told]  # by (tenant, provider)
+News = Mapping[tuple[str, str], RemoteTransition]  # by (tenant, provider)
 
 
 class SharedBreakers:
     """`now` is the breakers' steady clock, `today` the wall's: a moment in the bucket is turned into a span, at both ends."""
 
     def __init__(self, jetstream: JetStream, bucket: str, node_id: str, *, now: Clock = steady, today: Clock = wall) -> None:
-        self._documents = Documents(jetstream, bucket)
-        self._watched = Watched(jetstream, bucket, self.heard)
+        self._documents = DocumentBucket(jetstream, bucket)
+        self._watched = BucketMirror(jetstream, bucket, self.heard)
         self._node_id = node_id
         self._life = uuid.uuid4().hex
         self._now = now
@@ -53,7 +53,7 @@ class SharedBreakers:
         """Who is told of others' openings and closings."""
         self._told = told
 
-    def note(self, transition: Transition) -> None:
+    def note(self, transition: BreakerTransition) -> None:
         """One of this instance's own. Half open is nobody else's business: they come to it by the time."""
         if transition.state != HALF_OPEN:
             record = self._record(transition)
@@ -78,10 +78,10 @@ class SharedBreakers:
             try:
                 for key, record in list(self._unwritten.items()):
                     await self._put(key, record)
-            except RouterError:  # `Watched` has said so; what is seen here goes on
+            except RouterError:  # `BucketMirror` has said so; what is seen here goes on
                 await asyncio.sleep(RETRY_S)
 
-    def heard(self, entries: Mapping[str, Entry]) -> None:
+    def heard(self, entries: Mapping[str, BucketEntry]) -> None:
         """All that stands in the bucket; what is not known yet is told on."""
         newest = max((entry.revision for entry in entries.values()), default=0)
         if newest < self._newest:
@@ -89,7 +89,7 @@ class SharedBreakers:
         self._newest = newest
         self._told(dict(news for key, entry in entries.items() if (news := self._news(key, entry)) is not None))
 
-    def _news(self, key: str, entry: Entry) -> tuple[tuple[str, str], Told] | None:
+    def _news(self, key: str, entry: BucketEntry) -> tuple[tuple[str, str], RemoteTransition] | None:
         if key in self._unwritten or entry.revision <= self._known.get(key, 0):
             return None
         self._known[key] = entry.revision
@@ -101,9 +101,9 @@ class SharedBreakers:
             return None
         return None if record.life == self._life else ((record.tenant_id, record.provider_id), self._told_of(record))
 
-    def _told_of(self, record: BreakerRecord) -> Told:
+    def _told_of(self, record: BreakerRecord) -> RemoteTransition:
         left_s = record.until_ms / 1000 - self._today()
-        return Told(self._now() + left_s if record.state == OPEN else None, record.opened_at_ms)
+        return RemoteTransition(self._now() + left_s if record.state == OPEN else None, record.opened_at_ms)
 
     async def _put(self, key: str, record: BreakerRecord) -> None:
         """Whatever stands there now is replaced. BrokerUnavailable."""
@@ -119,7 +119,7 @@ class SharedBreakers:
             del self._unwritten[key]
         self.heard(self._watched.entries)
 
-    def _record(self, transition: Transition) -> BreakerRecord:
+    def _record(self, transition: BreakerTransition) -> BreakerRecord:
         tenant_id, _, provider_id = transition.name.partition("/")
         at_ms = round(self._today() * 1000)
         return BreakerRecord(

@@ -14,7 +14,7 @@ from router.app.alerts import Alerts
 from router.app.declared import WORKERS_LETTERS
 from router.clock import Clock, now_ms, steady
 from router.contracts.alert import WARNING, Alert
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
 from router.delivery.connection import Connection
 from router.delivery.wire import Headers
@@ -99,7 +99,7 @@ class Workers:
             self._alerts.raised(_many_silent(len(fallen)))
 
     def letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        seen = glimpse(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
+        seen = extract_ids(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
         if self._letter_lines.allows(events.WORKERS_LETTER):
             log.warning(events.WORKERS_LETTER, subject=subject, **seen)
         self._alerts.raised(

@@ -1,4 +1,7 @@
-"""What a worker says, held against the assignment that it names (CONTRACTS §6): contradicted is forged, unknown is accepted."""
+"""What a worker says, held against the assignment that it names: contradicted is forged, unknown is accepted.
+
+Rule: docs/contracts.md#correlation.
+"""
 
 from __future__ import annotations
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 
-from router.breakers.gate import Changed, Gate
+from router.breakers.gate import Changed, CircuitBreaker
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import Standing
+from router.breakers.standing import BreakerSnapshot
 from router.clock import Clock, steady, wall
 
 
-class Book:
+class BreakerRegistry:
     """`rules_of` says a new breaker's rules. Forgetting one forgets an opening: `limit` is for names that strangers make up."""
 
     def __init__(
@@ -28,9 +28,9 @@ class Book:
         self._now = now
         self._today = today
         self._changed = changed
-        self._gates: OrderedDict[str, Gate] = OrderedDict()
+        self._gates: OrderedDict[str, CircuitBreaker] = OrderedDict()
 
-    def gate(self, name: str) -> Gate:
+    def gate(self, name: str) -> CircuitBreaker:
         """The breaker of this name."""
         gate = self._gates.get(name)
         if gate is None:
@@ -38,7 +38,7 @@ class Book:
         self._gates.move_to_end(name)
         return gate
 
-    def standings(self) -> Mapping[str, Standing]:
+    def standings(self) -> Mapping[str, BreakerSnapshot]:
         return {name: gate.standing for name, gate in self._gates.items()}
 
     def keep(self, names: Collection[str]) -> None:
@@ -46,8 +46,8 @@ class Book:
         for name in [name for name in self._gates if name not in names]:
             del self._gates[name]
 
-    def _made(self, name: str) -> Gate:
-        gate = self._gates[name] = Gate(name, self._rules_of(name), now=self._now, today=self._today, changed=self._changed)
+    def _made(self, name: str) -> CircuitBreaker:
+        gate = self._gates[name] = CircuitBreaker(name, self._rules_of(name), now=self._now, today=self._today, changed=self._changed)
         if len(self._gates) > self._limit:
             self._gates.popitem(last=False)
         return gate

@@ -16,17 +16,17 @@ from collections.abc import Callable
 
 from router.breakers.probes import Probes
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import CLOSED, HALF_OPEN, OPEN, Lease, Standing, Transition
+from router.breakers.standing import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
 from router.breakers.states import States
 from router.breakers.window import Window
 from router.clock import Clock, steady, wall
 
 AT_ONCE_S = 1.0  # for an outcome that is there already
 
-Changed = Callable[[Transition], None]
+Changed = Callable[[BreakerTransition], None]
 
 
-class Gate:
+class CircuitBreaker:
     """`now` is a steady clock, `today` the wall's, for `opened_at_ms` alone.
 
     `changed` hears of every change of state, in the midst of it: it may look, not act.
@@ -48,7 +48,7 @@ class Gate:
         self._today = today
         self._changed = changed
         self._era = 0  # counts the changes of state
-        self._shared = Lease(0)
+        self._shared = CallPermit(0)
         self._is_spotless = True  # closed, and no failure is counted: then a success is noted, and nothing else is to be done
         self._probes = Probes()
         self._opened_at = 0.0  # on the steady clock, as the next one
@@ -66,7 +66,7 @@ class Gate:
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def enter(self, lease_s: float) -> Lease | None:
+    def enter(self, lease_s: float) -> CallPermit | None:
         """The right to call once, None: no call is to be made. A probe's lease ends by itself after `lease_s` seconds."""
         if self.state == CLOSED:
             return self._shared
@@ -74,9 +74,9 @@ class Gate:
             return None
         if self.state == OPEN:
             self._states.half_open()
-        return Lease(self._era, self._probes.begin(self._now() + lease_s))
+        return CallPermit(self._era, self._probes.begin(self._now() + lease_s))
 
-    def unnamed(self, begun: float) -> Lease | None:
+    def unnamed(self, begun: float) -> CallPermit | None:
         """For an outcome that names no lease: the shared one, else the probe that is out longest, else one of its own.
 
         None for what was `begun` before the opening, and for all that comes while open.
@@ -86,9 +86,9 @@ class Gate:
         if begun < self._opened_at:
             return None
         oldest = self._probes.oldest(self._now())
-        return Lease(self._era, oldest) if oldest is not None else self.enter(AT_ONCE_S)
+        return CallPermit(self._era, oldest) if oldest is not None else self.enter(AT_ONCE_S)
 
-    def succeeded(self, lease: Lease, latency_ms: float) -> None:
+    def succeeded(self, lease: CallPermit, latency_ms: float) -> None:
         """The call went well; above the rules' latency it is a failure all the same."""
         slow = self.rules.latency_threshold_ms
         if slow is not None and latency_ms > slow:
@@ -98,12 +98,12 @@ class Gate:
         elif self._takes(lease):
             self._record(failed=False)
 
-    def failed(self, lease: Lease) -> None:
+    def failed(self, lease: CallPermit) -> None:
         """The callee's fault, or no answer in time."""
         if self._takes(lease):
             self._record(failed=True)
 
-    def left(self, lease: Lease) -> None:
+    def left(self, lease: CallPermit) -> None:
         """Neither: cancelled, or the caller's own fault. A probe's place is free again."""
         self._takes(lease)
 
@@ -121,9 +121,9 @@ class Gate:
         return HALF_OPEN if self.state == OPEN and self._until <= self._now() else self.state
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> BreakerSnapshot:
         """Where it stands now."""
-        return Standing(self.phase, self._opened_at_ms, self._states.failures, self._window.rate(self._now()))
+        return BreakerSnapshot(self.phase, self._opened_at_ms, self._states.failures, self._window.rate(self._now()))
 
     # -- another instance's doing ------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class Gate:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _takes(self, lease: Lease) -> bool:
+    def _takes(self, lease: CallPermit) -> bool:
         """Whether this lease still stands; a probe's ends by it."""
         if lease.probe == 0 or lease.era != self._era:
             return lease.era == self._era
@@ -165,7 +165,7 @@ class Gate:
         """pybreaker is changing its state: every lease of before is over."""
         was, self.state, self._is_spotless = self.state, state, False
         self._era += 1
-        self._shared = Lease(self._era)
+        self._shared = CallPermit(self._era)
         self._probes.end_all()
         if state == OPEN:
             left_s, self._opened_at_ms = self._told or (self.rules.timeout_s, round(self._today() * 1000))
@@ -176,6 +176,6 @@ class Gate:
         if was != state:
             self._changed(self._transition(was))
 
-    def _transition(self, was: str) -> Transition:
+    def _transition(self, was: str) -> BreakerTransition:
         left_s = self._until - self._now() if self.state == OPEN else 0.0
-        return Transition(self.name, was, self.state, self._opened_at_ms, left_s, self._told is not None)
+        return BreakerTransition(self.name, was, self.state, self._opened_at_ms, left_s, self._told is not None)

@@ -9,14 +9,14 @@ OPEN = "open"
 HALF_OPEN = "half_open"
 
 
-class Lease(Struct, frozen=True, gc=False):
+class CallPermit(Struct, frozen=True, gc=False):
     """The right to make one call. Every change of state ends the leases of before: what comes of them is told to nobody."""
 
     era: int  # counts the changes of state
     probe: int = 0  # 0: of a closed breaker, which all callers share
 
 
-class Standing(Struct, frozen=True):
+class BreakerSnapshot(Struct, frozen=True):
     """One breaker at one moment. `opened_at_ms`: milliseconds since the epoch, None while closed."""
 
     state: str  # closed | open | half_open
@@ -25,7 +25,7 @@ class Standing(Struct, frozen=True):
     error_rate: float  # 0..1, over the window
 
 
-class Transition(Struct, frozen=True):
+class BreakerTransition(Struct, frozen=True):
     """One change of one breaker. `left_s`: seconds until probes may begin, 0 unless it opened."""
 
     name: str

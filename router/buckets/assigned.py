@@ -21,7 +21,7 @@ AT_ONCE = 64
 UNACKNOWLEDGED = "unacknowledged"
 
 
-class Assigned(Struct, frozen=True):
+class StoredAssignment(Struct, frozen=True):
     """One stored assignment: its record, what can be read of it, and what a worker last said."""
 
     record: AssignmentRecord
@@ -34,9 +34,9 @@ class Assigned(Struct, frozen=True):
         return self.ack.status if self.ack is not None else UNACKNOWLEDGED
 
 
-async def assigned_newest_first(
+async def list_assignments(
     jetstream: JetStream, bucket: str, *, tenant: str | None = None, status: str | None = None, limit: int = 50
-) -> AsyncIterator[Assigned]:
+) -> AsyncIterator[StoredAssignment]:
     """At most `limit`, of one tenant or status where asked; none when there is no such bucket. Raises BrokerUnavailable."""
     acks: dict[str, AckState] = {}
     given = 0
@@ -53,7 +53,7 @@ async def assigned_newest_first(
                 return
 
 
-async def assigned(jetstream: JetStream, bucket: str, assignment_id: str) -> Assigned | None:
+async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str) -> StoredAssignment | None:
     """The assignment of this id; None: it was never stored, or its time in the bucket is over. Raises BrokerUnavailable."""
     stored = await jetstream.last_on(f"KV_{bucket}", f"$KV.{bucket}.{ids.key(assignment_id)}")
     if stored is None:
@@ -75,11 +75,11 @@ async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Stored]
         upper = lower - 1
 
 
-def _assigned(stored: Stored, ack: AckState | None) -> Assigned | None:
+def _assigned(stored: Stored, ack: AckState | None) -> StoredAssignment | None:
     """None for what was deleted, or was never a record."""
     try:
         record = read_record(stored.data)
-        return Assigned(record, record.known(), stored.time, ack)
+        return StoredAssignment(record, record.known(), stored.time, ack)
     except Poison:
         return None
 

@@ -6,10 +6,10 @@ from router.delivery.api import STREAM_NOT_FOUND
 from router.errors import BrokerRefused, BrokerUnavailable, NotMade
 
 
-def missing(bucket: str) -> NotMade:
+def missing_bucket(bucket: str) -> NotMade:
     return NotMade(f"there is no bucket {bucket}: `router topology apply` makes it")
 
 
-def away(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
+def unavailable_bucket(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
     """What a server's refusal means for whoever wanted the bucket."""
-    return missing(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")
+    return missing_bucket(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")

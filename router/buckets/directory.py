@@ -28,7 +28,7 @@ class Document(Struct, frozen=True):
     data: bytes
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableFile(Struct, frozen=True):
     """A path that is not read, and why."""
 
     path: str
@@ -39,21 +39,21 @@ class _UnreadableError(Exception):
     """Why not."""
 
 
-def documents_in(root: Path) -> list[Document | Unreadable]:
+def read_documents(root: Path) -> list[Document | UnreadableFile]:
     """Everything below the directory, in the order of its names."""
     try:
         folders = sorted(os.listdir(root))
     except OSError as exc:
-        return [Unreadable("", f"cannot be listed: {exc.strerror}")]
+        return [UnreadableFile("", f"cannot be listed: {exc.strerror}")]
     return [found for folder in folders for found in _folder(root, folder)]
 
 
-def _folder(root: Path, folder: str) -> Iterator[Document | Unreadable]:
+def _folder(root: Path, folder: str) -> Iterator[Document | UnreadableFile]:
     try:
         _check_folder(root, folder)
         files = sorted(os.listdir(root / folder))
     except (OSError, _UnreadableError) as exc:
-        yield Unreadable(folder, _reason(exc))
+        yield UnreadableFile(folder, _reason(exc))
         return
     for file in files:
         yield _look(root, folder, file)
@@ -72,14 +72,14 @@ def _check_inside(root: Path, path: Path) -> None:
         raise _UnreadableError("is a link that leaves the directory")
 
 
-def _look(root: Path, folder: str, file: str) -> Document | Unreadable:
+def _look(root: Path, folder: str, file: str) -> Document | UnreadableFile:
     path = root / folder / file
     try:
         name = _document_name(file)
         _check_inside(root, path)
         return Document(f"{folder}/{file}", (folder, name), _content(path))
     except (OSError, _UnreadableError) as exc:
-        return Unreadable(f"{folder}/{file}", _reason(exc))
+        return UnreadableFile(f"{folder}/{file}", _reason(exc))
 
 
 def _document_name(file: str) -> str:

@@ -6,9 +6,9 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.buckets.away import away
-from router.buckets.entries import Entry, Gone, read_entry
-from router.buckets.following import Following
+from router.buckets.away import unavailable_bucket
+from router.buckets.entries import BucketEntry, DeletedKey, read_entry
+from router.buckets.following import KvWatcher
 from router.buckets.records import TOO_LARGE, WRONG_LAST_SEQUENCE
 from router.delivery.api import JetStream, nanos
 from router.errors import BrokerRefused, Conflict, Poison
@@ -16,7 +16,7 @@ from router.errors import BrokerRefused, Conflict, Poison
 _HEAD_BYTES = 256  # of the connection's limit: our headers
 
 
-class Documents:
+class DocumentBucket:
     """One bucket over one connection."""
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
@@ -25,17 +25,17 @@ class Documents:
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str) -> BucketEntry | None:
         """What stands under the key now. BrokerUnavailable."""
         newest = await self.newest(key)
-        return newest if isinstance(newest, Entry) else None
+        return newest if isinstance(newest, BucketEntry) else None
 
-    async def newest(self, key: str) -> Entry | Gone | None:
+    async def newest(self, key: str) -> BucketEntry | DeletedKey | None:
         """The same, and whether anything ever stood there. BrokerUnavailable."""
         try:
             stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:
-            raise away(self._bucket, exc) from None
+            raise unavailable_bucket(self._bucket, exc) from None
         return None if stored is None else read_entry(key, stored.data, stored.headers, stored.sequence, nanos(stored.time))
 
     async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
@@ -48,20 +48,20 @@ class Documents:
         """Its history stays. Conflict, BrokerUnavailable."""
         await self._write(key, b"", {"KV-Operation": "DEL"}, revision)
 
-    async def history(self, key: str) -> list[Entry | Gone]:
+    async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
         """All that the bucket still keeps of one key, oldest first. BrokerUnavailable."""
-        found: list[Entry | Gone] = []
-        await self._once(Following(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
+        found: list[BucketEntry | DeletedKey] = []
+        await self._once(KvWatcher(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
         return found
 
-    async def all(self) -> dict[str, Entry]:
+    async def all(self) -> dict[str, BucketEntry]:
         """Everything that stands in the bucket now. BrokerUnavailable."""
-        found: list[Entry | Gone] = []
-        await self._once(Following(self._jetstream, self._bucket, found.append))
+        found: list[BucketEntry | DeletedKey] = []
+        await self._once(KvWatcher(self._jetstream, self._bucket, found.append))
         newest = {one.key: one for one in found}
-        return {key: one for key, one in newest.items() if isinstance(one, Entry)}
+        return {key: one for key, one in newest.items() if isinstance(one, BucketEntry)}
 
-    async def _once(self, following: Following) -> None:
+    async def _once(self, following: KvWatcher) -> None:
         try:
             await following.open()
         finally:
@@ -70,7 +70,7 @@ class Documents:
     async def _free(self, key: str) -> int:
         """What the server is to expect of a key under which nothing stands."""
         newest = await self.newest(key)
-        if isinstance(newest, Entry):
+        if isinstance(newest, BucketEntry):
             raise Conflict(f"{key} exists already", newest.revision)
         return newest.revision if newest is not None else 0
 
@@ -82,5 +82,5 @@ class Documents:
                 raise Conflict(f"{key} was written by somebody else") from exc
             if exc.err_code == TOO_LARGE:
                 raise Poison("the document is larger than its bucket allows") from exc
-            raise away(self._bucket, exc) from None
+            raise unavailable_bucket(self._bucket, exc) from None
         return int(answer["seq"])

@@ -9,7 +9,7 @@ from msgspec import Struct
 _GONE = frozenset({"DEL", "PURGE"})
 
 
-class Entry(Struct, frozen=True):
+class BucketEntry(Struct, frozen=True):
     """A value. `revision` is the bucket's sequence, the optimistic lock; `stored_ns` the server's time, nanoseconds."""
 
     key: str
@@ -18,7 +18,7 @@ class Entry(Struct, frozen=True):
     stored_ns: int
 
 
-class Gone(Struct, frozen=True):
+class DeletedKey(Struct, frozen=True):
     """A key was deleted, by this revision."""
 
     key: str
@@ -26,7 +26,7 @@ class Gone(Struct, frozen=True):
     stored_ns: int
 
 
-def read_entry(key: str, value: bytes, headers: Mapping[str, str] | None, revision: int, stored_ns: int) -> Entry | Gone:
+def read_entry(key: str, value: bytes, headers: Mapping[str, str] | None, revision: int, stored_ns: int) -> BucketEntry | DeletedKey:
     if headers and headers.get("KV-Operation") in _GONE:
-        return Gone(key, revision, stored_ns)
-    return Entry(key, value, revision, stored_ns)
+        return DeletedKey(key, revision, stored_ns)
+    return BucketEntry(key, value, revision, stored_ns)

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
-from router.buckets.away import away, missing
-from router.buckets.entries import Entry, Gone, read_entry
+from router.buckets.away import missing_bucket, unavailable_bucket
+from router.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
 from router.delivery.wire import Headers
@@ -27,14 +27,14 @@ _FLOW_CONTROL = "$JS.FC."  # nothing else is answered: an address in a message i
 _NUMBERS = count(1)
 
 
-class Following:
+class KvWatcher:
     """`key`: one, or all of them. `hear` is called from the reader: short, and never raising."""
 
     def __init__(
         self,
         jetstream: JetStream,
         bucket: str,
-        hear: Callable[[Entry | Gone], None],
+        hear: Callable[[BucketEntry | DeletedKey], None],
         *,
         key: str = ">",
         deliver: str = "last_per_subject",  # | "all"
@@ -97,7 +97,7 @@ class Following:
     async def _identify(self) -> str:
         info = await self._jetstream.stream(self._stream)
         if info is None:
-            raise missing(self._bucket)
+            raise missing_bucket(self._bucket)
         return str(info["created"])
 
     async def _create(self) -> Json:
@@ -118,7 +118,7 @@ class Following:
             body = {"stream_name": self._stream, "config": config, "action": "create"}
             return await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}.{self._name}", body)
         except BrokerRefused as exc:
-            raise away(self._bucket, exc) from None
+            raise unavailable_bucket(self._bucket, exc) from None
 
     def _heard(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self._heard_at = self._now()

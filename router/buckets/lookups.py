@@ -29,7 +29,7 @@ _Found = Later[bytes | None]
 _Asked = dict[str, list[_Found]]  # by subject
 
 
-class Lookups:
+class BatchedKvReader:
     """Reads of one bucket over one connection."""
 
     def __init__(self, jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> None:
@@ -84,7 +84,7 @@ class Lookups:
             return
         if "Nats-Subject" in headers:
             is_gone = headers.get("KV-Operation") in _GONE
-            _tell(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
+            _resolve_all(asked.pop(headers["Nats-Subject"], []), None if is_gone else data)
         elif headers.get("Status") in (_END, _NONE):
             self._end(inbox, is_cut_off=headers.get("Nats-Num-Pending", "0") != "0")
         else:
@@ -95,7 +95,7 @@ class Lookups:
         asked = self._asked.pop(inbox)
         for subject, waiting in asked.items():
             if not is_cut_off:
-                _tell(waiting, None)
+                _resolve_all(waiting, None)
                 continue
             if not self._wanted:
                 asyncio.get_running_loop().call_soon(self._ask)
@@ -109,6 +109,6 @@ class Lookups:
             found.come(BrokerUnavailable(f"{self._api}: {cause}"))
 
 
-def _tell(waiting: list[_Found], record: bytes | None) -> None:
+def _resolve_all(waiting: list[_Found], record: bytes | None) -> None:
     for found in waiting:
         found.come(record)

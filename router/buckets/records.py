@@ -21,7 +21,7 @@ _TRIES = 5
 _GONE = frozenset({"DEL", "PURGE"})
 
 
-class Records:
+class WriteOnceKv:
     """One bucket over one connection."""
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
@@ -43,7 +43,7 @@ class Records:
                 crashpoint("after_create")
                 return record
             standing = await self._newest(key)
-            if standing is not None and not _is_gone(standing):
+            if standing is not None and not _is_deleted(standing):
                 return standing.data
             last = standing.sequence if standing is not None else 0
         raise BrokerUnavailable(f"{self._stream}: others write and delete the same key")
@@ -51,7 +51,7 @@ class Records:
     async def find(self, key: str) -> bytes | None:
         """The record under the key. BrokerUnavailable."""
         standing = await self._newest(key)
-        return standing.data if standing is not None and not _is_gone(standing) else None
+        return standing.data if standing is not None and not _is_deleted(standing) else None
 
     async def _is_stored(self, key: str, record: bytes, last: int) -> bool:
         try:
@@ -73,5 +73,5 @@ class Records:
             raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
 
 
-def _is_gone(standing: Stored) -> bool:
+def _is_deleted(standing: Stored) -> bool:
     return standing.headers.get("KV-Operation") in _GONE

@@ -5,7 +5,7 @@
       └ the bucket is away: the last known entries go on serving, and readiness says so
 
 Knows nothing of what the entries mean. nats-py's own watcher is not used: it stays deaf for 12-18 s after a server's kill,
-and for ever after its bucket was made again (CONTRACTS §1).
+and for ever after its bucket was made again (docs/contracts.md#bucket-mirror).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from types import MappingProxyType
 
 import nats.errors
 
-from router.buckets.entries import Entry, Gone
-from router.buckets.following import Following
+from router.buckets.entries import BucketEntry, DeletedKey
+from router.buckets.following import KvWatcher
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.errors import RouterError
@@ -30,10 +30,10 @@ TICK_S = 0.05
 AGAIN_S = 60.0  # whatever was missed without a trace is missed no longer than this
 RETRY_S = 0.25
 
-Changed = Callable[[Mapping[str, Entry]], None]
+Changed = Callable[[Mapping[str, BucketEntry]], None]
 
 
-class Watched:
+class BucketMirror:
     """One bucket, mirrored. `changed` is called on the loop with all entries; it sorts its own errors."""
 
     def __init__(self, jetstream: JetStream, bucket: str, changed: Changed, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
@@ -42,8 +42,8 @@ class Watched:
         self._changed = changed
         self._again_s = again_s
         self._now = now
-        self._table: dict[str, Entry] | None = None  # None: never listed
-        self._following: Following | None = None
+        self._table: dict[str, BucketEntry] | None = None  # None: never listed
+        self._following: KvWatcher | None = None
         self._listed_at = 0.0
         self._tried_at = float("-inf")
         self._created = ""  # which bucket it is, by the time it was made
@@ -51,7 +51,7 @@ class Watched:
         self._is_telling = False
 
     @property
-    def entries(self) -> Mapping[str, Entry]:
+    def entries(self) -> Mapping[str, BucketEntry]:
         """All that is known."""
         return MappingProxyType(self._table or {})
 
@@ -97,8 +97,8 @@ class Watched:
 
     async def _list(self) -> None:
         """A new table beside the old one, which serves until the new one is whole."""
-        table: dict[str, Entry] = {}
-        following = Following(self._jetstream, self._bucket, partial(self._heard, table), now=self._now)
+        table: dict[str, BucketEntry] = {}
+        following = KvWatcher(self._jetstream, self._bucket, partial(self._heard, table), now=self._now)
         try:
             await following.open()
         except BaseException:
@@ -116,7 +116,7 @@ class Watched:
             log.warning(events.BUCKET_REPLACED, bucket=self._bucket, created=created)
         self._created = created
 
-    def _install(self, table: dict[str, Entry]) -> None:
+    def _install(self, table: dict[str, BucketEntry]) -> None:
         if self._cause is not None:
             log.info(events.BUCKET_BACK, bucket=self._bucket)
         is_news = table != self._table
@@ -124,8 +124,8 @@ class Watched:
         if is_news:
             self._tell()
 
-    def _heard(self, table: dict[str, Entry], found: Entry | Gone) -> None:
-        if isinstance(found, Entry):
+    def _heard(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
+        if isinstance(found, BucketEntry):
             table[found.key] = found
         else:
             table.pop(found.key, None)

@@ -2,7 +2,7 @@
 
     durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a letter and TERM
 
-Processes that use the same name share the work. The server counts no deliveries: delivery counts starts (CONTRACTS §1).
+Processes that use the same name share the work. The server counts no deliveries: delivery counts starts (docs/contracts.md#attempts).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from router.bus.settings import BusSettings
 from router.bus.subjects import letters_of
 from router.clock import now_ms
-from router.contracts.envelope import seen_in
-from router.contracts.letter import build_letter
+from router.contracts.envelope import extract_envelope_ids
+from router.contracts.letter import build_dead_letter
 from router.message import Effect, Message
 from router.outcome import Fault
 
@@ -20,7 +20,7 @@ def letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, s
     """A lane's `letter`. `max_bytes`: the connection's max_payload."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
-        return build_letter(
+        return build_dead_letter(
             message,
             reason,
             fault,
@@ -29,7 +29,7 @@ def letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, s
             max_bytes=max_bytes,
             payload_bytes=settings.max_payload_bytes,
             subject_pattern=letters_of(settings.stream_prefix),
-            seen=seen_in(message.data),
+            seen=extract_envelope_ids(message.data),
         )
 
     return write

@@ -3,7 +3,7 @@
     router_bus_published_total{subject, code}      stored | duplicate, else the error's code
     router_bus_delivered_total{consumer}           begun, each time it was
     router_bus_duplicates_total{consumer}          its key was known: the handler was not asked, or what it wrote was left out
-    router_bus_violations_total{consumer, code}    could not be read; one of CONTRACTS §5's codes
+    router_bus_violations_total{consumer, code}    could not be read; a validation code (docs/contracts.md#dead-letters)
     router_bus_dlq_total{consumer, reason}         dead letters that stand
     router_bus_handler_seconds{consumer}           the handler alone, whatever came of it
 

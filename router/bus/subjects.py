@@ -75,5 +75,8 @@ def query_subject(prefix: str, query: str) -> str:
 
 
 def letters_of(prefix: str) -> str:
-    """Where dead letters go: a pattern over `{original_subject}` (CONTRACTS §1). A suffix would fall into the streams' own wildcards."""
+    """Where dead letters go: a pattern over `{original_subject}`. A suffix would fall into the streams' own wildcards.
+
+    Rule: docs/contracts.md#dead-letter-streams.
+    """
     return f"{prefix}.dlq.{{original_subject}}"

@@ -1,4 +1,4 @@
-"""The streams of the bus as they are declared (SR §3, CONTRACTS §1); delivery makes them and tells what has drifted.
+"""The streams of the bus as they are declared (SR §3, docs/contracts.md#streams); delivery makes them and tells what has drifted.
 
 {prefix}-events     {prefix}.events.*       what happened
 {prefix}-commands   {prefix}.commands.>     what is asked for: two tokens, so `*` would take none of them (X3)

@@ -29,7 +29,7 @@ ERROR = "Nats-Service-Error"
 UNKNOWN_ERROR = 500  # an error that names no number we can read
 
 
-class Answered(Struct, frozen=True, gc=False):
+class ServiceReply(Struct, frozen=True, gc=False):
     """What came back. `error_code`: a service says no, by the NATS service protocol (4xx: the request; 5xx: the service)."""
 
     data: bytes
@@ -37,14 +37,14 @@ class Answered(Struct, frozen=True, gc=False):
     error: str | None = None
 
 
-_Waiting = tuple[asyncio.Future[Answered], dict[bytes, int]]  # and the tick that it is due in
+_Waiting = tuple[asyncio.Future[ServiceReply], dict[bytes, int]]  # and the tick that it is due in
 
 
 class TooLarge(Poison):
     """The server takes no message of this size."""
 
 
-class Calls:
+class RequestReplyClient:
     """All calls over one connection. Nothing is subscribed before the first."""
 
     def __init__(self, connection: Connection) -> None:
@@ -60,7 +60,7 @@ class Calls:
         """Headers as `call` takes them: made once for all calls that bear them."""
         return open_head_of(headers)
 
-    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[Answered]:
+    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]:
         """The answer. Raises CallTimeout, NoResponders, BrokerUnavailable, TooLarge. The subject is trusted.
 
         Its headers say how long it waits. A future, once there is an inbox: a coroutine around it would cost as much again.
@@ -78,12 +78,12 @@ class Calls:
         if due is None:
             due = self._due_at(tick, loop)
         due[token] = connection.lives
-        future: asyncio.Future[Answered] = loop.create_future()
+        future: asyncio.Future[ServiceReply] = loop.create_future()
         self._waiting[token] = (future, due)
         connection.post(subject, data, f"{self._inbox}{name}", head)
         return future
 
-    async def _open_and_call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:
+    async def _open_and_call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
         await self._open()
         return await self.call(subject, data, head, timeout_s)
 
@@ -116,15 +116,15 @@ class Calls:
         if waiting.done():  # cancelled
             return
         if head is None:
-            waiting.set_result(Answered(data))
+            waiting.set_result(ServiceReply(data))
             return
         headers = parse_head(head) or NO_HEADERS
         if not data and headers.get("Status") == NO_RESPONDERS:
             waiting.set_exception(NoResponders("nobody listens there"))
         elif ERROR_CODE in headers or ERROR in headers:
-            waiting.set_result(Answered(data, _number(headers.get(ERROR_CODE, "")), headers.get(ERROR, "")))
+            waiting.set_result(ServiceReply(data, _number(headers.get(ERROR_CODE, "")), headers.get(ERROR, "")))
         else:
-            waiting.set_result(Answered(data))
+            waiting.set_result(ServiceReply(data))
 
     def _due_at(self, tick: int, loop: asyncio.AbstractEventLoop) -> dict[bytes, int]:
         """Who is due in this tick, with a timer for all of them."""

@@ -18,7 +18,7 @@ from router.delivery.wire import Headers
 from router.ids import random_tokens
 
 
-class Outlets:
+class ReplyStreams:
     """One inbox for all streams that are sent over one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -36,7 +36,7 @@ class Outlets:
         if self._sid is not None:
             await self._connection.leave(self._sid)
 
-    def open(self, to: str, gone: Callable[[], object], headers: Headers) -> Outlet:
+    def open(self, to: str, gone: Callable[[], object], headers: Headers) -> ReplyStream:
         """A stream to the inbox `to`, an address that was checked; `gone` is called once when nobody listens there."""
         token = next(self._tokens)
         self._gone[token] = gone
@@ -45,7 +45,7 @@ class Outlets:
         def send(data: bytes) -> None:
             self._connection.post(to, data, f"{self._inbox}.{token}", head)
 
-        return Outlet(send, lambda: self._gone.pop(token, None))
+        return ReplyStream(send, lambda: self._gone.pop(token, None))
 
     def __len__(self) -> int:
         return len(self._gone)
@@ -56,7 +56,7 @@ class Outlets:
             gone()
 
 
-class Outlet:
+class ReplyStream:
     """One stream being sent. Close it when the last piece is sent."""
 
     def __init__(self, send: Callable[[bytes], None], close: Callable[[], object]) -> None:

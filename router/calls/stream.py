@@ -25,13 +25,13 @@ MOST_WAITING = 8 * 1024 * 1024  # bytes that a reader may be behind
 NO_HEADERS: Headers = {}
 
 
-class Overrun(RouterError):
+class StreamOverrun(RouterError):
     """The reader was too slow, and pieces were dropped."""
 
     code = "stream_overrun"
 
 
-class Piece(Struct, frozen=True):
+class StreamPiece(Struct, frozen=True):
     """One message of a stream."""
 
     data: bytes
@@ -47,7 +47,7 @@ class Stream:
         self._silence_s = silence_s
         self._lives = connection.lives
         self._sid: int | None = None
-        self._waiting: deque[Piece] = deque()
+        self._waiting: deque[StreamPiece] = deque()
         self._size = 0
         self._broken: RouterError | None = None
         self._news: asyncio.Future[None] | None = None
@@ -69,8 +69,8 @@ class Stream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Piece:
-        """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, Overrun; it never ends by itself."""
+    async def __anext__(self) -> StreamPiece:
+        """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, StreamOverrun; it never ends by itself."""
         if not self._waiting and self._broken is None:
             await self._news_heard()
         if self._waiting:
@@ -105,10 +105,10 @@ class Stream:
         elif not data and headers is not None and headers.get("Status") == "503":
             self._broken = NoResponders("nobody listens there")
         elif self._size + len(data) > MOST_WAITING:
-            self._broken = Overrun(f"the reader is more than {MOST_WAITING} bytes behind")
+            self._broken = StreamOverrun(f"the reader is more than {MOST_WAITING} bytes behind")
         else:
             self._size += len(data)
-            self._waiting.append(Piece(data, headers or NO_HEADERS))
+            self._waiting.append(StreamPiece(data, headers or NO_HEADERS))
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 

@@ -6,22 +6,22 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
-from router.calls.caller import Answered
+from router.calls.caller import ServiceReply
 from router.contracts.headers import TRACEPARENT
 from router.observability.tracing import Tracing, tracing
 
 _LINE = re.compile(rb"(?<=\r\n)traceparent: ([^\r]*)\r\n")
 
 
-class Caller(Protocol):
+class Requester(Protocol):
     """What `Calls` is."""
 
     def head(self, headers: Mapping[str, str]) -> bytes: ...
 
-    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[Answered]: ...
+    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]: ...
 
 
-def traced_calls(calls: Caller) -> Caller:
+def traced_calls(calls: Requester) -> Requester:
     """The very same calls, unless an SDK is configured by now."""
     traced = tracing()
     return calls if traced is None else TracedCalls(traced, calls)
@@ -30,14 +30,14 @@ def traced_calls(calls: Caller) -> Caller:
 class TracedCalls:
     """Below the `traceparent` in the head of a call, else below the span that is current."""
 
-    def __init__(self, traced: Tracing, calls: Caller) -> None:
+    def __init__(self, traced: Tracing, calls: Requester) -> None:
         self._traced = traced
         self._calls = calls
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         return self._calls.head(headers)
 
-    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
         found = _LINE.search(head)
         with self._traced.sending(subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}) as carried:
             if TRACEPARENT in carried:  # it is not, where the SDK is there and switched off

@@ -16,16 +16,16 @@ from router.cli.output import console, grid, heading
 from router.cli.shown import shown
 
 if TYPE_CHECKING:
-    from router.buckets.assigned import Assigned
+    from router.buckets.assigned import StoredAssignment
 
 Facts = Iterable[tuple[str, object]]
 
 
-def print_assignment(one: Assigned, status: str | None) -> None:
+def print_assignment(one: StoredAssignment, status: str | None) -> None:
     console().print(assignment_panel(one, status))
 
 
-def assignment_panel(one: Assigned, status: str | None) -> Panel:
+def assignment_panel(one: StoredAssignment, status: str | None) -> Panel:
     """The whole of it in a frame. `status`: None where nobody listens for acknowledgements."""
     work = orjson.loads(bytes(one.record.assignment))
     parts: list[RenderableType] = [grid(_who(one, status)), heading("decision"), grid(_decision(one)), heading("work")]
@@ -36,7 +36,7 @@ def assignment_panel(one: Assigned, status: str | None) -> Panel:
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
-def _who(one: Assigned, status: str | None) -> Facts:
+def _who(one: StoredAssignment, status: str | None) -> Facts:
     known = one.known
     yield "tenant", known.tenant_id
     yield "request", known.request_id
@@ -46,7 +46,7 @@ def _who(one: Assigned, status: str | None) -> Facts:
     yield "status", status
 
 
-def _decision(one: Assigned) -> Facts:
+def _decision(one: StoredAssignment) -> Facts:
     decision = one.known.decision
     yield "provider", decision.provider_id
     yield "reason", decision.reason
@@ -54,7 +54,7 @@ def _decision(one: Assigned) -> Facts:
     yield from decision.metadata.items()
 
 
-def _said(one: Assigned) -> Facts:
+def _said(one: StoredAssignment) -> Facts:
     if one.ack is not None:
         yield "status", one.ack.status
         yield "message", one.ack.message

@@ -14,7 +14,7 @@ from router.cli.output import print_json, print_lines, print_table
 from router.cli.session import jetstream_of, settings_of
 
 if TYPE_CHECKING:
-    from router.buckets.assigned import Assigned
+    from router.buckets.assigned import StoredAssignment
     from router.config import Settings
 
 assignments = typer.Typer(
@@ -69,10 +69,10 @@ def show(
 
 
 async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
-    from router.buckets.assigned import assigned_newest_first
+    from router.buckets.assigned import list_assignments
 
     async with jetstream_of(settings) as jetstream:
-        found = [one async for one in assigned_newest_first(jetstream, settings.buckets.assignments_known.name, **wanted)]
+        found = [one async for one in list_assignments(jetstream, settings.buckets.assignments_known.name, **wanted)]
     if as_json:
         print_lines(_fields(one, settings) for one in found)
     elif found:
@@ -83,12 +83,12 @@ async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> in
 
 
 async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
-    from router.buckets.assigned import assigned
+    from router.buckets.assigned import find_assignment
     from router.cli.assignment import print_assignment
 
     bucket = settings.buckets.assignments_known
     async with jetstream_of(settings) as jetstream:
-        found = await assigned(jetstream, bucket.name, assignment_id)
+        found = await find_assignment(jetstream, bucket.name, assignment_id)
     if found is None:
         ends.complain(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
         return ends.NO
@@ -100,18 +100,18 @@ async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
     return ends.OK
 
 
-def _status(one: Assigned, settings: Settings) -> str | None:
+def _status(one: StoredAssignment, settings: Settings) -> str | None:
     """None: nobody listens for acknowledgements, so that there is none says nothing."""
     return one.status if one.ack is not None or settings.acks.enabled else None
 
 
-def _row(one: Assigned, settings: Settings) -> tuple[object, ...]:
+def _row(one: StoredAssignment, settings: Settings) -> tuple[object, ...]:
     known, ack = one.known, one.ack
     pushed, said = one.stored_at[:19].replace("T", " "), ack.message if ack is not None else None
     return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, _status(one, settings), said)
 
 
-def _fields(one: Assigned, settings: Settings) -> dict[str, object]:
+def _fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:
     known, ack = one.known, one.ack
     fields = {
         "assignment_id": known.assignment_id,

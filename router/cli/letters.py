@@ -14,21 +14,21 @@ from router.cli.output import console, grid, heading
 from router.cli.shown import shown
 
 if TYPE_CHECKING:
-    from router.deadletters import Letter
+    from router.deadletters import DeadLetter
 
 
-def row(letter: Letter) -> Sequence[object]:
+def row(letter: DeadLetter) -> Sequence[object]:
     """One line of a list."""
     stored, subject = letter.stored_at[:19].replace("T", " "), letter.original_subject
     error = " at ".join(text for text in (letter.code, letter.field) if text)
     return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
 
 
-def print_letter(letter: Letter) -> None:
+def print_letter(letter: DeadLetter) -> None:
     console().print(panel(letter))
 
 
-def panel(letter: Letter) -> Panel:
+def panel(letter: DeadLetter) -> Panel:
     """The whole letter in a frame: what happened, the message's headers, its payload."""
     body = shown(letter.payload) if letter.payload is not None else ""
     parts: list[RenderableType] = [grid(_what(letter))]
@@ -39,7 +39,7 @@ def panel(letter: Letter) -> Panel:
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
-def _what(letter: Letter) -> list[tuple[str, object]]:
+def _what(letter: DeadLetter) -> list[tuple[str, object]]:
     source = letter.source
     unconfirmed = " (the first of them not confirmed: its process died)" if source.starts_unconfirmed else ""
     place = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.starts}{unconfirmed}"

@@ -1,4 +1,4 @@
-"""How the broker is reached and who we say we are (CONTRACTS §7: every way to connect)."""
+"""How the broker is reached and who we say we are (docs/contracts.md#connection)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the durable pull consumers are driven. Names and counts: CONTRACTS §1, the table of consumers (S3)."""
+"""How the durable pull consumers are driven. Names and counts: docs/contracts.md#consumers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ConsumerConfig(Group):
 
 
 class DecideConfig(ConsumerConfig):
-    """The decide requests' consumer (S3 "decide")."""
+    """The decide requests' consumer (docs/contracts.md#decide-requests)."""
 
     subject: Subject = Field(default="beamline.router.v1.decide", description="the subject that decide requests are sent to")
     durable: Name = Field(default="router-decide-consumer", description="the consumer's name on the server")
@@ -60,7 +60,7 @@ class DecideConfig(ConsumerConfig):
 
 
 class AcksConfig(ConsumerConfig):
-    """The workers' acknowledgements (S3 "acks"), off unless asked for."""
+    """The workers' acknowledgements (docs/contracts.md#acks), off unless asked for."""
 
     enabled: bool = Field(default=False, description="consume the workers' acknowledgements")
     subject: Subject = Field(default="caf.exec.assign.v1.ack", description="the subject that workers acknowledge assignments on")
@@ -69,7 +69,10 @@ class AcksConfig(ConsumerConfig):
 
 
 class ResultsConfig(ConsumerConfig):
-    """The workers' results (S3 "results"), and what a result may say: one beyond a bound is a dead letter, its usage event quarantined."""
+    """The workers' results, and what a result may say: one beyond a bound is a dead letter, its usage event quarantined.
+
+    Rule: docs/contracts.md#results.
+    """
 
     subject: Subject = Field(default="caf.exec.result.v1", description="the subject that workers report results on")
     durable: Name = Field(default="router-results", description="the consumer's name on the server")

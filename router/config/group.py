@@ -43,7 +43,7 @@ def leaves(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
 
 
 def split_list(value: object) -> object:
-    """Lists are comma-separated (CONTRACTS §7); an empty text is an empty list."""
+    """Lists are comma-separated (docs/contracts.md#settings); an empty text is an empty list."""
     if not isinstance(value, str):
         return value
     return tuple(part for part in (raw.strip() for raw in value.split(",")) if part)
@@ -66,7 +66,7 @@ def _literal_subject(value: str) -> str:
 
 
 def _reply_prefix(value: str) -> str:
-    # A prefix is the only fence between a stranger's reply address and our own subjects (CONTRACTS §4).
+    # A prefix is the only fence between a stranger's reply address and our own subjects (docs/contracts.md#reply-addresses).
     if not value.endswith(".") or value.startswith("$") or not ids.is_literal_subject(value[:-1]):
         raise ValueError("should be whole literal tokens that end with a dot, never starting with $")
     return value

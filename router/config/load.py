@@ -1,6 +1,6 @@
 """From layers to one frozen Settings; the only place where the process' surroundings become settings.
 
-    defaults < TOML file < the specifications' variables < ROUTER_* < command line     (CONTRACTS §7)
+    defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/contracts.md#settings)
 
 with one exception of the same page: what speaks for every consumer (NATS_MAX_DELIVER) gives way to what names
 one of them (ROUTER_RESULTS__MAX_ATTEMPTS), wherever either was given.

@@ -26,7 +26,7 @@ class ContractConfig(Group):
 
 
 class ReplyConfig(Group):
-    """Who is answered, and when (CONTRACTS §4)."""
+    """Who is answered, and when (docs/contracts.md#replies)."""
 
     confirm: Literal["decision", "stored"] = Field(
         default="decision", description="what a requester's first answer is: the decision, or a PubAck"
@@ -67,7 +67,7 @@ class UsageConfig(Group):
 
 
 class DeadLetterConfig(Group):
-    """CONTRACTS §5; S3 "DLQ"."""
+    """What stands in a dead letter, and where it goes (docs/contracts.md#dead-letters)."""
 
     enabled: bool = Field(default=True, description="off: what fails is acknowledged with a loud count, and gone")
     subject_pattern: str = Field(default="{original_subject}.dlq", description="where a letter goes; {original_subject} is replaced")

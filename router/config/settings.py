@@ -49,7 +49,7 @@ def _host_and_process() -> str:
 
 
 class Settings(Group):
-    """Everything that can be set (CONTRACTS §7). Durations are milliseconds where the name says so."""
+    """Everything that can be set (docs/contracts.md#settings). Durations are milliseconds where the name says so."""
 
     node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in letters; host and process id unless set")
     workers: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, without a parent")

@@ -1,4 +1,4 @@
-"""Streams and buckets: names and limits (CONTRACTS §1, the table of streams). What they bind and how they discard is delivery's."""
+"""Streams and buckets: names and limits (docs/contracts.md#streams). What they bind and how they discard is delivery's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _stream(name: str, *, days: float, mib: int, window_ms: int) -> StreamConfig
 class StreamsConfig(Group):
     """Every stream of the decide circle."""
 
-    # The decide window is the server's minimum on purpose: a client's retry must be stored again (CONTRACTS §1).
+    # The decide window is the server's minimum on purpose: a client's retry must be stored again (docs/contracts.md#decide-window).
     decide: StreamConfig = _stream("ROUTER_DECIDE", days=1, mib=1024, window_ms=100)
     results: StreamConfig = _stream("ROUTER_RESULTS", days=7, mib=512, window_ms=_millis(minutes=2))
     acks: StreamConfig = _stream("ROUTER_ACKS", days=7, mib=256, window_ms=_millis(minutes=2))

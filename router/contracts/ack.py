@@ -1,6 +1,6 @@
-"""Whether a worker takes an assignment: ExecAssignmentAck (S3 "caf.exec.assign.v1.ack", S4 "ExecAssignmentAck Contract").
+"""Whether a worker takes an assignment: ExecAssignmentAck (docs/contracts.md#acks).
 
-Required: `assignment_id`, and `status` in accepted, rejected, error (CONTRACTS §2 "Acks").
+Required: `assignment_id`, and `status` in accepted, rejected, error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.contracts.first_stored import first_stored_ms
 from router.contracts.given import Object
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
-from router.contracts.worker import DEFAULT_LIMITS, Kind, Limits, Reading, read
+from router.contracts.worker import DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
 from router.message import Message
 
 SUBJECT = "caf.exec.assign.v1.ack"
@@ -37,12 +37,12 @@ class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False):
     msg_id: str | None = None
 
 
-def read_ack(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading[ExecAssignmentAck]:
+def read_ack(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecAssignmentAck]:
     """One stored message as an acknowledgement, or as the Fault that its letter will tell."""
     return read(message, ACK, _ack, limits)
 
 
-def _ack(message: Message, body: Object, _: Limits) -> ExecAssignmentAck:
+def _ack(message: Message, body: Object, _: WorkerMessageLimits) -> ExecAssignmentAck:
     headers = message.headers
     assignment_id = given.opaque(body, "assignment_id")
     if assignment_id is None:
@@ -72,4 +72,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-ACK = Kind("exec_assignment_ack", ("assignment_id",), _from_protobuf)
+ACK = MessageType("exec_assignment_ack", ("assignment_id",), _from_protobuf)

@@ -1,4 +1,4 @@
-"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (S3 "Alerts", CONTRACTS §6).
+"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (docs/contracts.md#alerts).
 
 Who raises one names its `cause`; how often one cause may be heard is for whoever publishes.
 """

@@ -1,4 +1,4 @@
-"""The bytes of an answer to a decide request (CONTRACTS §4, S4 "Response Format").
+"""The bytes of an answer to a decide request (docs/contracts.md#answers).
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
     success_with       the same, and "warnings": [{code, message, details}]
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from router.contracts.decision import ASSIGNMENT_SKIPPED, EXECUTED_EXTENSIONS, UNKNOWN_FIELD, Decision, Skipped
+from router.contracts.decision import ASSIGNMENT_SKIPPED, EXECUTED_EXTENSIONS, UNKNOWN_FIELD, Decision, SkippedAssignment
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
 DID_YOU_MEAN = "did_you_mean"  # in details
@@ -39,7 +39,7 @@ def success_with(warnings: Sequence[Mapping[str, object]], decision: Decision, a
     return b'%b,"warnings":%b}' % (success(decision, answer_id, trace_id)[:-1], orjson.dumps(warnings))
 
 
-def warning_of_skipped(skipped: Skipped) -> dict[str, object]:
+def warning_of_skipped(skipped: SkippedAssignment) -> dict[str, object]:
     """It was to be pushed, and has no assignment."""
     details = {"field": "push_assignment", "reason": skipped.reason}
     return {"code": ASSIGNMENT_SKIPPED, "message": skipped.message, "details": details}
@@ -67,7 +67,7 @@ def failure(
 
 
 def success_protobuf(decision: Decision) -> bytes:
-    """The decision alone, as S4's RouteDecision."""
+    """The decision alone, as protobuf RouteDecision."""
     return RouteDecision(
         provider_id=decision.provider_id,
         reason=decision.reason,

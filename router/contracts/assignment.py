@@ -1,4 +1,4 @@
-"""Work for a worker: ExecAssignment (S3 "caf.exec.assign.v1", CONTRACTS §6), written, and read back.
+"""Work for a worker: ExecAssignment (docs/contracts.md#assignments), written, and read back.
 
     {version, assignment_id, request_id, tenant_id, trace_id?, run_id? flow_id? step_id?, executor{provider_id, channel},
      job{type, payload, payload_ref?}, options{priority, deadline_ms, retry}, correlation{trace_id?}, decision{…}, metadata}
@@ -40,12 +40,15 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 def assignment_id_of(tenant_id: str, request_key: str) -> str:
-    """A valid UUID derived from the request identity (CONTRACTS §2): the same request has the same one on every instance."""
+    """A valid UUID derived from the request identity: the same request has the same one on every instance.
+
+    Rule: docs/contracts.md#request-identity.
+    """
     return ids.derived_uuid("assignment", tenant_id, request_key)
 
 
 def deadline_ms(expected_latency_ms: float) -> int:
-    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (CONTRACTS §6)."""
+    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (docs/contracts.md#assignments)."""
     return math.floor(min(60_000.0, max(5_000.0, 5 * expected_latency_ms)) + 0.5)
 
 
@@ -110,29 +113,29 @@ def _job(request: RouteRequest) -> dict[str, object]:
     return job
 
 
-class _Executor(Struct):
+class _ExecutorId(Struct):
     provider_id: str
 
 
-class _Job(Struct):
+class _JobType(Struct):
     type: str
 
 
-class _Options(Struct):
+class _Deadline(Struct):
     deadline_ms: int
 
 
-class _Wire(Struct):
+class _AssignmentWire(Struct):
     """What is read back of an assignment; the rest is the worker's."""
 
     assignment_id: str
     request_id: str
     tenant_id: str
-    executor: _Executor
-    job: _Job
-    options: _Options
+    executor: _ExecutorId
+    job: _JobType
+    options: _Deadline
     decision: Decision
     trace_id: str | None = None
 
 
-_decode = msgspec.json.Decoder(_Wire).decode
+_decode = msgspec.json.Decoder(_AssignmentWire).decode

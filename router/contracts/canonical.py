@@ -34,7 +34,7 @@ def canonical_number(number: float) -> str:
     if double == 0:
         return "0"
     sign, digits, exponent = Decimal(repr(double)).normalize().as_tuple()
-    return ("-" if sign else "") + _placed("".join(map(str, digits)), int(exponent))
+    return ("-" if sign else "") + _place_point("".join(map(str, digits)), int(exponent))
 
 
 def _text(value: object) -> str:
@@ -82,7 +82,7 @@ def _double(number: float) -> float:
     return double
 
 
-def _placed(digits: str, exponent: int) -> str:
+def _place_point(digits: str, exponent: int) -> str:
     """The digits with their decimal point: their value is digits x 10**exponent, without zeros at the end."""
     point = len(digits) + exponent
     if len(digits) <= point <= _EXPONENT_FROM:

@@ -1,4 +1,4 @@
-"""What a decide request is answered with: a Decision or a Refusal (CONTRACTS §4)."""
+"""What a decide request is answered with: a Decision or a Refusal (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 
 
 class Decision(Struct, frozen=True):
-    """S4 `RouteDecision`: latency in milliseconds, cost in the policy's currency."""
+    """A routing decision: latency in milliseconds, cost in the policy's currency."""
 
     provider_id: str
     reason: str  # sticky | weighted | retry | fallback | circuit_breaker_fallback
@@ -35,7 +35,7 @@ class Decision(Struct, frozen=True):
     metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
 
 
-class Skipped(Struct, frozen=True):
+class SkippedAssignment(Struct, frozen=True):
     """Why a decision that was to be pushed has no assignment: a warning in its answer."""
 
     reason: str  # a label of router_assignments_skipped_total
@@ -43,7 +43,7 @@ class Skipped(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A routing answer that is an error: answered, never retried, no dead letter (CONTRACTS §5)."""
+    """A routing answer that is an error: answered, never retried, no dead letter (docs/contracts.md#failure-refusal)."""
 
     code: str
     message: str

@@ -100,10 +100,10 @@ def read_envelope(
     if version not in versions:
         supported = ", ".join(sorted(versions))
         raise Malformed(VERSION_UNSUPPORTED, f"Unsupported schema_version: supported is {supported}", STAGE_VERSION, "schema_version")
-    return _checked(body)
+    return _convert(body)
 
 
-def seen_in(data: bytes) -> dict[str, str]:
+def extract_envelope_ids(data: bytes) -> dict[str, str]:
     """What can be read of an envelope that cannot be read, for its letter: message_id, and the correlation as trace_id. Never raises."""
     try:
         body = read_object(data)
@@ -113,7 +113,7 @@ def seen_in(data: bytes) -> dict[str, str]:
     return {name: value for name, value in found.items() if isinstance(value, str) and ids.is_opaque(value)}
 
 
-def _checked(body: Mapping[str, object]) -> MessageEnvelope:
+def _convert(body: Mapping[str, object]) -> MessageEnvelope:
     try:
         return msgspec.convert(body, MessageEnvelope)
     except msgspec.ValidationError:

@@ -31,10 +31,10 @@ def envelope_schema_file() -> str:
     return importlib.resources.files("router.contracts").joinpath(FILE).read_text("utf-8")
 
 
-def written() -> str:
+def render_schema() -> str:
     """The schema as the file holds it."""
     return orjson.dumps(envelope_schema(), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 if __name__ == "__main__":
-    print(written(), end="")
+    print(render_schema(), end="")

@@ -1,4 +1,4 @@
-"""An assignment as a worker reads it: ExecAssignment (S3 "caf.exec.assign.v1", CONTRACTS §6), every field that work needs.
+"""An assignment as a worker reads it: ExecAssignment (docs/contracts.md#assignments), every field that work needs.
 
 Any router may have written it, so what is optional may be absent or null, and unknown fields are ignored. What the
 router itself reads back of one is less (`assignment.Assignment`), and must be as it wrote it.
@@ -57,7 +57,7 @@ def read_exec_assignment(data: bytes) -> ExecAssignment:
     return _assignment(wire, payload)
 
 
-def _assignment(wire: _Wire, payload: object) -> ExecAssignment:
+def _assignment(wire: _ExecAssignmentWire, payload: object) -> ExecAssignment:
     options, retry = wire.options or _Options(), (wire.options and wire.options.retry) or _Retry()
     return ExecAssignment(
         assignment_id=wire.assignment_id,
@@ -101,7 +101,7 @@ class _Options(Struct):
     retry: _Retry | None = None
 
 
-class _Wire(Struct):
+class _ExecAssignmentWire(Struct):
     assignment_id: str
     request_id: str
     tenant_id: str
@@ -115,4 +115,4 @@ class _Wire(Struct):
     metadata: dict[str, Any] | None = None
 
 
-_decode = msgspec.json.Decoder(_Wire).decode
+_decode = msgspec.json.Decoder(_ExecAssignmentWire).decode

@@ -35,7 +35,7 @@ OK = "ok"
 REJECT = "reject"
 
 
-class NotAllowed(Poison):
+class InvalidExtensionMessage(Poison):
     """Bytes that are no such message: too large, no JSON, or of another shape. Asking again would not mend them."""
 
     code = "extension_error"
@@ -62,14 +62,14 @@ class ExtensionRequest(Struct, frozen=True, kw_only=True):
     config: Mapping[str, Any]
 
 
-class Changed(Struct, frozen=True, gc=False):
+class ProcessorAnswer(Struct, frozen=True, gc=False):
     """What a pre- or post-processor answered."""
 
     message: ExtensionMessage
     metadata: Mapping[str, Any]
 
 
-class Judged(Struct, frozen=True, gc=False):
+class ValidatorAnswer(Struct, frozen=True, gc=False):
     """What a validator answered."""
 
     is_ok: bool
@@ -81,7 +81,7 @@ class Judged(Struct, frozen=True, gc=False):
 
 
 def message_bytes(request: RouteRequest) -> bytes:
-    """The request's message. Raises NotAllowed above 1 MiB."""
+    """The request's message. Raises InvalidExtensionMessage above 1 MiB."""
     body: dict[str, object] = {"message_type": request.message_type, "payload": request.payload, "metadata": request.metadata}
     if isinstance(request.payload, bytes):
         body["payload"], encoding = text_of(request.payload)
@@ -91,15 +91,15 @@ def message_bytes(request: RouteRequest) -> bytes:
         body["message_id"] = request.message_id
     if request.payload_ref is not None:
         body["payload_ref"] = request.payload_ref
-    return _bounded(orjson.dumps(body, default=dict), MAX_PAYLOAD_BYTES, "message")
+    return _check_size(orjson.dumps(body, default=dict), MAX_PAYLOAD_BYTES, "message")
 
 
 def metadata_bytes(context: Mapping[str, object], policy_id: str, decision: Decision | None = None) -> bytes:
-    """The routing context, with what the router itself says of it. Raises NotAllowed above 64 KiB."""
+    """The routing context, with what the router itself says of it. Raises InvalidExtensionMessage above 64 KiB."""
     body = {**context, "policy_id": policy_id}
     if decision is not None:
         body["decision"] = decision_fields(decision)
-    return _bounded(orjson.dumps(body, default=dict), MAX_METADATA_BYTES, "metadata")
+    return _check_size(orjson.dumps(body, default=dict), MAX_METADATA_BYTES, "metadata")
 
 
 def opening_bytes(trace_id: str, tenant_id: str) -> bytes:
@@ -116,41 +116,41 @@ def request_bytes(opening: bytes, message: bytes, metadata: bytes, config: Mappi
 # -- the router's side: hearing ----------------------------------------------------------------------------------
 
 
-def read_changed(data: bytes) -> Changed:
-    """A processor's answer. Raises NotAllowed."""
+def read_processor_answer(data: bytes) -> ProcessorAnswer:
+    """A processor's answer. Raises InvalidExtensionMessage."""
     wire = _decode(_CHANGED, data, MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES)
     if len(data) > MAX_METADATA_BYTES:  # below that no part can be too large
         parts = _PARTS.decode(data)
-        _bounded(bytes(parts.payload), MAX_PAYLOAD_BYTES, "message")
-        _bounded(bytes(parts.metadata), MAX_METADATA_BYTES, "metadata")
-    return Changed(_decoded(wire.payload), wire.metadata or NOTHING)
+        _check_size(bytes(parts.payload), MAX_PAYLOAD_BYTES, "message")
+        _check_size(bytes(parts.metadata), MAX_METADATA_BYTES, "metadata")
+    return ProcessorAnswer(_decode_payload(wire.payload), wire.metadata or NOTHING)
 
 
-def read_judged(data: bytes) -> Judged:
-    """A validator's answer. Raises NotAllowed."""
+def read_validator_answer(data: bytes) -> ValidatorAnswer:
+    """A validator's answer. Raises InvalidExtensionMessage."""
     wire = _decode(_JUDGED, data, MAX_METADATA_BYTES)
     if wire.status not in (OK, REJECT, None) or (wire.status is None and wire.valid is None):
-        raise NotAllowed("a validator answers with a status of ok or reject")
+        raise InvalidExtensionMessage("a validator answers with a status of ok or reject")
     is_ok = wire.status != REJECT and wire.valid is not False
-    return Judged(is_ok, wire.reason, wire.details)
+    return ValidatorAnswer(is_ok, wire.reason, wire.details)
 
 
 # -- the author's side -------------------------------------------------------------------------------------------
 
 
 def read_request(data: bytes) -> ExtensionRequest:
-    """What the router asks. Raises NotAllowed, which says what is wrong."""
+    """What the router asks. Raises InvalidExtensionMessage, which says what is wrong."""
     wire = _decode(_REQUEST, data, 2 * MAX_PAYLOAD_BYTES)
     return ExtensionRequest(
         trace_id=wire.trace_id,
         tenant_id=wire.tenant_id,
-        message=_decoded(wire.payload),
+        message=_decode_payload(wire.payload),
         metadata=wire.metadata or NOTHING,
         config=wire.config or NOTHING,
     )
 
 
-class _ChangedWire(Struct, gc=False):
+class _ProcessorAnswerWire(Struct, gc=False):
     payload: ExtensionMessage
     metadata: dict[str, Any] | None = None
 
@@ -160,7 +160,7 @@ class _Parts(Struct):
     metadata: Raw = Raw(b"{}")
 
 
-class _JudgedWire(Struct, gc=False):
+class _ValidatorAnswerWire(Struct, gc=False):
     status: str | None = None
     valid: bool | None = None
     reason: str | None = None
@@ -175,37 +175,37 @@ class _RequestWire(Struct):
     config: dict[str, Any] | None = None
 
 
-_CHANGED = msgspec.json.Decoder(_ChangedWire)
+_CHANGED = msgspec.json.Decoder(_ProcessorAnswerWire)
 _PARTS = msgspec.json.Decoder(_Parts)
-_JUDGED = msgspec.json.Decoder(_JudgedWire)
+_JUDGED = msgspec.json.Decoder(_ValidatorAnswerWire)
 _REQUEST = msgspec.json.Decoder(_RequestWire)
 
 
 def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAYLOAD_BYTES) -> Any:
     if len(data) > MAX_DEPTH:  # a shorter one nests no deeper, and is no larger than anything
-        _bounded(data, most, "whole")
+        _check_size(data, most, "whole")
         if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
-            raise NotAllowed(f"nested deeper than {MAX_DEPTH}")
+            raise InvalidExtensionMessage(f"nested deeper than {MAX_DEPTH}")
     try:
         value = decoder.decode(data)
         check_numbers(data, value)
     except (*UNREADABLE, ValueError) as exc:
-        raise NotAllowed(f"not such a message: {exc}") from exc
+        raise InvalidExtensionMessage(f"not such a message: {exc}") from exc
     return value
 
 
-def _decoded(message: ExtensionMessage) -> ExtensionMessage:
+def _decode_payload(message: ExtensionMessage) -> ExtensionMessage:
     """With its payload turned back to bytes when `payload_encoding` says base64 (text if those are UTF-8)."""
     if message.payload_encoding is None:
         return message
     try:
         payload = value_of(bytes_of(message.payload, message.payload_encoding))
     except (ValueError, TypeError, AttributeError) as exc:
-        raise NotAllowed("payload: is not what payload_encoding says") from exc
+        raise InvalidExtensionMessage("payload: is not what payload_encoding says") from exc
     return msgspec.structs.replace(message, payload=payload, payload_encoding=None)
 
 
-def _bounded(data: bytes, most: int, part: str) -> bytes:
+def _check_size(data: bytes, most: int, part: str) -> bytes:
     if len(data) > most:
-        raise NotAllowed(f"{part}: {len(data)} bytes where {most} are allowed")
+        raise InvalidExtensionMessage(f"{part}: {len(data)} bytes where {most} are allowed")
     return data

@@ -1,7 +1,7 @@
 """What can be read of a message that cannot be read: the ids by which people find it again.
 
 Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
-The same precedence as the reader's: header, top level, `message` (CONTRACTS §2).
+The same precedence as the reader's: header, top level, `message` (docs/contracts.md#fields).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from router.contracts import ack, result
 from router.contracts import headers as contract
 from router.contracts.flow import read_body
 from router.contracts.malformed import Malformed
-from router.contracts.worker import Kind
+from router.contracts.worker import MessageType
 from router.contracts.worker import read_body as read_worker_body
 from router.message import Message
 
@@ -30,13 +30,13 @@ _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 )
 # Bytes do not tell which protobuf they are; the subject does. `caf.exec.dlq.v1` holds results that workers gave up, and
 # `caf.deadletter.v1` envelopes about what they could not read.
-_KINDS: dict[str, Kind] = {
+_KINDS: dict[str, MessageType] = {
     **{result.SUBJECT: result.RESULT, "caf.exec.dlq.v1": result.RESULT, "caf.deadletter.v1": result.RESULT},
     ack.SUBJECT: ack.ACK,
 }
 
 
-def glimpse(message: Message, kind: Kind | None = None) -> dict[str, str]:
+def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, str]:
     """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id.
 
     `kind` is what a lane takes; without it the subject's standard name says, and any other subject carries decide requests.
@@ -49,7 +49,7 @@ def glimpse(message: Message, kind: Kind | None = None) -> dict[str, str]:
     return ids_in(message.headers, body)
 
 
-def glimpse_request(data: bytes, headers: Mapping[str, str], max_bytes: int = LARGEST) -> dict[str, str]:
+def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int = LARGEST) -> dict[str, str]:
     """The same of a decide request that passes by; of one that is larger, what its headers say."""
     try:
         body = read_body(data, headers, max_bytes)

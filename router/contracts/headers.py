@@ -1,4 +1,4 @@
-"""The header contract as data, and what a reader may take from headers (CONTRACTS §3; S3 "Headers"; S4 "Validated Headers").
+"""The header contract as data, and what a reader may take from headers (docs/contracts.md#header-contract).
 
 One table, RULES: the validator, its page and its tests are made from it. Breaking a rule does not
 stop a message; the bad header counts as absent. Which violations do stop one is the reader's to say.
@@ -32,7 +32,7 @@ SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 _W3C = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?")
 
-# Headers that command the server (2.15); none of them is a requester's business (CONTRACTS §4).
+# Headers that command the server (2.15); none of them is a requester's business (docs/contracts.md#control-headers).
 # `Nats-Expected-Stream` is none of them: a publisher that names the stream gets a PubAck (`delivery.pub_acks`).
 # With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
@@ -73,7 +73,7 @@ def _first_of(names: frozenset[str], headers: Mapping[str, str]) -> str:
 Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total
 
 
-class Rule(Struct, frozen=True, kw_only=True):
+class HeaderRule(Struct, frozen=True, kw_only=True):
     """One line of the contract. `holds` is asked about a value that is there; None: it is compared with the payload."""
 
     header: str
@@ -84,14 +84,14 @@ class Rule(Struct, frozen=True, kw_only=True):
     subjects: tuple[str, ...] = SUBJECTS
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(header=TRACE_ID, name="empty", says="not empty", holds=len),
-    Rule(header=TENANT_ID, name="empty", says="not empty", holds=len),
-    Rule(header=VERSION, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__),
-    Rule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
-    Rule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
-    Rule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
-    Rule(header=TENANT_ID, name="mismatch", says="the payload's tenant, if both are given; the header's holds", holds=None),
+RULES: tuple[HeaderRule, ...] = (
+    HeaderRule(header=TRACE_ID, name="empty", says="not empty", holds=len),
+    HeaderRule(header=TENANT_ID, name="empty", says="not empty", holds=len),
+    HeaderRule(header=VERSION, name="unsupported", says='"1", or "1.0" or "v1" which read as it', holds=SUPPORTED_VERSIONS.__contains__),
+    HeaderRule(header=TRACEPARENT, name="not_w3c", says="W3C Trace Context", holds=_W3C.fullmatch),
+    HeaderRule(header=CP_PHASE, name="unknown", says="cp1 or cp2", holds=PHASES.__contains__),
+    HeaderRule(header=MESSAGE_ID, name="missing", says="there and not empty, beside any contract header", holds=len, is_required=True),
+    HeaderRule(header=TENANT_ID, name="mismatch", says="the payload's tenant, if both are given; the header's holds", holds=None),
 )
 
 MISMATCH: Violation = (TENANT_ID, "mismatch")
@@ -121,7 +121,7 @@ def describe() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
 
 
 def tenant_in(headers: Mapping[str, str]) -> str | None:
-    """The header's tenant; None when absent, empty or not a tenant id (§2: a malformed header counts as absent)."""
+    """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as absent: docs/contracts.md#fields)."""
     value = headers.get(TENANT_ID)
     return value if value and ids.is_scoped(value) else None
 

@@ -1,4 +1,4 @@
-"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1` (S3, CONTRACTS §2 "Heartbeats").
+"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1` (docs/contracts.md#heartbeats).
 
     {worker_id, timestamp, status, load?, capacity?, interval_ms?, tenant_id?}, bare or in a worker's envelope of any kind
 
@@ -15,7 +15,7 @@ from router.contracts import given
 from router.contracts.codec import read_object
 from router.contracts.given import Object
 from router.contracts.malformed import Malformed, invalid, missing
-from router.contracts.worker import unwrapped
+from router.contracts.worker import unwrap
 from router.masking import printable
 from router.message import NO_HEADERS
 from router.outcome import Fault
@@ -45,7 +45,7 @@ def read_heartbeat(data: bytes, received_ms: int, headers: Mapping[str, str] = N
     try:
         body = read_object(data, MAX_BYTES)
         kind = body.get("kind")
-        return _heartbeat(unwrapped(body, kind) if type(kind) is str and "data" in body else body, headers, received_ms)
+        return _heartbeat(unwrap(body, kind) if type(kind) is str and "data" in body else body, headers, received_ms)
     except Malformed as refused:
         return refused.as_fault()
 

@@ -1,10 +1,10 @@
-"""A message into the system and its receipt: S3 "beamline.ingress.v1.message", S4 "Ingress Service" (deprecated there).
+"""A message into the system and its receipt: `beamline.ingress.v1.message` (docs/contracts.md#ingress).
 
     IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
                      in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
     IngressAck       {message_id, correlation_id?, status accepted | rejected | error, message?, error_code?, metadata?, timestamp_ms}
 
-Only what the receipt needs is read here. The message becomes a decide request in form a (CONTRACTS §2), and that
+Only what the receipt needs is read here. The message becomes a decide request in form a (docs/contracts.md#decide-requests), and that
 reader says what a request must be.
 """
 
@@ -23,7 +23,7 @@ from router.contracts.given import Object
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import missing
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
-from router.contracts.worker import Kind, Limits, read_body
+from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
 from router.message import NO_HEADERS
 
 SUBJECT = "beamline.ingress.v1.message"
@@ -32,7 +32,7 @@ REJECTED = "rejected"  # these bytes will never be taken
 ERROR = "error"  # nobody knows; the same message may be sent again, it is decided once
 
 
-class Ingress(Struct, frozen=True, kw_only=True):
+class IngressRequest(Struct, frozen=True, kw_only=True):
     """A message as the decide request that it becomes: the same message is always the same bytes under the same id."""
 
     message_id: str
@@ -54,12 +54,12 @@ class IngressAck(Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, str] = NO_HEADERS
 
 
-def read_body_of(data: bytes, limits: Limits) -> Object:
+def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
     """The message as an object, JSON or protobuf. Raises Malformed when it is neither, or beyond the limits."""
     return read_body(data, INGRESS, limits.max_payload_bytes, limits.max_depth)
 
 
-def read_ingress(body: Object, headers: Mapping[str, str]) -> Ingress:
+def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
     """Raises Malformed; `names_in` says what its receipt can still call it."""
     message_id = given.message_id(headers, body) if body.get("message_id") is None else given.opaque(body, "message_id")
     if message_id is None:
@@ -68,7 +68,7 @@ def read_ingress(body: Object, headers: Mapping[str, str]) -> Ingress:
     if tenant_id is None:
         raise missing("tenant_id", "tenant_id")
     correlation_id = given.opaque(body, "correlation_id")
-    return Ingress(
+    return IngressRequest(
         message_id=message_id,
         tenant_id=tenant_id,
         correlation_id=correlation_id,
@@ -139,4 +139,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-INGRESS = Kind("ingress_message", ("message_id", "tenant_id"), _from_protobuf)
+INGRESS = MessageType("ingress_message", ("message_id", "tenant_id"), _from_protobuf)

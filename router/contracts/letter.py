@@ -1,4 +1,4 @@
-"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (CONTRACTS §5).
+"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (docs/contracts.md#dead-letters).
 
 Here a letter is written; delivery stores it before anything is stamped. Nothing that a sender put into
 a message may keep its letter from being written: odd text is replaced, what is too large is left out.
@@ -29,7 +29,7 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _FRAME_BYTES = 64  # the header block's first line and the header of the letter's own id, beside the id
 
 
-def build_letter(
+def build_dead_letter(
     message: Message,
     reason: str,
     fault: Fault,
@@ -52,7 +52,7 @@ def build_letter(
     """
     seen = seen or {}
     msg_id = _msg_id(message, seen)
-    headers = _letter_headers(message, reason, msg_id, seen)
+    headers = _headers(message, reason, msg_id, seen)
     letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
     room = max_bytes - _FRAME_BYTES - len(letter_id) - sum(len(name) + len(value) + 4 for name, value in headers.items())
     body = {
@@ -65,10 +65,10 @@ def build_letter(
     }
     room = min(room, 2 * payload_bytes + _BESIDE_BYTES)  # twice: base64 and escapes make a payload longer
     data = _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
-    return Effect(letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_letter=True)
+    return Effect(dead_letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_letter=True)
 
 
-def letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:
+def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:
     """Where letters of a subject go: `{original_subject}.dlq`, or one subject for all of them."""
     return pattern.replace("{original_subject}", original_subject)
 
@@ -133,7 +133,7 @@ def _payload(message: Message) -> dict[str, str]:
     return {"payload": payload} if encoding is None else {"payload": payload, "payload_encoding": encoding}
 
 
-def _letter_headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
+def _headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
     headers = {"x-dlq-reason": reason, "x-original-msg-id": _UNPRINTABLE.sub("?", msg_id), **_present(seen, "trace_id", "tenant_id")}
     traceparent = contract.traceparent_in(message.headers)
     if traceparent is not None:

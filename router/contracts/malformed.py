@@ -16,7 +16,7 @@ TENANT_FORBIDDEN = "TENANT_FORBIDDEN"
 PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
 HEADER_CONTRACT_VIOLATION = "HEADER_CONTRACT_VIOLATION"
 
-# CONTRACTS §5: every code a letter's `validation_error` may have.
+# Every code that a dead letter's `validation_error` may have (docs/contracts.md#dead-letters).
 VALIDATION_CODES = frozenset(
     {
         SCHEMA_VALIDATION_FAILED,
@@ -52,7 +52,7 @@ class Malformed(Poison):
 
 
 def missing(name: str, place: str) -> Malformed:
-    """S4's error text: `Missing required field: tenant_id`, at `message.tenant_id`."""
+    """The specified error text: `Missing required field: tenant_id`, at `message.tenant_id`."""
     return Malformed(SCHEMA_VALIDATION_FAILED, f"Missing required field: {name}", STAGE_SCHEMA, place)
 
 

@@ -60,7 +60,7 @@ def response_bytes(response: ProviderResponse, *, protobuf: bool = False) -> byt
     return provider_pb2.ProviderResponse(**{**fields, "body": body, "metadata": dict(response.metadata)}).SerializeToString()
 
 
-def refused(
+def refuse(
     request_id: str, code: str, message: str, *, status: str = ERROR, metadata: Mapping[str, str] = NO_METADATA, latency_ms: float = 0.0
 ) -> ProviderResponse:
     """A response that says no."""
@@ -99,7 +99,7 @@ def text_or_bytes(text: str | None, payload_encoding: str | None) -> str | bytes
     return text if payload_encoding is None else value_of(bytes_of(text, payload_encoding))
 
 
-class _Wire(Struct):
+class _ResponseWire(Struct):
     """A response as JSON has it."""
 
     request_id: str
@@ -117,4 +117,4 @@ class _Wire(Struct):
         return ProviderResponse(**{name: getattr(self, name) for name in ProviderResponse.__struct_fields__})
 
 
-_decode = msgspec.json.Decoder(_Wire).decode
+_decode = msgspec.json.Decoder(_ResponseWire).decode

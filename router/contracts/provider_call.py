@@ -18,7 +18,7 @@ import orjson
 from msgspec import Meta, Struct
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE, check_numbers, is_deeper
-from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, NotAllowed
+from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExtensionMessage
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import ProviderRequest
@@ -55,25 +55,25 @@ def call_headers(request: ProviderRequest) -> dict[str, str]:
     return {"version": "1", "trace_id": request.trace_id, "tenant_id": request.tenant_id}
 
 
-def time_left(headers: Mapping[str, str]) -> float | None:
+def read_time_left(headers: Mapping[str, str]) -> float | None:
     """Seconds that whoever asks still waits, as its header tells; None where it tells nothing that makes sense."""
     value = headers.get(DEADLINE, "")
     return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
 
 
 def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
-    """The whole answer. Raises NotAllowed."""
+    """The whole answer. Raises InvalidExtensionMessage."""
     _check(data)
     try:
         wire = _decode(data)
         check_numbers(data, wire)
     except (*UNREADABLE, ValueError) as exc:
-        raise NotAllowed(f"not a provider's answer: {exc}") from exc
+        raise InvalidExtensionMessage(f"not a provider's answer: {exc}") from exc
     if wire.provider_id not in (None, "", provider_id):
-        raise NotAllowed("the answer names another provider")
+        raise InvalidExtensionMessage("the answer names another provider")
     metadata = strings(wire.metadata or {})
     if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA_BYTES:
-        raise NotAllowed(f"the answer's metadata is larger than {MAX_METADATA_BYTES} bytes")
+        raise InvalidExtensionMessage(f"the answer's metadata is larger than {MAX_METADATA_BYTES} bytes")
     if not isinstance(wire.output, str):
         metadata["content_type"] = "application/json"
     body = wire.output if isinstance(wire.output, str) else orjson.dumps(wire.output).decode()
@@ -81,7 +81,7 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
 
 
 def read_piece(data: bytes, provider_id: str) -> StreamChunk:
-    """One message of a provider that was asked for a stream: a chunk, or a whole answer as its only chunk. Raises NotAllowed."""
+    """One message of a provider that was asked for a stream: a chunk, or its only chunk. Raises InvalidExtensionMessage."""
     _check(data)
     try:
         return read_chunk(data)
@@ -93,9 +93,9 @@ def read_piece(data: bytes, provider_id: str) -> StreamChunk:
 
 def _check(data: bytes) -> None:
     if len(data) > MAX_PAYLOAD_BYTES:
-        raise NotAllowed(f"the answer of {len(data)} bytes is larger than {MAX_PAYLOAD_BYTES}")
+        raise InvalidExtensionMessage(f"the answer of {len(data)} bytes is larger than {MAX_PAYLOAD_BYTES}")
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
-        raise NotAllowed(f"the answer is nested deeper than {MAX_DEPTH}")
+        raise InvalidExtensionMessage(f"the answer is nested deeper than {MAX_DEPTH}")
 
 
 class _Usage(Struct):
@@ -103,7 +103,7 @@ class _Usage(Struct):
     completion_tokens: int | None = None
 
 
-class _Wire(Struct):
+class _ProviderAnswerWire(Struct):
     output: Any  # any JSON value
     provider_id: str | None = None
     usage: _Usage | None = None
@@ -116,4 +116,4 @@ def _tokens(usage: _Usage | None) -> dict[str, str]:
     return {name: str(value) for name, value in found.items() if value is not None}
 
 
-_decode = msgspec.json.Decoder(_Wire).decode
+_decode = msgspec.json.Decoder(_ProviderAnswerWire).decode

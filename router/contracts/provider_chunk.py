@@ -81,7 +81,7 @@ def strings(metadata: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-class _Wire(Struct):
+class _ChunkWire(Struct):
     done: bool
     request_id: str = ""
     data: str = ""
@@ -89,4 +89,4 @@ class _Wire(Struct):
     metadata: dict[str, Any] = {}
 
 
-_decode = msgspec.json.Decoder(_Wire).decode
+_decode = msgspec.json.Decoder(_ChunkWire).decode

@@ -26,7 +26,7 @@ from router.contracts.malformed import PAYLOAD_TOO_LARGE, STAGE_SIZE, STAGE_VERS
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import text_fields, text_or_bytes, wants_protobuf
 from router.contracts.request import NOTHING
-from router.contracts.worker import Kind, read_body
+from router.contracts.worker import MessageType, read_body
 
 
 class ProviderRequest(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def read_request(
         tenant_id=tenant_id,
         request_id=given.opaque(body, "message_id") or given.message_id(headers, {}) or str(uuid.uuid4()),
         trace_id=given.trace(headers, body) or uuid.uuid4().hex,
-        body=_asked(body),
+        body=_prompt(body),
         parameters=_mapping(body, "parameters"),
         metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
         wants_protobuf=wants_protobuf(headers),
@@ -89,7 +89,7 @@ def _provider_id(body: Object) -> str:
     return value
 
 
-def _asked(body: Object) -> str | bytes:
+def _prompt(body: Object) -> str | bytes:
     name = "body" if body.get("body") is not None else "prompt"
     value = body.get(name)
     if isinstance(value, bytes):
@@ -126,4 +126,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-_REQUEST = Kind("provider_request", ("provider_id", "tenant_id"), _from_protobuf)
+_REQUEST = MessageType("provider_request", ("provider_id", "tenant_id"), _from_protobuf)

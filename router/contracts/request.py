@@ -1,4 +1,7 @@
-"""One RouteRequest: what every accepted form of a decide request becomes before anything else sees it (CONTRACTS §2)."""
+"""One RouteRequest: what every accepted form of a decide request becomes before anything else sees it.
+
+Rule: docs/contracts.md#decide-requests.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ NO_HINTS: Mapping[str, str] = MappingProxyType({})
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A valid decide request, whatever form it came in. Source: S4 `RouteRequest`, S3 "decide", CONTRACTS §2."""
+    """A valid decide request, whatever form it came in. (docs/contracts.md#decide-requests)."""
 
     tenant_id: str
     message_type: str

@@ -1,8 +1,8 @@
-"""What a worker says when an assignment is over: ExecResult (S3 "caf.exec.result.v1", S4 "ExecResult Contract", CONTRACTS §2 "Results").
+"""What a worker says when an assignment is over: ExecResult (docs/contracts.md#results).
 
 Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`, `job.type` and
-`tenant_id` are left None where the known assignment may fill them. S4 calls both ids and a UUID form required;
-S3 asks for one of them, and CONTRACTS holds to that.
+`tenant_id` are left None where the known assignment may fill them. One page of the specification requires
+both ids, as UUIDs, the other one of them; the other holds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from router.contracts.first_stored import first_stored_ms
 from router.contracts.given import Object, amount, excerpt, message_id, one_of, opaque, tenant, text, trace, whole
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid, missing
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, Kind, Limits, Reading, read
+from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
 from router.ids import MAX_TYPE
 from router.message import Message
 
@@ -43,12 +43,12 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
     msg_id: str | None = None
 
 
-def read_result(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading[ExecResult]:
+def read_result(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecResult]:
     """One stored message as a result, or as the Fault that its letter will tell."""
     return read(message, RESULT, _result, limits)
 
 
-def _result(message: Message, body: Object, limits: Limits) -> ExecResult:
+def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> ExecResult:
     headers = message.headers
     assignment_id, request_id = opaque(body, "assignment_id"), opaque(body, "request_id")
     if assignment_id is None and request_id is None:
@@ -75,7 +75,7 @@ def _result(message: Message, body: Object, limits: Limits) -> ExecResult:
     )
 
 
-def _timestamp(message: Message, body: Object, limits: Limits) -> int:
+def _timestamp(message: Message, body: Object, limits: WorkerMessageLimits) -> int:
     """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no other time is made up for it."""
     stored, first = message.stored_ms, first_stored_ms(message)
     told = whole(body, "timestamp") or first  # 0 is how protobuf says absent
@@ -125,4 +125,4 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-RESULT = Kind("exec_result", ("assignment_id", "request_id"), _from_protobuf)
+RESULT = MessageType("exec_result", ("assignment_id", "request_id"), _from_protobuf)

@@ -18,7 +18,7 @@ from router.contracts.codec import MAX_DEPTH, UNREADABLE, check_numbers, is_deep
 from router.errors import Poison
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class VersionRecord(Struct, frozen=True, kw_only=True):
     """`time`: ISO, UTC. `hash`: sha256 of the document with its keys in order, hexadecimal."""
 
     version: int
@@ -28,14 +28,14 @@ class Record(Struct, frozen=True, kw_only=True):
     document: Mapping[str, object]
 
 
-_DECODER = msgspec.json.Decoder(Record)
+_DECODER = msgspec.json.Decoder(VersionRecord)
 
 
-def make_record(document: Mapping[str, object], *, version: int, author: str, at_s: float | None = None) -> Record:
+def make_record(document: Mapping[str, object], *, version: int, author: str, at_s: float | None = None) -> VersionRecord:
     """`at_s`: seconds since the epoch, now unless said."""
     at = datetime.fromtimestamp(at_s, UTC) if at_s is not None else datetime.now(UTC)
     time = at.isoformat(timespec="milliseconds")
-    return Record(version=version, author=author, time=time, hash=document_hash(document), document=document)
+    return VersionRecord(version=version, author=author, time=time, hash=document_hash(document), document=document)
 
 
 def document_hash(document: Mapping[str, object]) -> str:
@@ -43,11 +43,11 @@ def document_hash(document: Mapping[str, object]) -> str:
     return ids.sha256_hex(orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
 
 
-def record_bytes(record: Record) -> bytes:
+def record_bytes(record: VersionRecord) -> bytes:
     return msgspec.json.encode(record)
 
 
-def read_record(data: bytes) -> Record:
+def read_record(data: bytes) -> VersionRecord:
     """Raises Poison: these bytes are no record, somebody else wrote them."""
     if is_deeper(data, MAX_DEPTH + 1):  # the record is one level around its document
         raise Poison(f"is nested deeper than {MAX_DEPTH}")

@@ -1,4 +1,4 @@
-"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (CONTRACTS §2, "Encodings", "Results", "Acks").
+"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (docs/contracts.md#encodings).
 
     {…}                                   bare
     {version, kind, data{…}}              enveloped: `data`, and beside it what stands at the top, which wins
@@ -40,7 +40,7 @@ MAX_TIMESTAMP_AHEAD_MS = DAY_MS
 _SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside its data
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class WorkerMessageLimits(Struct, frozen=True, kw_only=True):
     """What a worker's message may be. `strict`: any violation of the header contract refuses it.
 
     The last three bound a result: what it costs, and how far its `timestamp` may lie from the time its stream stored it.
@@ -54,7 +54,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     max_timestamp_ahead_ms: int = MAX_TIMESTAMP_AHEAD_MS
 
 
-class Kind(Struct, frozen=True):
+class MessageType(Struct, frozen=True):
     """One message of workers. `envelope`: its name as an envelope's `kind`; `ids`: one of them makes protobuf believable."""
 
     envelope: str
@@ -62,17 +62,22 @@ class Kind(Struct, frozen=True):
     decode: Callable[[bytes], dict[str, Any]]  # raises DecodeError; proto3 does not tell empty from absent
 
 
-class Reading(Struct, Generic[T], frozen=True, gc=False):
+class ReadResult(Struct, Generic[T], frozen=True, gc=False):
     """What was sent, or why it cannot be taken; and the rules of the header contract that it broke either way."""
 
     found: T | Fault
     violations: tuple[Violation, ...] = ()
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = WorkerMessageLimits()
 
 
-def read(message: Message, kind: Kind, take: Callable[[Message, Object, Limits], T], limits: Limits = DEFAULT_LIMITS) -> Reading[T]:
+def read(
+    message: Message,
+    kind: MessageType,
+    take: Callable[[Message, Object, WorkerMessageLimits], T],
+    limits: WorkerMessageLimits = DEFAULT_LIMITS,
+) -> ReadResult[T]:
     """One stored message. A Fault's `code` is a letter's validation code, its `field` the place in the payload."""
     headers = message.headers
     body: Object = NOTHING
@@ -84,16 +89,16 @@ def read(message: Message, kind: Kind, take: Callable[[Message, Object, Limits],
             _check_version(version, body)
         if broken and limits.strict:
             raise _contract_broken(broken)
-        return Reading(take(message, body, limits), broken)
+        return ReadResult(take(message, body, limits), broken)
     except Malformed as refused:
-        return Reading(refused.as_fault(), violations(headers, body.get("tenant_id")))
+        return ReadResult(refused.as_fault(), violations(headers, body.get("tenant_id")))
 
 
-def read_body(data: bytes, kind: Kind, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
+def read_body(data: bytes, kind: MessageType, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The message as an object. Raises Malformed when it is neither a JSON object nor this kind's protobuf, or beyond the limits."""
     if data[:1] == b"{":
         body = read_object(data, max_bytes, max_depth)
-        return unwrapped(body, kind.envelope) if "kind" in body else body
+        return unwrap(body, kind.envelope) if "kind" in body else body
     if len(data) > max_bytes:
         raise too_large(len(data), max_bytes)
     decoded = _decode(data, kind)
@@ -101,14 +106,14 @@ def read_body(data: bytes, kind: Kind, max_bytes: int = MAX_PAYLOAD_BYTES, max_d
         return decoded
     try:
         # Not before: 0x0A is white space to JSON and the tag of field 1 to protobuf.
-        return unwrapped(read_object(data, max_bytes, max_depth), kind.envelope)
+        return unwrap(read_object(data, max_bytes, max_depth), kind.envelope)
     except Malformed:
         if decoded is None:
             raise
         return decoded
 
 
-def unwrapped(body: dict[str, Any], kind: str) -> dict[str, Any]:
+def unwrap(body: dict[str, Any], kind: str) -> dict[str, Any]:
     """A worker's envelope opened; anything else as it is."""
     if body.get("kind") != kind:
         return body
@@ -120,7 +125,7 @@ def unwrapped(body: dict[str, Any], kind: str) -> dict[str, Any]:
     return {**data, **shared, "version": _version_of(data) if version is None else version}
 
 
-def _decode(data: bytes, kind: Kind) -> dict[str, Any] | None:
+def _decode(data: bytes, kind: MessageType) -> dict[str, Any] | None:
     try:
         decoded = kind.decode(data)
     except DecodeError:

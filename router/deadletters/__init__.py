@@ -1,6 +1,6 @@
 """Dead letters, for whoever works with them: what failed, why, what it said; and sent again once that is mended.
 
-    parse      one stored message -> one Letter, whatever stands in it
+    parse      one stored message -> one DeadLetter, whatever stands in it
     listing    newest first, filtered: what has just gone wrong
     choice     oldest first, in handfuls: what is to be worked on
     stats      letters counted by kind
@@ -14,43 +14,43 @@
 Letters are written by meaning (`contracts.letter`) and stored by delivery.
 """
 
-from router.deadletters.choice import Handful, by_filter, by_sequence
-from router.deadletters.depth import Depth
+from router.deadletters.choice import DeadLetterBatch, read_by_filter, read_by_sequence
+from router.deadletters.depth import DepthGauge
 from router.deadletters.discard import discard
-from router.deadletters.export import as_fields, export, whole
+from router.deadletters.export import as_fields, as_full_fields, export
 from router.deadletters.journal import ReplayRunning
-from router.deadletters.listing import Wanted, newest_first, show
-from router.deadletters.original import Kept, Replaying, original_of
-from router.deadletters.parse import Letter, Source, parse
-from router.deadletters.replay import EvidenceGone, Pace, Report, rehearse, replay
-from router.deadletters.stats import Group, grouped, reason_and_error, subject_and_reason
+from router.deadletters.listing import DeadLetterFilter, list_newest_first, show
+from router.deadletters.original import NotReplayed, ReplayOptions, original_of
+from router.deadletters.parse import DeadLetter, DeadLetterSource, parse
+from router.deadletters.replay import EvidenceGone, ReplayRate, ReplayReport, rehearse, replay
+from router.deadletters.stats import DeadLetterGroup, group_by, reason_and_error, subject_and_reason
 
 __all__ = [
-    "Depth",
+    "DeadLetter",
+    "DeadLetterBatch",
+    "DeadLetterFilter",
+    "DeadLetterGroup",
+    "DeadLetterSource",
+    "DepthGauge",
     "EvidenceGone",
-    "Group",
-    "Handful",
-    "Kept",
-    "Letter",
-    "Pace",
+    "NotReplayed",
+    "ReplayOptions",
+    "ReplayRate",
+    "ReplayReport",
     "ReplayRunning",
-    "Replaying",
-    "Report",
-    "Source",
-    "Wanted",
     "as_fields",
-    "by_filter",
-    "by_sequence",
+    "as_full_fields",
     "discard",
     "export",
-    "grouped",
-    "newest_first",
+    "group_by",
+    "list_newest_first",
     "original_of",
     "parse",
+    "read_by_filter",
+    "read_by_sequence",
     "reason_and_error",
     "rehearse",
     "replay",
     "show",
     "subject_and_reason",
-    "whole",
 ]

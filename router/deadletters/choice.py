@@ -10,24 +10,26 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from router.deadletters.listing import EVERY, Wanted
-from router.deadletters.parse import Letter, parse
+from router.deadletters.listing import NO_FILTER, DeadLetterFilter
+from router.deadletters.parse import DeadLetter, parse
 from router.delivery.api import JetStream
 from router.delivery.reading import reading
 
 AT_ONCE = 500
 
 
-class Handful(Struct, frozen=True):
+class DeadLetterBatch(Struct, frozen=True):
     """Some letters; `looked` of `total` that stand there have been looked at, counted from the first handful."""
 
-    letters: Sequence[Letter]
+    letters: Sequence[DeadLetter]
     looked: int
     total: int
     absent: Sequence[int] = ()  # sequences that were asked for, and are not there
 
 
-async def by_filter(jetstream: JetStream, stream: str, wanted: Wanted = EVERY, at_once: int = AT_ONCE) -> AsyncIterator[Handful]:
+async def read_by_filter(
+    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, at_once: int = AT_ONCE
+) -> AsyncIterator[DeadLetterBatch]:
     """Every letter that is wanted; nothing when there is no such stream. Raises BrokerUnavailable."""
     if await jetstream.stream(stream) is None:
         return
@@ -35,10 +37,12 @@ async def by_filter(jetstream: JetStream, stream: str, wanted: Wanted = EVERY, a
         looked = 0
         while looked < reader.total and (found := await reader.read(min(at_once, reader.total - looked))):
             looked += len(found)
-            yield Handful([letter for letter in map(parse, found) if wanted.takes(letter)], looked, reader.total)
+            yield DeadLetterBatch([letter for letter in map(parse, found) if wanted.takes(letter)], looked, reader.total)
 
 
-async def by_sequence(jetstream: JetStream, stream: str, sequences: Sequence[int], at_once: int = AT_ONCE) -> AsyncIterator[Handful]:
+async def read_by_sequence(
+    jetstream: JetStream, stream: str, sequences: Sequence[int], at_once: int = AT_ONCE
+) -> AsyncIterator[DeadLetterBatch]:
     """The letters at these sequences, each once, in their order."""
     wanted = sorted(set(sequences))
     for begin in range(0, len(wanted), at_once):
@@ -46,4 +50,4 @@ async def by_sequence(jetstream: JetStream, stream: str, sequences: Sequence[int
         found = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in asked))
         there = [parse(stored) for stored in found if stored is not None]
         absent = [sequence for sequence, stored in zip(asked, found, strict=True) if stored is None]
-        yield Handful(there, begin + len(asked), len(wanted), absent)
+        yield DeadLetterBatch(there, begin + len(asked), len(wanted), absent)

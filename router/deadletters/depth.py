@@ -4,7 +4,7 @@ Only heads are read, each once: new letters are added to what was counted. When 
 holds, letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
 at most `MOST` heads, so a million letters cost no look more than a second.
 
-    Depth(jetstream, settings.streams.dlq.name, metrics.letters_waiting, metrics.subject, settings.dlq.subject_pattern)
+    DepthGauge(jetstream, settings.streams.dlq.name, metrics.letters_waiting, metrics.subject, settings.dlq.subject_pattern)
 
 is a child of the router's tree: `Child("letters", depth.run)`.
 """
@@ -29,11 +29,11 @@ EVERY_S = 10.0
 MOST = 20_000  # heads a look
 BATCH = 1_000
 
-Kind = tuple[str, str]  # subject, reason
+SubjectAndReason = tuple[str, str]  # subject, reason
 _REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # others are a stranger's words, no labels
 
 
-class Depth:
+class DepthGauge:
     """The count, and how far it has come. `labels` bounds the subjects."""
 
     def __init__(
@@ -44,13 +44,13 @@ class Depth:
         labels: Mapping[str, str],
         subject_pattern: str = DEFAULT_SUBJECT_PATTERN,
     ) -> None:
-        self.counts: Mapping[Kind, int] = {}
+        self.counts: Mapping[SubjectAndReason, int] = {}
         self._jetstream = jetstream
         self._stream = stream
         self._gauge = gauge
         self._labels = labels
         self._original_of = _inverse(subject_pattern)
-        self._counting: Counter[Kind] = Counter()
+        self._counting: Counter[SubjectAndReason] = Counter()
         self._until = 0  # letters up to here are counted
         self._since = ""  # the stream's creation: in another one sequences begin again
 
@@ -92,7 +92,7 @@ class Depth:
         if reader.total <= MOST:
             self._until = max(self._until, last)  # the last ones may be gone
 
-    def _kind_of(self, stored: Stored) -> Kind:
+    def _kind_of(self, stored: Stored) -> SubjectAndReason:
         subject = self._labels[self._original_of(stored.subject)]
         if stored.subject in WORKERS_SUBJECTS:
             return subject, PROCESSING_ERROR

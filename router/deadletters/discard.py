@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from router.deadletters.asking import ask_all
-from router.deadletters.choice import Handful
+from router.deadletters.choice import DeadLetterBatch
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused
 
@@ -16,7 +16,12 @@ Progress = Callable[[int, int], None]  # letters looked at, of how many
 
 
 async def discard(
-    jetstream: JetStream, stream: str, chosen: AsyncIterator[Handful], *, erase: bool = False, on_progress: Progress = lambda *_: None
+    jetstream: JetStream,
+    stream: str,
+    chosen: AsyncIterator[DeadLetterBatch],
+    *,
+    erase: bool = False,
+    on_progress: Progress = lambda *_: None,
 ) -> int:
     """Remove every letter chosen; how many there were. Raises BrokerUnavailable, BrokerRefused."""
     count = 0

@@ -1,6 +1,6 @@
 """Letters as JSON lines, oldest first: everything that could be read, and the letter itself.
 
-The payload is text, or base64 with `payload_encoding` beside it, as in a letter (CONTRACTS §5).
+The payload is text, or base64 with `payload_encoding` beside it, as in a letter (docs/contracts.md#dead-letters).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import orjson
 
 from router.contracts.codec import read_value, text_of
 from router.contracts.malformed import Malformed
-from router.deadletters.choice import Handful
+from router.deadletters.choice import DeadLetterBatch
 from router.deadletters.discard import Progress
-from router.deadletters.parse import Letter
+from router.deadletters.parse import DeadLetter
 
 Fields = dict[str, Any]
 
 
-def as_fields(letter: Letter) -> Fields:
+def as_fields(letter: DeadLetter) -> Fields:
     """Every field that is there, for programs."""
     names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
     fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
@@ -29,7 +29,7 @@ def as_fields(letter: Letter) -> Fields:
     return {name: value for name, value in fields.items() if value not in (None, {})}
 
 
-def whole(letter: Letter) -> Fields:
+def as_full_fields(letter: DeadLetter) -> Fields:
     """The same, and beside it the letter as it is stored; None when that is not JSON, or nests deeper than JSON can be written."""
     try:
         stored = read_value(letter.raw, len(letter.raw))
@@ -38,12 +38,12 @@ def whole(letter: Letter) -> Fields:
     return {**as_fields(letter), "letter": stored}
 
 
-async def export(chosen: AsyncIterator[Handful], write: Callable[[bytes], object], on_progress: Progress = lambda *_: None) -> int:
+async def export(chosen: AsyncIterator[DeadLetterBatch], write: Callable[[bytes], object], on_progress: Progress = lambda *_: None) -> int:
     """Write each chosen letter as one line; how many there were."""
     count = 0
     async for handful in chosen:
         for letter in handful.letters:
-            write(orjson.dumps(whole(letter), option=orjson.OPT_APPEND_NEWLINE))
+            write(orjson.dumps(as_full_fields(letter), option=orjson.OPT_APPEND_NEWLINE))
         count += len(handful.letters)
         on_progress(handful.looked, handful.total)
     return count

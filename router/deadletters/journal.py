@@ -39,7 +39,7 @@ class ReplayRunning(RouterError):
     code = "replay_running"
 
 
-class Entry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """The key's value."""
 
     voice: str
@@ -48,7 +48,7 @@ class Entry(Struct, frozen=True):
     floors: dict[str, int] = {}
 
 
-class Journal:
+class ReplayJournal:
     """The journal of one run. `run` is its secret."""
 
     def __init__(self, jetstream: JetStream, evidence: Evidence, letters: str) -> None:
@@ -65,8 +65,8 @@ class Journal:
         self._revision = 0
         self._sid = 0
 
-    async def begin(self) -> Entry | None:
-        """Make the key ours. An Entry: what an earlier replay left unfinished. Raises ReplayRunning."""
+    async def begin(self) -> JournalEntry | None:
+        """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
         await create(self._jetstream, Topology((bucket(self._bucket),)))
         self._sid = await self._connection.attend(self._voice, lambda _, reply, *__: self._connection.post(reply, b"+") if reply else None)
         self._since = str((await self._jetstream.stream(self._letters) or {}).get("created", ""))
@@ -97,10 +97,10 @@ class Journal:
     async def close(self) -> None:
         await self._connection.leave(self._sid)
 
-    def _entry(self, runs: tuple[str, ...], floors: dict[str, int] | None = None) -> Entry:
-        return Entry(self._voice, self._since, runs, floors or {})
+    def _entry(self, runs: tuple[str, ...], floors: dict[str, int] | None = None) -> JournalEntry:
+        return JournalEntry(self._voice, self._since, runs, floors or {})
 
-    async def _write(self, entry: Entry | None) -> None:
+    async def _write(self, entry: JournalEntry | None) -> None:
         headers = {"Nats-Expected-Last-Subject-Sequence": str(self._revision)}
         if entry is None:
             headers["KV-Operation"] = "DEL"
@@ -132,6 +132,6 @@ class Journal:
             await self._connection.leave(sid)
 
 
-def _read(data: bytes) -> Entry | None:
+def _read(data: bytes) -> JournalEntry | None:
     """None: the key was deleted, as it is at a good end."""
-    return msgspec.json.decode(data, type=Entry) if data else None
+    return msgspec.json.decode(data, type=JournalEntry) if data else None

@@ -12,14 +12,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from router.deadletters.parse import Letter, parse
+from router.deadletters.parse import DeadLetter, parse
 from router.delivery.api import JetStream
 from router.ids import subject_matcher
 
 AT_ONCE = 64
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class DeadLetterFilter(Struct, frozen=True, kw_only=True):
     """Which letters; what is None is not asked about. `subject` may have wildcards: the original's, or the letter's own."""
 
     subject: str | None = None
@@ -27,7 +27,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     since: datetime | None = None
 
-    def takes(self, letter: Letter) -> bool:
+    def takes(self, letter: DeadLetter) -> bool:
         return (
             (self.subject is None or _is_on(self.subject, letter))
             and self.reason in (None, letter.reason)
@@ -35,15 +35,17 @@ class Wanted(Struct, frozen=True, kw_only=True):
             and not self.is_too_old(letter)
         )
 
-    def is_too_old(self, letter: Letter) -> bool:
+    def is_too_old(self, letter: DeadLetter) -> bool:
         stored = letter.stored
         return self.since is not None and stored is not None and stored < self.since
 
 
-EVERY = Wanted()
+NO_FILTER = DeadLetterFilter()
 
 
-async def newest_first(jetstream: JetStream, stream: str, wanted: Wanted = EVERY, limit: int | None = None) -> AsyncIterator[Letter]:
+async def list_newest_first(
+    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, limit: int | None = None
+) -> AsyncIterator[DeadLetter]:
     """Letters that are wanted, at most `limit`; none when there is no such stream. Raises BrokerUnavailable."""
     given = 0
     async for letter in _downwards(jetstream, stream):
@@ -54,13 +56,13 @@ async def newest_first(jetstream: JetStream, stream: str, wanted: Wanted = EVERY
             yield letter
 
 
-async def show(jetstream: JetStream, stream: str, sequence: int) -> Letter | None:
+async def show(jetstream: JetStream, stream: str, sequence: int) -> DeadLetter | None:
     """The letter at a sequence; None: it is gone, or never was."""
     stored = await jetstream.message(stream, sequence)
     return parse(stored) if stored is not None else None
 
 
-async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Letter]:
+async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[DeadLetter]:
     info = await jetstream.stream(stream)
     if info is None:
         return
@@ -74,6 +76,6 @@ async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Letter]
         upper = lower - 1
 
 
-def _is_on(pattern: str, letter: Letter) -> bool:
+def _is_on(pattern: str, letter: DeadLetter) -> bool:
     matches = subject_matcher((pattern,))
     return matches(letter.original_subject) or matches(letter.subject)

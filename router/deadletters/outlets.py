@@ -26,17 +26,17 @@ from router.message import Effect
 PATIENCE_S = 5.0  # without news of a message that was sent
 
 
-class Doubt(Struct, frozen=True):
+class Unproven(Struct, frozen=True):
     """There is no proof. `is_certain`: it was refused; else it may stand there after all."""
 
     cause: str
     is_certain: bool
 
 
-Proofs = Mapping[str, Doubt | None]  # by effect id; None: it stands there
+Proofs = Mapping[str, Unproven | None]  # by effect id; None: it stands there
 
 
-class Outlet(Protocol):
+class ReplayPublisher(Protocol):
     """One subject in one stream. `floor`: the stream's last sequence before anything was sent."""
 
     stream: str
@@ -46,7 +46,7 @@ class Outlet(Protocol):
         """Send all, and wait for the proofs."""
 
 
-class Acknowledged:
+class AckedReplayPublisher:
     """A stream that answers with PubAcks."""
 
     def __init__(self, jetstream: JetStream, evidence: Evidence, stream: str, floor: int) -> None:
@@ -70,19 +70,21 @@ class Acknowledged:
         await all_told.wait()
         return {effect.id: await self._proof(effect, told[effect.id]) for effect in effects}
 
-    async def _proof(self, effect: Effect, told: Receipts | NotStored) -> Doubt | None:
+    async def _proof(self, effect: Effect, told: Receipts | NotStored) -> Unproven | None:
         if isinstance(told, NotStored):
-            return Doubt(f"{self.stream} did not take it: {told.cause}", is_certain=told.err_code != 0)
+            return Unproven(f"{self.stream} did not take it: {told.cause}", is_certain=told.err_code != 0)
         receipt = told[0]
         if not receipt.is_duplicate:
             return None
         found = await self._jetstream.message(receipt.stream, receipt.sequence)
         if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
             return None
-        return Doubt(f"{self.stream} remembers its id {effect.id} from another message, until its duplicate window ends", is_certain=True)
+        return Unproven(
+            f"{self.stream} remembers its id {effect.id} from another message, until its duplicate window ends", is_certain=True
+        )
 
 
-class Silent:
+class NoAckReplayPublisher:
     """A `no_ack` stream, watched from its floor on."""
 
     def __init__(self, jetstream: JetStream, stream: str, subject: str, floor: int) -> None:
@@ -101,30 +103,30 @@ class Silent:
             while missing and (found := await reader.read(len(missing), PATIENCE_S)):
                 missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
                 self._seen = found[-1].sequence
-        doubt = Doubt(f"it was not seen in {self.stream} within {PATIENCE_S:g} s", is_certain=False)
+        doubt = Unproven(f"it was not seen in {self.stream} within {PATIENCE_S:g} s", is_certain=False)
         return {effect.id: doubt if effect.id in missing else None for effect in effects}
 
 
-class Outlets:
+class ReplayPublishers:
     """Every outlet of one run, found when its subject is first met."""
 
     def __init__(self, jetstream: JetStream, evidence: Evidence) -> None:
         self._jetstream = jetstream
         self._evidence = evidence
-        self._found: dict[str, Outlet | None] = {}
+        self._found: dict[str, ReplayPublisher | None] = {}
 
-    async def of(self, subject: str) -> Outlet | None:
+    async def of(self, subject: str) -> ReplayPublisher | None:
         """None: no stream takes the subject, so nothing may be sent there."""
         if subject not in self._found:
             self._found[subject] = await self._find(subject)
         return self._found[subject]
 
-    async def _find(self, subject: str) -> Outlet | None:
+    async def _find(self, subject: str) -> ReplayPublisher | None:
         names: Sequence[str] = (await self._jetstream.ask("STREAM.NAMES", {"subject": subject})).get("streams") or []
         info = await self._jetstream.stream(names[0]) if names else None
         if info is None:
             return None
         floor = int(info["state"]["last_seq"])
         if not info["config"].get("no_ack"):
-            return Acknowledged(self._jetstream, self._evidence, names[0], floor)
-        return Silent(self._jetstream, names[0], subject, floor)
+            return AckedReplayPublisher(self._jetstream, self._evidence, names[0], floor)
+        return NoAckReplayPublisher(self._jetstream, names[0], subject, floor)

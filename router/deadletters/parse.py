@@ -1,6 +1,6 @@
-"""One stored message becomes one Letter. It never raises: a letter that cannot be read is shown as what it is.
+"""One stored message becomes one DeadLetter. It never raises: a letter that cannot be read is shown as what it is.
 
-Ours are written by `contracts.letter` (CONTRACTS §5), but anybody may publish to a dead-letter subject, and workers
+Ours are written by `contracts.letter` (docs/contracts.md#dead-letters), but anybody may publish to a dead-letter subject, and workers
 put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
 another kind, and then counts as absent.
 """
@@ -32,7 +32,7 @@ _OMITTED = "the letter was written without its message"
 _TRUNCATED = "too large for a letter; the original stands in its stream while that keeps it"
 
 
-class Source(Struct, frozen=True):
+class DeadLetterSource(Struct, frozen=True):
     """Where the message that failed stands: replay takes the original from here."""
 
     stream: str = ""
@@ -43,7 +43,7 @@ class Source(Struct, frozen=True):
     starts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
 
 
-class Letter(Struct, frozen=True, kw_only=True):
+class DeadLetter(Struct, frozen=True, kw_only=True):
     """A dead letter as far as it could be read. `payload` None: it is not in the letter, `payload_note` says why."""
 
     sequence: int
@@ -60,7 +60,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     message: str | None = None
     field: str | None = None
     stage: str | None = None
-    source: Source = Source()
+    source: DeadLetterSource = DeadLetterSource()
     id: str | None = None  # the letter's own Nats-Msg-Id
     payload_hash: str | None = None  # the original's, sha256
     headers: Mapping[str, str] = {}  # the original's
@@ -74,8 +74,8 @@ class Letter(Struct, frozen=True, kw_only=True):
         return instant(self.stored_at)
 
 
-def parse(stored: Stored) -> Letter:
-    """Whatever is stored there, as a Letter."""
+def parse(stored: Stored) -> DeadLetter:
+    """Whatever is stored there, as a DeadLetter."""
     body = _object(stored.data)
     if stored.subject == WORKERS_SUBJECT:
         return _from_worker(stored)
@@ -85,7 +85,7 @@ def parse(stored: Stored) -> Letter:
         return _unreadable(stored)
     error, original = _part(body, "validation_error") or _part(body, "last_error"), _part(body, "message")
     payload, note = _payload(body, original)
-    return Letter(
+    return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
@@ -119,8 +119,8 @@ def instant(text: str) -> datetime | None:
         return None
 
 
-def _from_worker(stored: Stored) -> Letter:
-    """A result that a worker gave up on, in any of its forms: listed as `processing_error` (CONTRACTS §6)."""
+def _from_worker(stored: Stored) -> DeadLetter:
+    """A result that a worker gave up on, in any of its forms: listed as `processing_error` (docs/contracts.md#workers-dead-letters)."""
     try:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
     except Malformed:
@@ -128,7 +128,7 @@ def _from_worker(stored: Stored) -> Letter:
     return _told_by_worker(stored, body, _text(body, "error_code"), _text(body, "error_message"))
 
 
-def _unread_by_worker(stored: Stored, body: Mapping[str, Any]) -> Letter:
+def _unread_by_worker(stored: Stored, body: Mapping[str, Any]) -> DeadLetter:
     """What a worker could not read; it names the subject that the bytes came on, and seldom an id."""
     data = _part(body, "data") or body
     source = _text(_part(data, "payload_ref"), "subject")
@@ -136,8 +136,8 @@ def _unread_by_worker(stored: Stored, body: Mapping[str, Any]) -> Letter:
     return _told_by_worker(stored, data, _text(data, "reason"), message)
 
 
-def _told_by_worker(stored: Stored, body: Mapping[str, Any], code: str | None, message: str | None) -> Letter:
-    return Letter(
+def _told_by_worker(stored: Stored, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:
+    return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
@@ -157,8 +157,8 @@ def _told_by_worker(stored: Stored, body: Mapping[str, Any], code: str | None, m
     )
 
 
-def _unreadable(stored: Stored) -> Letter:
-    return Letter(
+def _unreadable(stored: Stored) -> DeadLetter:
+    return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
@@ -184,9 +184,9 @@ def _payload(body: Mapping[str, Any], original: Mapping[str, Any]) -> tuple[byte
         return text.encode("utf-8", "replace"), "not what its payload_encoding says: shown as it stands"
 
 
-def _source(part: Mapping[str, Any]) -> Source:
+def _source(part: Mapping[str, Any]) -> DeadLetterSource:
     numbers = (part.get(name) for name in ("sequence", "deliveries", "starts", "starts_unconfirmed"))
-    return Source(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
+    return DeadLetterSource(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
 
 
 def _object(data: bytes) -> dict[str, Any] | None:

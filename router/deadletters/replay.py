@@ -27,11 +27,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
-from router.deadletters.choice import AT_ONCE, Handful
+from router.deadletters.choice import AT_ONCE, DeadLetterBatch
 from router.deadletters.discard import Progress, remove
-from router.deadletters.journal import Entry, Journal
-from router.deadletters.original import Kept, Replaying, originals_of
-from router.deadletters.outlets import Outlets
+from router.deadletters.journal import JournalEntry, ReplayJournal
+from router.deadletters.original import NotReplayed, ReplayOptions, originals_of
+from router.deadletters.outlets import ReplayPublishers
 from router.delivery.api import JetStream
 from router.delivery.reading import reading
 from router.delivery.storing import evidence_on
@@ -49,12 +49,12 @@ class EvidenceGone(RouterError):
     code = "replay_evidence_gone"
 
 
-class Report(Struct):
+class ReplayReport(Struct):
     """What a replay did."""
 
     sent: int = 0
     finished: int = 0  # letters of an interrupted replay whose messages stood there already
-    kept: list[Kept] = []
+    kept: list[NotReplayed] = []
     is_in_doubt: bool = False  # it stopped early: the next replay finds out what stands there
 
     @property
@@ -65,22 +65,22 @@ class Report(Struct):
 async def replay(
     jetstream: JetStream,
     stream: str,
-    chosen: AsyncIterator[Handful],
-    how: Replaying = Replaying(),  # noqa: B008 - frozen
+    chosen: AsyncIterator[DeadLetterBatch],
+    how: ReplayOptions = ReplayOptions(),  # noqa: B008 - frozen
     *,
     rate: float | None = None,
     is_forgetful: bool = False,
     on_progress: Progress = lambda *_: None,
-) -> Report:
+) -> ReplayReport:
     """Send the chosen letters of `stream` again, at most `rate` a second.
 
     Raises ReplayRunning, EvidenceGone (unless `is_forgetful`), BrokerUnavailable. Whatever it raises, run it again.
     """
-    async with _a_run(jetstream, stream) as run:
-        report = Report(finished=await run.begin(is_forgetful))
-        pace = Pace(rate)
+    async with _open_run(jetstream, stream) as run:
+        report = ReplayReport(finished=await run.begin(is_forgetful))
+        pace = ReplayRate(rate)
         async for handful in chosen:
-            report.kept += [Kept(sequence, "there is no such letter") for sequence in handful.absent]
+            report.kept += [NotReplayed(sequence, "there is no such letter") for sequence in handful.absent]
             await pace.wait_for(len(handful.letters))
             if not await run.send_again(handful, how, report):
                 report.is_in_doubt = True
@@ -92,18 +92,18 @@ async def replay(
 
 async def rehearse(
     jetstream: JetStream,
-    chosen: AsyncIterator[Handful],
-    how: Replaying = Replaying(),  # noqa: B008 - frozen
-) -> AsyncIterator[Effect | Kept]:
+    chosen: AsyncIterator[DeadLetterBatch],
+    how: ReplayOptions = ReplayOptions(),  # noqa: B008 - frozen
+) -> AsyncIterator[Effect | NotReplayed]:
     """What `replay` would send, and what it would keep; nothing is sent, removed or written down."""
     async for handful in chosen:
         for sequence in handful.absent:
-            yield Kept(sequence, "there is no such letter")
+            yield NotReplayed(sequence, "there is no such letter")
         for found in await originals_of(jetstream, handful.letters, how):
             yield found
 
 
-class Pace:
+class ReplayRate:
     """So many a second, counted from the first; None = as fast as it goes."""
 
     def __init__(self, rate: float | None) -> None:
@@ -122,10 +122,10 @@ class Pace:
         return AT_ONCE if rate is None else max(1, min(AT_ONCE, int(rate / 10)))
 
 
-class _Run:
+class _ReplayRun:
     """One run of the protocol above, step by step."""
 
-    def __init__(self, jetstream: JetStream, stream: str, journal: Journal, outlets: Outlets) -> None:
+    def __init__(self, jetstream: JetStream, stream: str, journal: ReplayJournal, outlets: ReplayPublishers) -> None:
         self._jetstream = jetstream
         self._stream = stream
         self._journal = journal
@@ -142,10 +142,10 @@ class _Run:
         await self._journal.finished_earlier()
         return finished
 
-    async def send_again(self, handful: Handful, how: Replaying, report: Report) -> bool:
+    async def send_again(self, handful: DeadLetterBatch, how: ReplayOptions, report: ReplayReport) -> bool:
         """Steps 2 to 5; False: something is in doubt."""
         found = await originals_of(self._jetstream, handful.letters, how)
-        report.kept += [one for one in found if isinstance(one, Kept)]
+        report.kept += [one for one in found if isinstance(one, NotReplayed)]
         is_certain = True
         for subject, effects in _by_subject(traced_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
@@ -156,10 +156,10 @@ class _Run:
         crashpoint("replay_ending")
         await self._journal.end()
 
-    async def _send(self, subject: str, effects: Sequence[Effect], report: Report) -> bool:
+    async def _send(self, subject: str, effects: Sequence[Effect], report: ReplayReport) -> bool:
         outlet = await self._outlets.of(subject)
         if outlet is None:
-            report.kept += [Kept(_letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
+            report.kept += [NotReplayed(_letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
             return True
         if outlet.stream not in self._journal.floors:
             await self._journal.note(outlet.stream, outlet.floor)
@@ -171,10 +171,10 @@ class _Run:
         crashpoint("replay_removed")
         report.sent += len(proven)
         doubts = {effect_id: doubt for effect_id, doubt in proofs.items() if doubt is not None}
-        report.kept += [Kept(_letter_of(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
+        report.kept += [NotReplayed(_letter_of(effect_id), doubt.cause) for effect_id, doubt in doubts.items()]
         return all(doubt.is_certain for doubt in doubts.values())
 
-    async def _finish(self, before: Entry, stream: str, floor: int, is_forgetful: bool) -> int:
+    async def _finish(self, before: JournalEntry, stream: str, floor: int, is_forgetful: bool) -> int:
         info = await self._jetstream.stream(stream)
         if info is None:
             return 0  # what it sent there is gone, and was lost with the stream
@@ -193,11 +193,11 @@ class _Run:
 
 
 @asynccontextmanager
-async def _a_run(jetstream: JetStream, stream: str) -> AsyncIterator[_Run]:
+async def _open_run(jetstream: JetStream, stream: str) -> AsyncIterator[_ReplayRun]:
     async with evidence_on(jetstream) as evidence:
-        journal, outlets = Journal(jetstream, evidence, stream), Outlets(jetstream, evidence)
+        journal, outlets = ReplayJournal(jetstream, evidence, stream), ReplayPublishers(jetstream, evidence)
         try:
-            yield _Run(jetstream, stream, journal, outlets)
+            yield _ReplayRun(jetstream, stream, journal, outlets)
         finally:
             await journal.close()
 

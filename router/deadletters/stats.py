@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator, Callable
 
 from msgspec import Struct
 
-from router.deadletters.choice import Handful
-from router.deadletters.parse import Letter
+from router.deadletters.choice import DeadLetterBatch
+from router.deadletters.parse import DeadLetter
 
 Kind = tuple[str, ...]
 
 
-class Group(Struct):
+class DeadLetterGroup(Struct):
     """Letters of one kind. `oldest` and `newest` are times of storing, the server's text; sequences are the letters'."""
 
     kind: Kind
@@ -26,7 +26,7 @@ class Group(Struct):
     count: int = 0
     bytes: int = 0
 
-    def take(self, letter: Letter) -> None:
+    def take(self, letter: DeadLetter) -> None:
         self.count += 1
         self.bytes += len(letter.raw)
         self.newest, self.last_sequence = letter.stored_at, letter.sequence
@@ -36,23 +36,23 @@ class Group(Struct):
         return {name: getattr(self, name) for name in self.__struct_fields__ if name != "kind"}
 
 
-def reason_and_error(letter: Letter) -> Kind:
+def reason_and_error(letter: DeadLetter) -> Kind:
     """What an operator mends: the same error at the same field has one cause."""
     return letter.reason, letter.code or "", letter.field or "", letter.original_subject
 
 
-def subject_and_reason(letter: Letter) -> Kind:
+def subject_and_reason(letter: DeadLetter) -> Kind:
     """The labels of `router_dlq_depth`."""
     return letter.original_subject, letter.reason
 
 
-async def grouped(chosen: AsyncIterator[Handful], kind_of: Callable[[Letter], Kind]) -> list[Group]:
+async def group_by(chosen: AsyncIterator[DeadLetterBatch], kind_of: Callable[[DeadLetter], Kind]) -> list[DeadLetterGroup]:
     """The groups of the chosen letters, which come oldest first."""
-    groups: dict[Kind, Group] = {}
+    groups: dict[Kind, DeadLetterGroup] = {}
     async for handful in chosen:
         for letter in handful.letters:
             kind = kind_of(letter)
             if kind not in groups:
-                groups[kind] = Group(kind, letter.stored_at, letter.sequence)
+                groups[kind] = DeadLetterGroup(kind, letter.stored_at, letter.sequence)
             groups[kind].take(letter)
     return sorted(groups.values(), key=lambda group: -group.count)

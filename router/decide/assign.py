@@ -1,4 +1,4 @@
-"""The assignment of a decision: its record for the bucket, and what is published of a record (CONTRACTS §6).
+"""The assignment of a decision: its record for the bucket, and what is published of a record (docs/contracts.md#assignments).
 
 Both are pure. What is published is made from the record alone, whoever stored it: published twice, it is the same.
 """

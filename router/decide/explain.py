@@ -14,14 +14,14 @@ from msgspec import to_builtins
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.policy import Again, Case, Policy, ProviderState, again, is_same_choice
+from router.policy import Policy, ProviderState, RecordedDecision, Reevaluation, is_same_choice, reevaluate
 
 Told = dict[str, object]
 
 
-def explained(case: Case, policy: Policy | None) -> Told:
+def explained(case: RecordedDecision, policy: Policy | None) -> Told:
     """`policy`: the very version that decided the case; None when it is not kept any more."""
-    made = _told_again(again(policy, case), case) if policy is not None else {"gone": _gone(case)}
+    made = _told_again(reevaluate(policy, case), case) if policy is not None else {"gone": _gone(case)}
     known: Told = {
         "at_ms": case.at_ms,
         "request": request_told(case.request),
@@ -48,7 +48,7 @@ def answer_told(answer: Decision | Refusal) -> Told:
     return {name: {key: value for key, value in fields.items() if value is not None}}
 
 
-def _told_again(made: Again, case: Case) -> Told:
+def _told_again(made: Reevaluation, case: RecordedDecision) -> Told:
     told: Told = {
         **answer_told(made.answer),
         "is_same": is_same_choice(made.answer, case.answer),
@@ -64,5 +64,5 @@ def _state(state: ProviderState, now: float) -> Told:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _gone(case: Case) -> str:
+def _gone(case: RecordedDecision) -> str:
     return f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"

@@ -9,13 +9,13 @@ from router import ids
 from router.assignments import KnownAssignments
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.request import RouteRequest
-from router.policy import ATTEMPTS, Previous
+from router.policy import ATTEMPTS, PreviousAttempt
 
 _DIGITS = 4  # more attempts than any rule allows, and a number that is read at once
 PREVIOUS_REQUEST = "previous_request_id"
 
 
-async def previous_of(known: KnownAssignments, request: RouteRequest) -> Previous | None:
+async def previous_of(known: KnownAssignments, request: RouteRequest) -> PreviousAttempt | None:
     """None: it names none that was assigned to its own tenant. Raises BrokerUnavailable."""
     named = request.context.get(PREVIOUS_REQUEST)
     if not isinstance(named, str) or not ids.is_opaque(named):
@@ -24,7 +24,7 @@ async def previous_of(known: KnownAssignments, request: RouteRequest) -> Previou
     assignment = known.recall(assignment_id) or await known.lookup(assignment_id, _itself)
     if assignment is None or assignment.tenant_id != request.tenant_id:
         return None
-    return Previous(assignment.provider_id, _attempts(assignment))
+    return PreviousAttempt(assignment.provider_id, _attempts(assignment))
 
 
 def _attempts(assignment: Assignment) -> int:

@@ -28,7 +28,7 @@ from router.contracts.decision import (
     UNAUTHORIZED,
     Decision,
     Refusal,
-    Skipped,
+    SkippedAssignment,
 )
 from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
@@ -40,10 +40,10 @@ from router.decide.recorded import Evaluate
 from router.decide.replays import Recall, Replays
 from router.decide.replies import refused, reply_skipped, reply_to
 from router.decide.turns import Turns
-from router.extensions import Extensions, Invoker, Nobody, Piped, Registry
+from router.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt
-from router.policy import NO_STATES, Policies, Policy, Previous, ProviderStates, RateLimits, Sessions, evaluate, session_of
+from router.policy import NO_STATES, Policy, PolicyFinder, PreviousAttempt, ProviderStates, RateLimits, Sessions, evaluate, session_of
 
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
 UNWANTED = Refusal(EXPIRED, "The request waited longer than admission.patience_ms: its answer is no longer waited for")
@@ -81,7 +81,7 @@ class DecideHandler:
 
     def __init__(
         self,
-        policies: Policies,
+        policies: PolicyFinder,
         meter: DecideMeter,
         *,
         rules: DecideRules = DecideRules(),  # noqa: B008 - frozen
@@ -89,7 +89,7 @@ class DecideHandler:
         sessions: Sessions | None = None,
         rates: RateLimits | None = None,
         push: Push | None = None,
-        extensions: Extensions | None = None,
+        extensions: PipelineRunner | None = None,
         known: KnownAssignments | None = None,
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
         chosen: Callable[[str, Decision], None] = lambda *_: None,
@@ -104,7 +104,9 @@ class DecideHandler:
         self._sessions = sessions if sessions is not None else Sessions(clock=now)
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
-        self._extensions = extensions if extensions is not None else Extensions(Registry(), Invoker(Nobody()))  # none is registered
+        self._extensions = (
+            extensions if extensions is not None else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller()))
+        )  # none is registered
         self._turns: Turns[None] = Turns()
         self._known = known  # assignments of earlier requests, for those that follow one up
         self._states = states  # of a tenant's providers; NO_STATES costs nothing
@@ -130,7 +132,9 @@ class DecideHandler:
             return self._following(self._known, request, message, started)
         return self._begun(request, message, started, None)
 
-    def _begun(self, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome | Awaitable[Outcome]:
+    def _begun(
+        self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome | Awaitable[Outcome]:
         if request.push_assignment and self._push is not None and self._push.skipped(request.tenant_id) is None:
             return self._assigned(self._push, request, message, started, previous)
         answer = self._decide(request, message, started, previous)
@@ -147,7 +151,7 @@ class DecideHandler:
             return Done(reply=reply_skipped(request, answer, skipped))
         return Done(reply=reply_to(request, answer))
 
-    def _skipped(self, request: RouteRequest) -> Skipped | None:
+    def _skipped(self, request: RouteRequest) -> SkippedAssignment | None:
         """Why this request is decided without the assignment that it asks for, if it is."""
         return SWITCHED_OFF if self._push is None else self._push.skipped(request.tenant_id)
 
@@ -166,7 +170,9 @@ class DecideHandler:
         outcome = self._begun(request, message, started, previous)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    async def _piped(self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome:
+    async def _piped(
+        self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome:
         """Concurrent duplicates wait for the first; what it decided is theirs, a refusal they earn for themselves."""
         key = (request.tenant_id, request.request_key)
         if not self._turns.take_at_once(key):
@@ -184,8 +190,8 @@ class DecideHandler:
             self._turns.give(key)
 
     def _run(
-        self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: Previous | None
-    ) -> Refusal | Awaitable[Piped]:
+        self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Refusal | Awaitable[PipelineResult]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
         if policy.refusal is None and (limited := self._limited(policy, request, started)) is not None:
             return limited
@@ -200,20 +206,22 @@ class DecideHandler:
         )
 
     def _assigned(
-        self, push: Push, request: RouteRequest, message: Message, started: float, previous: Previous | None
+        self, push: Push, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome | Awaitable[Outcome]:
         refusal = push.refusal(request)
         if refusal is not None:
             return self._answered(request, refusal, started)
         return self._pushed(push, request, message, started, previous)
 
-    async def _pushed(self, push: Push, request: RouteRequest, message: Message, started: float, previous: Previous | None) -> Outcome:
+    async def _pushed(
+        self, push: Push, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    ) -> Outcome:
         """The stored assignment is the decision: it is created first, then published as the evidence of this message.
 
         Raises BrokerUnavailable while it cannot be stored: the lane waits, and nobody hears of a decision that may not stand.
         """
 
-        def decide() -> Decision | Refusal | Awaitable[Piped]:
+        def decide() -> Decision | Refusal | Awaitable[PipelineResult]:
             decided = self._decide(request, message, started, previous)
             return self._run(decided, request, message, started, previous) if isinstance(decided, Policy) else decided
 
@@ -232,7 +240,7 @@ class DecideHandler:
 
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
-    def _decide(self, request: RouteRequest, message: Message, now: float, previous: Previous | None) -> Decision | Refusal | Policy:
+    def _decide(self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None) -> Decision | Refusal | Policy:
         """The policy itself, where extensions are to be asked first."""
         if self._rules.max_age is not None and self._today() - message.stored_at > self._rules.max_age:
             return TOO_OLD
@@ -250,7 +258,7 @@ class DecideHandler:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
         return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
 
-    def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: Previous | None) -> Decision | Refusal:
+    def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
         if policy.sticky is None or (session := session_of(policy, request)) is None:
             return self._evaluated(policy, request, now, previous=previous)
         remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
@@ -265,7 +273,7 @@ class DecideHandler:
         return decision
 
     def _evaluated(
-        self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: Previous | None = None
+        self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: PreviousAttempt | None = None
     ) -> Decision | Refusal:
         states = self._states(request.tenant_id)
         decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)

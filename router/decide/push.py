@@ -1,4 +1,4 @@
-"""A decision that is pushed: the stored assignment is the decision, whoever stored it (CONTRACTS §6).
+"""A decision that is pushed: the stored assignment is the decision, whoever stored it (docs/contracts.md#stored-assignment).
 
     create in the bucket   ours       -> publish it, answer with our decision
                            an earlier -> publish that again (a crash may lie between), answer with the decision inside
@@ -20,17 +20,17 @@ from msgspec import Struct
 from router import ids
 from router.contracts.assignment import SUBJECT
 from router.contracts.assignment_record import read_record
-from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, Skipped
+from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
 from router.decide.turns import Turns
 from router.errors import NoRoom
-from router.extensions import Piped
+from router.extensions import PipelineResult
 from router.message import Effect, Message
 
 CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
-SWITCHED_OFF = Skipped("assignment_disabled", "This router pushes no assignments: the decision was made without one")
-FOREIGN_TENANT = Skipped("assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one")
+SWITCHED_OFF = SkippedAssignment("assignment_disabled", "This router pushes no assignments: the decision was made without one")
+FOREIGN_TENANT = SkippedAssignment("assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one")
 
 FULL = Refusal(OVERLOADED, "There is no room for more assignments now; send it again", {"cause": NoRoom.code, "retry_after_ms": 10_000})
 OVER_SHARE = Refusal(
@@ -39,7 +39,7 @@ OVER_SHARE = Refusal(
     {"cause": "tenant_share", "retry_after_ms": 10_000},
 )
 
-Decide = Callable[[], Decision | Refusal | Awaitable[Piped]]  # awaited where extensions are asked first
+Decide = Callable[[], Decision | Refusal | Awaitable[PipelineResult]]  # awaited where extensions are asked first
 
 
 class AssignmentBook(Protocol):
@@ -72,7 +72,7 @@ class Unbounded:
 
 
 class PushRules(Struct, frozen=True, kw_only=True):
-    """Settings (CONTRACTS §6, §7)."""
+    """Settings `assignment.*` (docs/contracts.md#assignments)."""
 
     enabled: bool = True
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
@@ -97,7 +97,7 @@ class Push:
         self._shares = shares
         self._turns: Turns[bytes] = Turns()
 
-    def skipped(self, tenant_id: str) -> Skipped | None:
+    def skipped(self, tenant_id: str) -> SkippedAssignment | None:
         """Why requests of this tenant are decided without an assignment, if they are."""
         if not self._rules.enabled:
             return SWITCHED_OFF

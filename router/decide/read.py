@@ -1,7 +1,7 @@
-"""Five forms of a decide request, one RouteRequest (CONTRACTS §2).
+"""Five forms of a decide request, one RouteRequest (docs/contracts.md#decide-requests).
 
-    a  message{tenant_id, message_type, payload …}, policy_id, context        (S4)
-    b  task{type, payload | payload_ref}, tenant_id, request_id …             (S3)
+    a  message{tenant_id, message_type, payload …}, policy_id, context
+    b  task{type, payload | payload_ref}, tenant_id, request_id …
     c  message{…} with tenant_id, trace_id, request_id, version beside it
     d  all of it at the top level
     e  protobuf, which `contracts.flow` has turned into a

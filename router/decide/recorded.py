@@ -1,6 +1,6 @@
 """The last decisions of the tenants that are recorded, kept so that they can be explained and tried again.
 
-`Recorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `Case` of it in that
+`Recorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of it in that
 tenant's ring. Where nobody is recorded the handler keeps the engine's function itself, so a request costs nothing more.
 
 What goes into a ring is no secret (`redacted`), and it is bounded: so many entries a tenant, so many bytes an entry, the
@@ -20,7 +20,7 @@ from router.clock import Clock, wall
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.decide.redacted import case_bytes, read_case
-from router.policy import NO_STATES, SHARED, Case, Policy, Previous, ProviderState, ProviderStates, evaluate
+from router.policy import NO_STATES, SHARED, Policy, PreviousAttempt, ProviderState, ProviderStates, RecordedDecision, evaluate
 
 
 class Evaluate(Protocol):
@@ -34,7 +34,7 @@ class Evaluate(Protocol):
         states: ProviderStates = NO_STATES,
         now: float,
         remembered: str | None = None,
-        previous: Previous | None = None,
+        previous: PreviousAttempt | None = None,
     ) -> Decision | Refusal: ...
 
 
@@ -72,7 +72,7 @@ class Recorder:
         states: ProviderStates = NO_STATES,
         now: float,
         remembered: str | None = None,
-        previous: Previous | None = None,
+        previous: PreviousAttempt | None = None,
     ) -> Decision | Refusal:
         """`policy.evaluate`, recorded."""
         ring = self._rings.get(request.tenant_id)
@@ -80,7 +80,7 @@ class Recorder:
             return evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
         known = _of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
         answer = evaluate(policy, request, states=known, now=now, remembered=remembered, previous=previous)
-        case = Case(
+        case = RecordedDecision(
             at_ms=int(self._today() * 1000),
             request=request,
             policy_tenant_id=policy.tenant_id,
@@ -97,14 +97,14 @@ class Recorder:
         ring.append(self._kept(case))
         return answer
 
-    def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Case | None:
+    def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> RecordedDecision | None:
         """The newest case of the tenant's request that went by these ids; at least one is given."""
         for kept in reversed(self._rings.get(tenant_id, ())):
             if request_id in (None, kept.answer_id) and message_id in (None, kept.message_id):
                 return read_case(kept.case)
         return None
 
-    def latest(self, tenant_id: str, policy_id: str, count: int) -> Iterator[Case]:
+    def latest(self, tenant_id: str, policy_id: str, count: int) -> Iterator[RecordedDecision]:
         """The newest `count` cases that a policy stored under these ids would have met, newest first.
 
         Of a tenant: its requests by that policy's name, also when a shared one answered them. Of `_shared`: every recorded
@@ -116,7 +116,7 @@ class Recorder:
             found = list(islice(_of(self._rings.get(tenant_id, ()), policy_id), count))
         return map(read_case, found)  # read as they are asked for; the ring may move on meanwhile
 
-    def _kept(self, case: Case) -> _Kept:
+    def _kept(self, case: RecordedDecision) -> _Kept:
         request = case.request
         return _Kept(request.answer_id, request.message_id, case.policy_tenant_id, case.policy_id, case_bytes(case, self._entry_bytes))
 

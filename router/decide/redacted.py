@@ -1,4 +1,4 @@
-"""What is kept of one decision: a `Case` as bytes, with nothing in it that is a secret.
+"""What is kept of one decision: a `RecordedDecision` as bytes, with nothing in it that is a secret.
 
 No payload, and no reference to one: an address may carry a signature. What stands under a masked key is hidden
 (`router.masking`). A case that is too large, or holds what cannot be written, is kept without its context, and says so:
@@ -14,14 +14,14 @@ from msgspec.structs import replace
 
 from router.contracts.request import NOTHING, RouteRequest
 from router.masking import masked
-from router.policy import Case
+from router.policy import RecordedDecision
 
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
 
-read_case = msgspec.json.Decoder(Case).decode
+read_case = msgspec.json.Decoder(RecordedDecision).decode
 
 
-def case_bytes(case: Case, most: int) -> bytes:
+def case_bytes(case: RecordedDecision, most: int) -> bytes:
     """Redacted; at most so many bytes where leaving the context out is enough."""
     redacted = replace(case, request=_redacted(case.request))
     try:

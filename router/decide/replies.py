@@ -1,4 +1,4 @@
-"""What a requester hears: a decision, a routing answer that says no, or why the request cannot be taken (CONTRACTS §4)."""
+"""What a requester hears: a decision, a routing answer that says no, or why the request cannot be taken (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from router.contracts.answer import DID_YOU_MEAN, failure, success, success_protobuf, success_with, warning_of_hint, warning_of_skipped
-from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, Skipped
+from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.decide.read import Reading
 from router.message import Reply
@@ -30,7 +30,7 @@ def _success(request: RouteRequest, decision: Decision) -> bytes:
     return success_with(_warnings(request.hints), decision, request.answer_id, request.trace_id)
 
 
-def reply_skipped(request: RouteRequest, decision: Decision, skipped: Skipped) -> Reply:
+def reply_skipped(request: RouteRequest, decision: Decision, skipped: SkippedAssignment) -> Reply:
     """The answer to a request that was to be pushed, and was only decided. In protobuf the decision's metadata say so."""
     if request.wants_protobuf:
         data = success_protobuf(replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason}))
@@ -45,7 +45,7 @@ def _headers(request: RouteRequest) -> dict[str, str]:
     return {"trace_id": request.trace_id, "tenant_id": request.tenant_id, "version": "1"}
 
 
-def _warnings(hints: Mapping[str, str], skipped: Skipped | None = None) -> list[dict[str, object]]:
+def _warnings(hints: Mapping[str, str], skipped: SkippedAssignment | None = None) -> list[dict[str, object]]:
     found = [warning_of_hint(name, meant) for name, meant in hints.items()]
     return found if skipped is None else [warning_of_skipped(skipped), *found]
 
@@ -55,7 +55,7 @@ def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> 
 
 
 def refused(fault: Fault, reading: Reading, code: str) -> Dead:
-    """An error reply and a letter: these bytes can never be decided here (CONTRACTS §5)."""
+    """An error reply and a letter: these bytes can never be decided here (docs/contracts.md#failure-invalid)."""
     details = {"field": fault.field} if fault.field is not None else None
     headers = {"version": "1"}
     if reading.trace_id is not None:

@@ -1,4 +1,6 @@
-"""Where an answer goes: the inbox that the request names, the inboxes heard asking, else the reply subject (CONTRACTS §4).
+"""Where an answer goes: the inbox that the request names, the inboxes heard asking, else the reply subject.
+
+Rule: docs/contracts.md#reply-addresses.
 
 Reply addresses are input, and replying to one is a weapon: an answer sent to `$JS.API.STREAM.PURGE.…` would empty
 a stream. Only literal subjects under `prefixes` are ever written to, and none under `own`: there the router hears the

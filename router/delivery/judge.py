@@ -41,7 +41,7 @@ class Case(Struct, frozen=True):
 
 
 def judge(lane: Lane, message: Message, outcome: Outcome) -> Verdict:
-    """The stamp for one outcome of one start (CONTRACTS §5)."""
+    """The stamp for one outcome of one start (docs/contracts.md#failures)."""
     match outcome:
         case Done(effects, reply, commit):
             return Verdict(effects, reply, commit, ACK, True)

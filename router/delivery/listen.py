@@ -1,4 +1,4 @@
-"""The plain listener on a request subject: no queue group, only to learn who asked (CONTRACTS §4)."""
+"""The plain listener on a request subject: no queue group, only to learn who asked (docs/contracts.md#replies)."""
 
 from __future__ import annotations
 

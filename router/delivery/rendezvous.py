@@ -2,7 +2,7 @@
 
 A stream stores the payload, not the requester's inbox. So a listener hears every request as it passes (core NATS,
 no queue group) and `ask`s here; the decision `answer`s here. Either half may come first. They are matched by a
-64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (CONTRACTS §4).
+64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (docs/contracts.md#matching).
 
     ask, then answer     the inbox is kept up to 10 s; most belong to other instances, so full is never a refusal
     answer, then ask     kept 250 ms, then it is nobody's: it goes to the reply subject

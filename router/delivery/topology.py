@@ -20,7 +20,7 @@ DRIFTED = "drifted"
 
 
 class StreamSpec(Struct, frozen=True, kw_only=True):
-    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: CONTRACTS §1."""
+    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: docs/contracts.md#streams."""
 
     name: str
     subjects: tuple[str, ...]
@@ -74,7 +74,7 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
 
 
 class ConsumerSpec(Struct, frozen=True, kw_only=True):
-    """One durable pull consumer. `max_deliver` -1: we count starts, the server does not count (CONTRACTS §1)."""
+    """One durable pull consumer. `max_deliver` -1: we count starts, the server does not count (docs/contracts.md#attempts)."""
 
     stream: str
     durable: str

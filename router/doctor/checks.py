@@ -99,7 +99,7 @@ def replicas(facts: Facts) -> Iterator[Finding]:
 
 
 def dedupe_windows(facts: Facts) -> Iterator[Finding]:
-    """A window below the declared one stores things twice; above it, a client's retry is swallowed (CONTRACTS §1)."""
+    """A window below the declared one stores things twice; above it, a client's retry is swallowed (docs/contracts.md#decide-window)."""
     for stream in facts.streams:
         check, declared = f"dedupe window {stream.spec.name}", _window(stream)
         if abs(stream.duplicate_window - declared) < 0.001:

@@ -1,9 +1,9 @@
 """What the registry says of one extension, as frozen values (policy reference §3). `parse` makes them.
 
-    Entry  id, kind, bounds of a call, config
-      ├─ Version*    a subject, and whom it is for; in order, the first that fits
-      │    └─ Instance*   shares of its calls
-      └─ subject, Instance*    an entry without versions is its own and only one
+    ExtensionEntry  id, kind, bounds of a call, config
+      ├─ ExtensionVersion*    a subject, and whom it is for; in order, the first that fits
+      │    └─ ExtensionInstance*   shares of its calls
+      └─ subject, ExtensionInstance*    an entry without versions is its own and only one
 
 A subject tells kind, id and version, so that a service can be found, allowed and watched by its name alone.
 """
@@ -29,7 +29,7 @@ PROVIDER_TIMEOUT_MS = 5000  # a provider is invoked for itself, and computes for
 WEIGHT = 100  # of an instance that says nothing: a full share
 
 
-class Rules(Struct, frozen=True):
+class VersionRules(Struct, frozen=True):
     """Whom a version is for: every list that is there must hold the request's value. None of them: everybody."""
 
     tenants: frozenset[str] = frozenset()
@@ -44,10 +44,10 @@ class Rules(Struct, frozen=True):
         )
 
 
-EVERYBODY = Rules()
+EVERYBODY = VersionRules()
 
 
-class Instance(Struct, frozen=True):
+class ExtensionInstance(Struct, frozen=True):
     """One of several services of a version, drawn by `weight` (1..100)."""
 
     id: str
@@ -56,15 +56,15 @@ class Instance(Struct, frozen=True):
     enabled: bool = True
 
 
-class Version(Struct, frozen=True):
+class ExtensionVersion(Struct, frozen=True):
     """`is_default`: what is left for those whom no version fits; without rules it is only that."""
 
     version: str
     subject: str
     enabled: bool = True
-    rules: Rules = EVERYBODY
+    rules: VersionRules = EVERYBODY
     is_default: bool = False
-    instances: tuple[Instance, ...] = ()
+    instances: tuple[ExtensionInstance, ...] = ()
 
     @property
     def is_everybodys(self) -> bool:
@@ -77,7 +77,7 @@ class Version(Struct, frozen=True):
         return self.rules.fit(tenant_id, policy_id, environment)
 
 
-class Entry(Struct, frozen=True, kw_only=True):
+class ExtensionEntry(Struct, frozen=True, kw_only=True):
     """One extension. `kind`: pre | validator | post | provider. Without `versions`, `subject` and `instances` are its only one."""
 
     id: str
@@ -88,14 +88,14 @@ class Entry(Struct, frozen=True, kw_only=True):
     enabled: bool = True
     config: Mapping[str, object]
     metadata: Mapping[str, object]
-    versions: tuple[Version, ...] = ()
-    instances: tuple[Instance, ...] = ()
+    versions: tuple[ExtensionVersion, ...] = ()
+    instances: tuple[ExtensionInstance, ...] = ()
 
-    def offered(self) -> tuple[Version, ...]:
+    def offered(self) -> tuple[ExtensionVersion, ...]:
         """The versions to choose from, in order."""
         if self.versions or self.subject is None:
             return self.versions
-        return (Version(self.subject.rpartition(".")[2], self.subject, instances=self.instances),)
+        return (ExtensionVersion(self.subject.rpartition(".")[2], self.subject, instances=self.instances),)
 
 
 def subject_of(kind: str, extension_id: str, version: str) -> str:

@@ -1,4 +1,4 @@
-"""Why an extension gave no answer that counts, by the codes of CONTRACTS §4."""
+"""Why an extension gave no answer that counts, by its codes (docs/contracts.md#errors)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BROKEN = "extension_error"  # it said no, or answered what is no answer
 LATE = "deadline_exceeded"  # it was the pipeline's own time that ran out
 
 
-class Failure(RouterError):
+class ExtensionFailure(RouterError):
     """`code` is one of the above. `status` is what its meter is told; `is_passing`: the same call may succeed soon.
 
     `is_answer`: the service answered in good order, and its answer was no. Health counts that as a success; a failure that is
@@ -29,10 +29,10 @@ class Failure(RouterError):
         self.is_answer = is_answer
 
 
-class Overdue(Failure):
+class ServiceDeadlineExceeded(ExtensionFailure):
     """The service answered 504: the time that it was given was over, and it stopped."""
 
 
-def late(given_s: float) -> Failure:
+def short_timeout_failure(given_s: float) -> ExtensionFailure:
     """The caller gave less time than the registry allows: that is the caller's choice, and says nothing about the extension."""
-    return Failure(TIMED_OUT, f"no answer within {given_s * 1000:.0f} ms", "late", is_passing=True, is_callees=False)
+    return ExtensionFailure(TIMED_OUT, f"no answer within {given_s * 1000:.0f} ms", "late", is_passing=True, is_callees=False)

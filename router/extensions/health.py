@@ -38,7 +38,7 @@ class HealthFigures(Struct, frozen=True, omit_defaults=True, kw_only=True):
     last_failure: int | None = None
 
 
-class _Calls:
+class _RecentCalls:
     """Of one extension. `newest`: (steady seconds, succeeded, latency in ms), oldest first."""
 
     __slots__ = ("last_failure", "last_latency_ms", "last_success", "newest")
@@ -50,20 +50,20 @@ class _Calls:
         self.last_latency_ms: float | None = None
 
 
-class Health:
+class HealthTracker:
     """Written at every call. `wall_ms`: what the time of day is told by."""
 
     def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms, *, most: int = MOST) -> None:
         self._now = now
         self._wall_ms = wall_ms
         self._most = most
-        self._calls: dict[str, _Calls] = {}
+        self._calls: dict[str, _RecentCalls] = {}
 
     def observe(self, extension_id: str, *, ok: bool, latency_ms: float) -> None:
         """One call ended. `extension_id` is one of the registry's: what a stranger names must not grow this."""
         calls = self._calls.get(extension_id)
         if calls is None:
-            calls = self._calls[extension_id] = _Calls(self._most)
+            calls = self._calls[extension_id] = _RecentCalls(self._most)
         calls.newest.append((self._now(), ok, latency_ms))
         calls.last_latency_ms = latency_ms
         if ok:
@@ -73,7 +73,7 @@ class Health:
 
     def figures(self, extension_id: str) -> HealthFigures:
         """An extension that was never called is healthy, with `latency_samples` 0."""
-        calls = self._calls.get(extension_id) or _Calls(0)
+        calls = self._calls.get(extension_id) or _RecentCalls(0)
         self._forget(calls)
         return _figures(extension_id, calls, self._wall_ms())
 
@@ -90,13 +90,13 @@ class Health:
         """Forget every other one: it was removed."""
         self._calls = {extension_id: calls for extension_id, calls in self._calls.items() if extension_id in extension_ids}
 
-    def _forget(self, calls: _Calls) -> None:
+    def _forget(self, calls: _RecentCalls) -> None:
         until = self._now() - WINDOW_S
         while calls.newest and calls.newest[0][0] <= until:
             calls.newest.popleft()
 
 
-def _figures(extension_id: str, calls: _Calls, wall_ms: int) -> HealthFigures:
+def _figures(extension_id: str, calls: _RecentCalls, wall_ms: int) -> HealthFigures:
     latencies = sorted(latency for _, _, latency in calls.newest)
     successes, count = sum(ok for _, ok, _ in calls.newest), len(latencies)
     rate = successes / count if count else 1.0

@@ -17,12 +17,12 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from router.breakers import Book, Gate, Lease
+from router.breakers import BreakerRegistry, CallPermit, CircuitBreaker
 from router.clock import Clock, steady
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
-from router.extensions.failure import BROKEN, LATE, TIMED_OUT, UNAVAILABLE, Failure, Overdue, late
-from router.extensions.health import Health
-from router.extensions.ports import SILENT, Answered, Caller, Meter
+from router.extensions.failure import BROKEN, LATE, TIMED_OUT, UNAVAILABLE, ExtensionFailure, ServiceDeadlineExceeded, short_timeout_failure
+from router.extensions.health import HealthTracker
+from router.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter, ExtensionReply
 from router.extensions.registry import Route
 
 PAUSE_S = 0.1  # before the second attempt; doubled for each further one
@@ -34,7 +34,7 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
-class Call(Struct, frozen=True, gc=False):
+class ExtensionCall(Struct, frozen=True, gc=False):
     """What is asked of whom. Seconds; `deadline` is on the invoker's clock, `retry` the further attempts after the first."""
 
     route: Route
@@ -50,10 +50,10 @@ class Invoker:
 
     def __init__(
         self,
-        caller: Caller,
-        breakers: Book | None = None,
-        health: Health | None = None,
-        meter: Meter = SILENT,
+        caller: ExtensionCaller,
+        breakers: BreakerRegistry | None = None,
+        health: HealthTracker | None = None,
+        meter: ExtensionMeter = NULL_METER,
         *,
         now: Clock = steady,
         sleep: Sleep = asyncio.sleep,
@@ -73,23 +73,23 @@ class Invoker:
         """The headers of calls, made once for all that bear them."""
         return self._caller.head(headers)
 
-    def invoke(self, call: Call, read: Callable[[bytes], T]) -> Awaitable[T]:
-        """What `read` makes of the answer. Raises Failure; BrokerUnavailable when the broker is to blame."""
+    def invoke(self, call: ExtensionCall, read: Callable[[bytes], T]) -> Awaitable[T]:
+        """What `read` makes of the answer. Raises ExtensionFailure; BrokerUnavailable when the broker is to blame."""
         return self._insist(call, read) if call.retry else self._attempt(call, read)
 
-    async def _insist(self, call: Call, read: Callable[[bytes], T]) -> T:
+    async def _insist(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
         pause_s = PAUSE_S
         for _ in range(call.retry):
             try:
                 return await self._attempt(call, read)
-            except (Failure, BrokerUnavailable) as exc:
+            except (ExtensionFailure, BrokerUnavailable) as exc:
                 if not _is_passing(exc) or self._now() + pause_s >= call.deadline:
                     raise
             await self._sleep(pause_s)
             pause_s *= 2
         return await self._attempt(call, read)
 
-    async def _attempt(self, call: Call, read: Callable[[bytes], T]) -> T:
+    async def _attempt(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
         """Once. One coroutine around the call itself: what is done before and after it waits for nothing."""
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
@@ -112,18 +112,18 @@ class Invoker:
             self._health.observe(route.extension_id, ok=True, latency_ms=seconds * 1000)
         return answer
 
-    def _admitted(self, route: Route, timeout_s: float) -> tuple[Guard, Lease]:
-        """The right to call. Raises Failure."""
+    def _admitted(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
+        """The right to call. Raises ExtensionFailure."""
         if timeout_s <= 0:
-            raise Failure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
-        gate = self._breakers.gate(route.extension_id) if self._breakers is not None else UNGUARDED
+            raise ExtensionFailure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
+        gate = self._breakers.gate(route.extension_id) if self._breakers is not None else NULL_BREAKER
         lease = gate.enter(timeout_s + GRACE_S)
         if lease is None:
             self._meter.called(route.extension_id, route.kind, "open", 0.0)
-            raise Failure(UNAVAILABLE, "its circuit breaker is open", "open")
+            raise ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open")
         return gate, lease
 
-    def _failed(self, route: Route, gate: Guard, lease: Lease, failure: Failure | None, seconds: float) -> None:
+    def _failed(self, route: Route, gate: AnyBreaker, lease: CallPermit, failure: ExtensionFailure | None, seconds: float) -> None:
         """None: the broker is away, or something of ours broke; the extension is not to blame, and nobody hears of it."""
         if failure is None:
             gate.left(lease)
@@ -134,58 +134,58 @@ class Invoker:
             self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
 
 
-class Unguarded:
+class NullBreaker:
     """The gate of a call that leaves no trace: open always, and deaf."""
 
-    _LEASE = Lease(0)
+    _LEASE = CallPermit(0)
 
-    def enter(self, lease_s: float) -> Lease | None:
+    def enter(self, lease_s: float) -> CallPermit | None:
         return self._LEASE
 
-    def succeeded(self, lease: Lease, latency_ms: float) -> None: ...
+    def succeeded(self, lease: CallPermit, latency_ms: float) -> None: ...
 
-    def failed(self, lease: Lease) -> None: ...
+    def failed(self, lease: CallPermit) -> None: ...
 
-    def left(self, lease: Lease) -> None: ...
-
-
-UNGUARDED = Unguarded()
-Guard = Gate | Unguarded
+    def left(self, lease: CallPermit) -> None: ...
 
 
-def _read(answered: Answered, read: Callable[[bytes], T]) -> T:
+NULL_BREAKER = NullBreaker()
+AnyBreaker = CircuitBreaker | NullBreaker
+
+
+def _read(answered: ExtensionReply, read: Callable[[bytes], T]) -> T:
     if answered.error_code is not None:
         raise _said_no(answered, answered.error_code)
     try:
         return read(answered.data)
     except Poison as exc:
-        raise Failure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
+        raise ExtensionFailure(BROKEN, f"it answered what is no answer: {exc}", "error") from exc
 
 
-def _failure_of(exc: Exception, call: Call, timeout_s: float) -> Failure | None:
+def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> ExtensionFailure | None:
     """Why there is no answer that counts; None where that says nothing about the extension."""
     match exc:
-        case CallTimeout() | Overdue() if timeout_s < call.route.timeout_ms / 1000:
-            return late(timeout_s)
-        case Failure():
+        case CallTimeout() | ServiceDeadlineExceeded() if timeout_s < call.route.timeout_ms / 1000:
+            return short_timeout_failure(timeout_s)
+        case ExtensionFailure():
             return exc
         case CallTimeout():
-            return Failure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
+            return ExtensionFailure(TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
         case NoResponders():
-            return Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
+            return ExtensionFailure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
         case Poison():
-            return Failure(BROKEN, str(exc), "refused", is_callees=False)
+            return ExtensionFailure(BROKEN, str(exc), "refused", is_callees=False)
         case _:
             return None
 
 
-def _said_no(answered: Answered, code: int) -> Failure:
+def _said_no(answered: ExtensionReply, code: int) -> ExtensionFailure:
     """4xx: the request is at fault, and would be again. Whatever is no 4xx is the service's own trouble."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
-        return Failure(BROKEN, message, "refused", is_callees=False, is_answer=True)
-    return (Overdue if code == OVERDUE else Failure)(BROKEN, message, "error", is_passing=True)
+        return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)
+    return (ServiceDeadlineExceeded if code == OVERDUE else ExtensionFailure)(BROKEN, message, "error", is_passing=True)
 
 
-def _is_passing(exc: Failure | BrokerUnavailable) -> bool:
-    return exc.is_passing if isinstance(exc, Failure) else True
+def _is_passing(exc: ExtensionFailure | BrokerUnavailable) -> bool:
+    return exc.is_passing if isinstance(exc, ExtensionFailure) else True

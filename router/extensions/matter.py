@@ -16,13 +16,21 @@ from msgspec.structs import replace
 
 from router import ids
 from router.contracts.decision import Decision
-from router.contracts.extension import Changed, NotAllowed, message_bytes, metadata_bytes, opening_bytes, read_changed, request_bytes
+from router.contracts.extension import (
+    InvalidExtensionMessage,
+    ProcessorAnswer,
+    message_bytes,
+    metadata_bytes,
+    opening_bytes,
+    read_processor_answer,
+    request_bytes,
+)
 from router.contracts.request import RouteRequest
 
 OWN = ("policy_id", "decision")  # said by the router: an echo of them is no context
 
 
-class Matter:
+class PipelineContext:
     """One request, and the decision once there is one."""
 
     def __init__(self, request: RouteRequest, policy_id: str, traceparent: str | None) -> None:
@@ -39,14 +47,14 @@ class Matter:
         self._metadata: bytes | None = None
 
     def asked(self, config: Mapping[str, object]) -> bytes:
-        """What an extension with this config is asked. Raises NotAllowed when it is too large to be."""
+        """What an extension with this config is asked. Raises InvalidExtensionMessage when it is too large to be."""
         if self._message is None:
             self._message = message_bytes(self.request)
         if self._metadata is None:
             self._metadata = metadata_bytes(self.request.context, self._policy_id, self._decision)
         return request_bytes(self._opening, self._message, self._metadata, config)
 
-    def change(self, asked: RouteRequest, changed: Changed) -> None:
+    def change(self, asked: RouteRequest, changed: ProcessorAnswer) -> None:
         """What a pre-processor answered to `asked`: only what it changed counts, for neighbours may have changed the rest."""
         message = changed.message
         fields: dict[str, object] = {}
@@ -68,11 +76,11 @@ class Matter:
         self._metadata = None
 
     def read_additions(self, data: bytes) -> dict[str, str]:
-        """What a post-processor adds. Raises NotAllowed, also for what is no text."""
-        news = _news(read_changed(data).metadata, self.request.context)
+        """What a post-processor adds. Raises InvalidExtensionMessage, also for what is no text."""
+        news = _news(read_processor_answer(data).metadata, self.request.context)
         for name, value in news.items():
             if not isinstance(value, str):
-                raise NotAllowed(f"metadata.{name}: a decision's metadata is all text")
+                raise InvalidExtensionMessage(f"metadata.{name}: a decision's metadata is all text")
         return news
 
 

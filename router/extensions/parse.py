@@ -1,4 +1,4 @@
-"""A registry entry's document becomes an Entry, or an EntryError that says everything that is wrong with it, each with its path.
+"""A registry entry's document becomes an ExtensionEntry, or an EntryError that says everything that is wrong with it, each with its path.
 
 The keys are the table of the policy reference's §3; any other key is an error. Size and depth are looked at before anything is read:
 whatever a stranger puts into the bucket, every router reads it.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import orjson
 
 from router.contracts.codec import MAX_DEPTH, is_deeper
-from router.extensions.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS, TIMEOUT_MS, Entry
+from router.extensions.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS, TIMEOUT_MS, ExtensionEntry
 from router.extensions.sections import TOKEN, read_instances, read_part, read_subject, read_versions
 from router.policy.fields import DocumentError, Fields, Problems, shown
 
@@ -25,7 +25,7 @@ class EntryError(DocumentError):
     code = "invalid_extension"
 
 
-def load_entry(data: bytes, extension_id: str | None = None) -> Entry:
+def load_entry(data: bytes, extension_id: str | None = None) -> ExtensionEntry:
     """`parse_entry` for the bytes of a JSON document."""
     return parse_entry(read_document(data), extension_id)
 
@@ -49,7 +49,7 @@ def check_size(data: bytes, most: int = LARGEST) -> None:
         raise EntryError([("entry", f"is larger than {most} bytes")])
 
 
-def parse_entry(document: object, extension_id: str | None = None) -> Entry:
+def parse_entry(document: object, extension_id: str | None = None) -> ExtensionEntry:
     """Read one entry; `extension_id` is what it is stored under, if it is. Raises EntryError."""
     if not isinstance(document, Mapping):
         raise EntryError([("entry", "is not an object")])
@@ -63,7 +63,7 @@ def parse_entry(document: object, extension_id: str | None = None) -> Entry:
     return entry
 
 
-def _entry(fields: Fields) -> Entry:
+def _entry(fields: Fields) -> ExtensionEntry:
     extension_id, kind = fields.text("id", TOKEN, ""), fields.choice("type", KINDS, "")
     if kind == PROVIDER and extension_id == RESERVED_PROVIDER:
         fields.refuse("id", f'"{RESERVED_PROVIDER}" is taken: beamline.provider.v1.invoke is not an extension')
@@ -71,7 +71,7 @@ def _entry(fields: Fields) -> Entry:
     instances, versions = read_instances(fields, subject), read_versions(fields, kind, extension_id)
     if versions and instances:
         fields.refuse("instances", "stand inside a version where there are versions")
-    return Entry(
+    return ExtensionEntry(
         id=extension_id,
         kind=kind,
         subject=subject,

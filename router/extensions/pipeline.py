@@ -16,89 +16,89 @@ from router.clock import Clock, steady
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.extensions.entry import POST, PRE, VALIDATOR
-from router.extensions.executed import SKIPPED, Executed, executed_text
+from router.extensions.executed import SKIPPED, ExecutedExtension, executed_text
 from router.extensions.invoke import Invoker
-from router.extensions.matter import Matter
-from router.extensions.ports import SILENT, Meter
-from router.extensions.registry import Registry
+from router.extensions.matter import PipelineContext
+from router.extensions.ports import NULL_METER, ExtensionMeter
+from router.extensions.registry import ExtensionRegistry
 from router.extensions.slots import FULL, PipelineSlots
-from router.extensions.stage import Decide, Means, Run
+from router.extensions.stage import Decide, PipelineDependencies, PipelineRun
 from router.policy.policy import Policy
 
 
-class Piped(Struct, frozen=True, gc=False):
+class PipelineResult(Struct, frozen=True, gc=False):
     """What came of it. `request`: as the pre-processors left it, the one that was decided and is assigned."""
 
     answer: Decision | Refusal
-    executed: tuple[Executed, ...]
+    executed: tuple[ExecutedExtension, ...]
     request: RouteRequest
 
 
-class Extensions:
+class PipelineRunner:
     """Runs pipelines. `environment`: what the registry's rules may ask for. Its clock is the deadline's."""
 
     def __init__(
         self,
-        registry: Registry,
+        registry: ExtensionRegistry,
         invoker: Invoker,
         *,
         slots: PipelineSlots | None = None,
-        meter: Meter = SILENT,
+        meter: ExtensionMeter = NULL_METER,
         environment: str | None = None,
         now: Clock = steady,
     ) -> None:
-        self._means = Means(registry, invoker, meter, environment, now)
-        self._dry_means = Means(registry, invoker.without_trace(), SILENT, environment, now)
+        self._means = PipelineDependencies(registry, invoker, meter, environment, now)
+        self._dry_means = PipelineDependencies(registry, invoker.without_trace(), NULL_METER, environment, now)
         self._slots = slots
 
     async def run(
         self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, traceparent: str | None = None, size: int = 0
-    ) -> Piped:
+    ) -> PipelineResult:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good.
 
         `size`: bytes of the request's message, which count while it waits for a slot.
         """
         if policy.refusal is not None:
-            return Piped(policy.refusal, (), request)
-        run, slots = _begun(self._means, policy, Matter(request, policy.policy_id, traceparent), deadline), self._slots
+            return PipelineResult(policy.refusal, (), request)
+        run, slots = _begun(self._means, policy, PipelineContext(request, policy.policy_id, traceparent), deadline), self._slots
         if slots is None:
             return _told(run, await run.answer(decide))
         tenant = request.tenant_id
         if not slots.take(tenant):
             turn = slots.enqueue(tenant, size)
             if turn is None:
-                return Piped(FULL, (), request)
+                return PipelineResult(FULL, (), request)
             await slots.wait(tenant, turn)
         try:
             return _told(run, await run.answer(decide))
         finally:
             slots.give(tenant)
 
-    async def dry(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> Piped:
+    async def dry(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> PipelineResult:
         """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
         if policy.refusal is not None:
-            return Piped(policy.refusal, (), request)
+            return PipelineResult(policy.refusal, (), request)
         if not invoke:
-            return Piped(decide(request), _skipped(policy), request)
-        run = _begun(self._dry_means, policy, Matter(request, policy.policy_id, None), deadline)
+            return PipelineResult(decide(request), _skipped(policy), request)
+        run = _begun(self._dry_means, policy, PipelineContext(request, policy.policy_id, None), deadline)
         return _told(run, await run.answer(decide))
 
 
-def _begun(means: Means, policy: Policy, matter: Matter, deadline: float) -> Run:
-    return Run(means, policy, matter, means.invoker.head(matter.headers), deadline, [])
+def _begun(means: PipelineDependencies, policy: Policy, matter: PipelineContext, deadline: float) -> PipelineRun:
+    return PipelineRun(means, policy, matter, means.invoker.head(matter.headers), deadline, [])
 
 
-def _told(run: Run, answer: Decision | Refusal) -> Piped:
+def _told(run: PipelineRun, answer: Decision | Refusal) -> PipelineResult:
     """The answer with what post-processors added, and what was executed."""
     if isinstance(answer, Decision):
         metadata = {**run.matter.additions, **answer.metadata}
         if run.executed:
             metadata[EXECUTED_EXTENSIONS] = executed_text(run.executed)
         answer = replace(answer, metadata=metadata)
-    return Piped(answer, tuple(run.executed), run.matter.request)
+    return PipelineResult(answer, tuple(run.executed), run.matter.request)
 
 
-def _skipped(policy: Policy) -> tuple[Executed, ...]:
+def _skipped(policy: Policy) -> tuple[ExecutedExtension, ...]:
     pipeline = policy.pipeline
     stages = ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post))
-    return tuple(Executed(kind, use.id, SKIPPED, 0.0) for kind, uses in stages for use in uses)
+    return tuple(ExecutedExtension(kind, use.id, SKIPPED, 0.0) for kind, uses in stages for use in uses)

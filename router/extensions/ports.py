@@ -8,7 +8,7 @@ from typing import Protocol
 from router.errors import NoResponders
 
 
-class Answered(Protocol):
+class ExtensionReply(Protocol):
     """What a service answered; `error_code` stands where it said no (4xx: the request's fault; 5xx: its own)."""
 
     @property
@@ -21,20 +21,20 @@ class Answered(Protocol):
     def error(self) -> str | None: ...
 
 
-class Caller(Protocol):
+class ExtensionCaller(Protocol):
     """Request-reply."""
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         """Headers as they are sent: made once for all calls that bear them."""
 
-    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[Answered]:
+    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ExtensionReply]:
         """Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take.
 
         The call's own deadline joins its headers.
         """
 
 
-class Meter(Protocol):
+class ExtensionMeter(Protocol):
     """Who counts and logs. Called on the loop, so it must be quick."""
 
     def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
@@ -45,17 +45,17 @@ class Meter(Protocol):
         """It failed, or rejected, and its mode says `warn`."""
 
 
-class Nobody:
+class NullCaller:
     """A caller that reaches nobody."""
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         return b""
 
-    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ExtensionReply:
         raise NoResponders(f"{subject}: nobody is called here")
 
 
-class Silent:
+class NullExtensionMeter:
     """A meter that looks away."""
 
     def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None: ...
@@ -63,4 +63,4 @@ class Silent:
     def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None: ...
 
 
-SILENT: Meter = Silent()
+NULL_METER: ExtensionMeter = NullExtensionMeter()

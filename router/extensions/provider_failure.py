@@ -14,40 +14,40 @@ from collections.abc import Mapping
 
 from router.contracts.extension import ERROR as SERVICE_ERROR
 from router.contracts.extension import ERROR_CODE
-from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refused
+from router.contracts.provider import ERROR, TIMEOUT, ProviderResponse, refuse
 from router.contracts.provider_request import ProviderRequest
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
-from router.extensions.failure import BROKEN, NOT_FOUND, TIMED_OUT, UNAVAILABLE, Failure
+from router.extensions.failure import BROKEN, NOT_FOUND, TIMED_OUT, UNAVAILABLE, ExtensionFailure
 
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
 
 
-def not_found(request: ProviderRequest) -> Failure:
-    return Failure(NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False)
+def not_found(request: ProviderRequest) -> ExtensionFailure:
+    return ExtensionFailure(NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False)
 
 
-def impatient(left_s: float) -> Failure:
+def caller_deadline_failure(left_s: float) -> ExtensionFailure:
     """Whoever asked had no more time: no fault of the provider's."""
-    return Failure(TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
+    return ExtensionFailure(TIMED_OUT, f"no answer within the {left_s * 1000:.0f} ms that were left", "late", is_callees=False)
 
 
-def failure_of(exc: RouterError) -> Failure:
+def failure_of(exc: RouterError) -> ExtensionFailure:
     """What ended a stream, or a call, sorted."""
     match exc:
-        case Failure():
+        case ExtensionFailure():
             return exc
         case CallTimeout():
-            return Failure(TIMED_OUT, str(exc), "timeout", is_passing=True)
+            return ExtensionFailure(TIMED_OUT, str(exc), "timeout", is_passing=True)
         case NoResponders():
-            return Failure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
+            return ExtensionFailure(UNAVAILABLE, "nobody serves it", "unavailable", is_passing=True)
         case BrokerUnavailable():
-            return Failure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
+            return ExtensionFailure(UNAVAILABLE, str(exc), "unavailable", is_passing=True, is_callees=False)
         case _:
-            return Failure(BROKEN, str(exc), "error")
+            return ExtensionFailure(BROKEN, str(exc), "error")
 
 
 def check_refused(headers: Mapping[str, str]) -> None:
-    """Raises Failure for a piece that is an error by the NATS service protocol."""
+    """Raises ExtensionFailure for a piece that is an error by the NATS service protocol."""
     told = headers.get(ERROR_CODE)
     if told is None and SERVICE_ERROR not in headers:
         return
@@ -55,35 +55,35 @@ def check_refused(headers: Mapping[str, str]) -> None:
     raise _answered_no(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
 
 
-def told_by(metadata: Mapping[str, str]) -> Failure:
+def told_by(metadata: Mapping[str, str]) -> ExtensionFailure:
     """The failure that a provider's own last chunk tells; its code is for people, whose fault it was is `fault`."""
     message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
     return _answered_no(message, is_requests=metadata.get("fault") == REQUESTS)
 
 
-def _answered_no(message: str, *, is_requests: bool) -> Failure:
+def _answered_no(message: str, *, is_requests: bool) -> ExtensionFailure:
     """The request's fault, which is an answer in good order, or the service's own trouble."""
     if is_requests:
-        return Failure(BROKEN, message, "refused", is_callees=False, is_answer=True)
-    return Failure(BROKEN, message, "error", is_passing=True)
+        return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)
+    return ExtensionFailure(BROKEN, message, "error", is_passing=True)
 
 
-def status_of(failure: Failure) -> str:
+def status_of(failure: ExtensionFailure) -> str:
     return TIMEOUT if failure.code == TIMED_OUT else ERROR
 
 
-def chunk_metadata(failure: Failure) -> dict[str, str]:
+def chunk_metadata(failure: ExtensionFailure) -> dict[str, str]:
     """As a last chunk tells it."""
     return {"status": status_of(failure), "error_code": failure.code, "error_message": str(failure), **_fault(failure)}
 
 
-def failed_response(request: ProviderRequest, failure: Failure, latency_ms: float) -> ProviderResponse:
+def failed_response(request: ProviderRequest, failure: ExtensionFailure, latency_ms: float) -> ProviderResponse:
     """As a response tells it."""
     status, metadata = status_of(failure), _fault(failure)
-    return refused(request.request_id, failure.code, str(failure), status=status, metadata=metadata, latency_ms=latency_ms)
+    return refuse(request.request_id, failure.code, str(failure), status=status, metadata=metadata, latency_ms=latency_ms)
 
 
-def _fault(failure: Failure) -> dict[str, str]:
+def _fault(failure: ExtensionFailure) -> dict[str, str]:
     if failure.code != BROKEN:
         return {}
     return {"fault": REQUESTS if not failure.is_callees else SERVICES if failure.is_passing else ANSWERS}

@@ -1,6 +1,6 @@
 """Providers invoked through the router: found in the registry, called, answered for. Meaning: whom to ask, and what came of it.
 
-    request ── Registry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
+    request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
 
 The tenant, `metadata.policy_id` and the router's own environment choose among versions; the request's id draws the instance. A
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from router.breakers import Book, Gate, Lease
+from router.breakers import BreakerRegistry, CallPermit, CircuitBreaker
 from router.clock import Clock, now_ms, steady
 from router.contracts.extension import DEADLINE
 from router.contracts.provider import SUCCESS, ProviderResponse
@@ -24,13 +24,13 @@ from router.contracts.provider_call import STREAM, call_bytes, call_headers, rea
 from router.contracts.provider_request import ProviderRequest
 from router.errors import RouterError
 from router.extensions.entry import PROVIDER
-from router.extensions.failure import UNAVAILABLE, Failure
-from router.extensions.health import Health
-from router.extensions.invoke import Call, Invoker
-from router.extensions.ports import SILENT, Meter
-from router.extensions.provider_failure import failed_response, failure_of, impatient, not_found
-from router.extensions.registry import Registry, Route
-from router.extensions.relay import Heard, Relay, Send
+from router.extensions.failure import UNAVAILABLE, ExtensionFailure
+from router.extensions.health import HealthTracker
+from router.extensions.invoke import ExtensionCall, Invoker
+from router.extensions.ports import NULL_METER, ExtensionMeter
+from router.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, not_found
+from router.extensions.registry import ExtensionRegistry, Route
+from router.extensions.relay import ProviderMessage, Send, StreamRelay
 
 USUAL_S = 60.0  # for an answer, where whoever asks does not say
 USUAL_STREAM_S = 600.0
@@ -38,29 +38,29 @@ SLACK_S = 0.01  # the asker's patience ends before the call's own time: a cancel
 POLICY = "default"
 
 
-class Streams(Protocol):
+class StreamOpener(Protocol):
     """Who asks for streams."""
 
     def __call__(
         self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float
-    ) -> AbstractAsyncContextManager[AsyncIterable[Heard]]:
+    ) -> AbstractAsyncContextManager[AsyncIterable[ProviderMessage]]:
         """The pieces of one stream, at most `silence_s` apart. Reading raises CallTimeout, NoResponders, BrokerUnavailable."""
 
 
-class Providers:
+class ProviderInvoker:
     """Those of the registry. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name.
 
     `longest_s`: nothing takes longer, whatever patience the asker claims to have."""
 
     def __init__(
         self,
-        registry: Registry,
+        registry: ExtensionRegistry,
         invoker: Invoker,
-        streams: Streams,
+        streams: StreamOpener,
         *,
-        breakers: Book,
-        health: Health,
-        meter: Meter = SILENT,
+        breakers: BreakerRegistry,
+        health: HealthTracker,
+        meter: ExtensionMeter = NULL_METER,
         environment: str | None = None,
         longest_s: float = USUAL_STREAM_S,
         now: Clock = steady,
@@ -86,7 +86,7 @@ class Providers:
                 call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + SLACK_S)
                 answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id))
         except TimeoutError:
-            return failed_response(request, impatient(left_s), self._ms_since(begun))
+            return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
         except RouterError as exc:
             return failed_response(request, failure_of(exc), self._ms_since(begun))
         return ProviderResponse(
@@ -101,7 +101,7 @@ class Providers:
 
     async def stream(self, request: ProviderRequest, send: Send, left_s: float | None = None) -> None:
         """Pass the provider's chunks to `send`, up to a last one that says how it ended. Cancelled: nobody listens any more."""
-        relay = Relay(request, send, self._now)
+        relay = StreamRelay(request, send, self._now)
         left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
@@ -111,7 +111,7 @@ class Providers:
         lease = gate.enter(left_s)
         if lease is None:
             self._meter.called(route.extension_id, PROVIDER, "open", 0.0)
-            relay.fail(Failure(UNAVAILABLE, "its circuit breaker is open", "open"))
+            relay.fail(ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open"))
             return
         try:
             failure = await self._relayed(relay, route, request, left_s)
@@ -119,23 +119,23 @@ class Providers:
             gate.left(lease)
             raise
         if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
-            failure = impatient(left_s)  # the provider saw the asker's deadline pass, and told of it a moment before we did
+            failure = caller_deadline_failure(left_s)  # the provider saw the asker's deadline pass, and told of it a moment before we did
         self._note(gate, lease, failure, relay.latency_ms)
 
-    async def _relayed(self, relay: Relay, route: Route, request: ProviderRequest, left_s: float) -> Failure | None:
+    async def _relayed(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
         headers = {**call_headers(request), STREAM: "true", DEADLINE: str(int(left_s * 1000))}
         try:
             async with asyncio.timeout(left_s):
                 async with self._streams(route.subject, call_bytes(request, route.config), headers, route.timeout_ms / 1000) as pieces:
                     return await relay.run(pieces)
         except TimeoutError:
-            failure = impatient(left_s)
+            failure = caller_deadline_failure(left_s)
         except RouterError as exc:
             failure = failure_of(exc)
         relay.fail(failure)
         return failure
 
-    def _note(self, gate: Gate, lease: Lease, failure: Failure | None, latency_ms: float) -> None:
+    def _note(self, gate: CircuitBreaker, lease: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
         self._meter.called(gate.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
         if failure is None or failure.is_callees or failure.is_answer:
             self._health.observe(gate.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
@@ -159,5 +159,5 @@ class Providers:
         return (self._now() - begun) * 1000
 
 
-def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> Call:
-    return Call(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline)
+def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> ExtensionCall:
+    return ExtensionCall(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline)

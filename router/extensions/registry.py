@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from router.extensions.entry import Entry, Version
-from router.policy.draw import bounds, point
+from router.extensions.entry import ExtensionEntry, ExtensionVersion
+from router.policy.draw import cumulative_weights, weighted_hash
 
 
 class Route(Struct, frozen=True):
@@ -28,33 +28,33 @@ class Route(Struct, frozen=True):
     config: Mapping[str, object]
 
 
-class _Way(Struct, frozen=True):
+class _VersionRoutes(Struct, frozen=True):
     """One version: its routes, and where the shares of all but the last end."""
 
-    version: Version
+    version: ExtensionVersion
     routes: tuple[Route, ...]
     bounds: tuple[int, ...]
 
 
-class _Listed(Struct, frozen=True):
+class _RegisteredExtension(Struct, frozen=True):
     kind: str
-    ways: tuple[_Way, ...]
-    default: _Way | None
-    everybodys: _Way | None  # the first of the ways, where it is for everybody: nobody's call needs to look
+    ways: tuple[_VersionRoutes, ...]
+    default: _VersionRoutes | None
+    everybodys: _VersionRoutes | None  # the first of the ways, where it is for everybody: nobody's call needs to look
 
-    def fitting(self, tenant_id: str, policy_id: str, environment: str | None) -> _Way | None:
+    def fitting(self, tenant_id: str, policy_id: str, environment: str | None) -> _VersionRoutes | None:
         for way in self.ways:
             if way.version.fits(tenant_id, policy_id, environment):
                 return way
         return self.default
 
 
-class Registry:
+class ExtensionRegistry:
     """Written by whoever watches the entries, read by everybody who calls."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._entries: dict[str, Entry] = {}
-        self._listed: dict[str, _Listed] = {}
+    def __init__(self, entries: Iterable[ExtensionEntry] = ()) -> None:
+        self._entries: dict[str, ExtensionEntry] = {}
+        self._listed: dict[str, _RegisteredExtension] = {}
         self.replace(entries)
 
     def find(
@@ -69,40 +69,40 @@ class Registry:
             return None
         if not way.bounds:
             return way.routes[0]
-        return way.routes[bisect_right(way.bounds, point(0, f"{tenant_id}\0{extension_id}", key))]
+        return way.routes[bisect_right(way.bounds, weighted_hash(0, f"{tenant_id}\0{extension_id}", key))]
 
-    def replace(self, entries: Iterable[Entry]) -> None:
+    def replace(self, entries: Iterable[ExtensionEntry]) -> None:
         """The new table, at once: a lookup sees the old one or the new one, never a mixture."""
         by_id = {entry.id: entry for entry in entries}
         listed = {entry.id: self._listed_as(entry) for entry in by_id.values() if entry.enabled}
         self._entries, self._listed = by_id, listed
 
-    def _listed_as(self, entry: Entry) -> _Listed:
+    def _listed_as(self, entry: ExtensionEntry) -> _RegisteredExtension:
         """What was prepared before, where the entry is the same: a change of one costs the others nothing."""
         known = self._listed.get(entry.id)
-        return known if known is not None and self._entries.get(entry.id) is entry else _listed(entry)
+        return known if known is not None and self._entries.get(entry.id) is entry else _register(entry)
 
-    def all(self) -> Mapping[str, Entry]:
+    def all(self) -> Mapping[str, ExtensionEntry]:
         """Every entry by id, disabled ones too."""
         return MappingProxyType(self._entries)
 
 
-def _listed(entry: Entry) -> _Listed:
+def _register(entry: ExtensionEntry) -> _RegisteredExtension:
     ways = [way for version in entry.offered() if version.enabled and (way := _way(entry, version)) is not None]
     default = next((way for way in ways if way.version.is_default), None)
-    return _Listed(entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_everybodys else None)
+    return _RegisteredExtension(entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_everybodys else None)
 
 
-def _way(entry: Entry, version: Version) -> _Way | None:
+def _way(entry: ExtensionEntry, version: ExtensionVersion) -> _VersionRoutes | None:
     """None when every instance is switched off: nobody is there to answer."""
     if not version.instances:
-        return _Way(version, (_route(entry, version, version.subject),), ())
+        return _VersionRoutes(version, (_route(entry, version, version.subject),), ())
     able = [instance for instance in version.instances if instance.enabled]
     if not able:
         return None
     routes = tuple(_route(entry, version, instance.subject) for instance in able)
-    return _Way(version, routes, bounds(tuple(instance.weight for instance in able)))
+    return _VersionRoutes(version, routes, cumulative_weights(tuple(instance.weight for instance in able)))
 
 
-def _route(entry: Entry, version: Version, subject: str) -> Route:
+def _route(entry: ExtensionEntry, version: ExtensionVersion, subject: str) -> Route:
     return Route(entry.id, entry.kind, version.version, subject, entry.timeout_ms, entry.retry, entry.config)

@@ -20,13 +20,13 @@ from router.contracts.provider_call import read_piece
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.errors import RouterError
-from router.extensions.failure import Failure
+from router.extensions.failure import ExtensionFailure
 from router.extensions.provider_failure import check_refused, chunk_metadata, failure_of, told_by
 
 Send = Callable[[StreamChunk], None]
 
 
-class Heard(Protocol):
+class ProviderMessage(Protocol):
     """One message of a provider, as motion hands it over."""
 
     @property
@@ -36,7 +36,7 @@ class Heard(Protocol):
     def headers(self) -> Mapping[str, str]: ...
 
 
-class Relay:
+class StreamRelay:
     """One stream on its way. `send` takes each chunk at once and never waits."""
 
     def __init__(self, request: ProviderRequest, send: Send, now: Clock = steady) -> None:
@@ -46,7 +46,7 @@ class Relay:
         self._begun = now()
         self._count = 0
 
-    async def run(self, pieces: AsyncIterable[Heard]) -> Failure | None:
+    async def run(self, pieces: AsyncIterable[ProviderMessage]) -> ExtensionFailure | None:
         """Pass pieces on until the last one; the failure, where the provider is to blame for one."""
         try:
             async for piece in pieces:
@@ -61,7 +61,7 @@ class Relay:
             return failure
         return None
 
-    def fail(self, failure: Failure) -> None:
+    def fail(self, failure: ExtensionFailure) -> None:
         """End it with a chunk that says why."""
         self._end(StreamChunk(done=True, metadata=chunk_metadata(failure)))
 
@@ -69,7 +69,7 @@ class Relay:
     def latency_ms(self) -> float:
         return (self._now() - self._begun) * 1000
 
-    def _finish(self, chunk: StreamChunk) -> Failure | None:
+    def _finish(self, chunk: StreamChunk) -> ExtensionFailure | None:
         failure = told_by(chunk.metadata) if chunk.failed else None
         told = {**chunk.metadata, **chunk_metadata(failure)} if failure is not None else {"status": SUCCESS, **chunk.metadata}
         self._end(replace(chunk, metadata=told))

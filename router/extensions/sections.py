@@ -9,7 +9,7 @@ from typing import TypeVar
 import orjson
 
 from router import ids
-from router.extensions.entry import SUBJECTS, WEIGHT, Instance, Rules, Version
+from router.extensions.entry import SUBJECTS, WEIGHT, ExtensionInstance, ExtensionVersion, VersionRules
 from router.policy.fields import Fields, shown
 
 LARGEST_PART = 64 * 1024  # bytes of config, of metadata
@@ -47,7 +47,7 @@ def read_subject(fields: Fields, kind: str, extension_id: str, version: str | No
     return None
 
 
-def read_versions(fields: Fields, kind: str, extension_id: str) -> tuple[Version, ...]:
+def read_versions(fields: Fields, kind: str, extension_id: str) -> tuple[ExtensionVersion, ...]:
     """Each version once, at most one of them the default."""
     versions = _unique(fields, "versions", "version", lambda one: _version(one, kind, extension_id))
     defaults = [index for index, version in enumerate(versions) if version.is_default]
@@ -56,11 +56,11 @@ def read_versions(fields: Fields, kind: str, extension_id: str) -> tuple[Version
     return versions
 
 
-def _version(fields: Fields, kind: str, extension_id: str) -> Version:
+def _version(fields: Fields, kind: str, extension_id: str) -> ExtensionVersion:
     fields.require("version", "subject")
     name = fields.text("version", TOKEN, "")
     subject = read_subject(fields, kind, extension_id, name)
-    version = Version(
+    version = ExtensionVersion(
         version=name,
         subject=subject or "",
         enabled=fields.flag("enabled", True),
@@ -72,10 +72,10 @@ def _version(fields: Fields, kind: str, extension_id: str) -> Version:
     return version
 
 
-def _rules(fields: Fields | None) -> Rules:
+def _rules(fields: Fields | None) -> VersionRules:
     if fields is None:
-        return Rules()
-    rules = Rules(_names(fields, "tenant_id"), _names(fields, "environment"), _names(fields, "policy_id"))
+        return VersionRules()
+    rules = VersionRules(_names(fields, "tenant_id"), _names(fields, "environment"), _names(fields, "policy_id"))
     fields.close("a version's rules")
     return rules
 
@@ -94,16 +94,16 @@ def _names(fields: Fields, key: str) -> frozenset[str]:
     return frozenset(value)
 
 
-def read_instances(fields: Fields, subject: str | None) -> tuple[Instance, ...]:
+def read_instances(fields: Fields, subject: str | None) -> tuple[ExtensionInstance, ...]:
     """The services behind one subject; None when the subject is wrong already."""
     return _unique(fields, "instances", "id", lambda one: _instance(one, subject))
 
 
-def _instance(fields: Fields, subject: str | None) -> Instance:
+def _instance(fields: Fields, subject: str | None) -> ExtensionInstance:
     fields.require("id")
     name = fields.text("id", TOKEN, "")
     weight, enabled = fields.integer("weight", 1, 100, WEIGHT), fields.flag("enabled", True)
-    instance = Instance(name, _below(fields, subject, name), weight, enabled)
+    instance = ExtensionInstance(name, _below(fields, subject, name), weight, enabled)
     fields.close("an instance")
     return instance
 

@@ -21,7 +21,7 @@ RETRY_AFTER_MS = 1_000
 FULL = Refusal(OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS})
 QUEUE_BYTES = 64 * 1024 * 1024
 
-Turn = asyncio.Future[None]  # resolved when its tenant was given a slot
+SlotWaiter = asyncio.Future[None]  # resolved when its tenant was given a slot
 
 
 class PipelineSlots:
@@ -29,18 +29,18 @@ class PipelineSlots:
 
     def __init__(self, slots: int = 128, queue: int = 1024, queue_bytes: int = QUEUE_BYTES) -> None:
         self._slots = Shares(slots)
-        self._queue: FairQueue[tuple[str, Turn]] = FairQueue(queue, queue_bytes)
+        self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
 
     def take(self, tenant: str) -> bool:
         """One slot at once, if the tenant may have one and none of its requests waits."""
         return not self._queue.waits(tenant) and self._slots.take(tenant)
 
-    def enqueue(self, tenant: str, size: int) -> Turn | None:
+    def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
         """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
-        turn: Turn = asyncio.get_running_loop().create_future()
+        turn: SlotWaiter = asyncio.get_running_loop().create_future()
         return turn if self._queue.put(tenant, (tenant, turn), size) else None
 
-    async def wait(self, tenant: str, turn: Turn) -> None:
+    async def wait(self, tenant: str, turn: SlotWaiter) -> None:
         """Until it has a slot. Raises CancelledError: then it holds none."""
         try:
             await turn

@@ -17,42 +17,48 @@ from msgspec import Struct
 
 from router.clock import Clock
 from router.contracts.decision import Decision, Refusal
-from router.contracts.extension import Changed, Judged, NotAllowed, read_changed, read_judged
+from router.contracts.extension import (
+    InvalidExtensionMessage,
+    ProcessorAnswer,
+    ValidatorAnswer,
+    read_processor_answer,
+    read_validator_answer,
+)
 from router.contracts.request import RouteRequest
 from router.extensions.entry import POST, PRE, VALIDATOR
-from router.extensions.executed import ERROR, SKIPPED, WARN, Executed
-from router.extensions.failure import BROKEN, NOT_FOUND, Failure
-from router.extensions.invoke import Call, Invoker
-from router.extensions.matter import Matter
-from router.extensions.modes import LATE, REJECTED, Came, refusal_of, status_of
-from router.extensions.ports import Meter
-from router.extensions.registry import Registry
-from router.policy.conditions import MISSING, Scene, always
+from router.extensions.executed import ERROR, SKIPPED, WARN, ExecutedExtension
+from router.extensions.failure import BROKEN, NOT_FOUND, ExtensionFailure
+from router.extensions.invoke import ExtensionCall, Invoker
+from router.extensions.matter import PipelineContext
+from router.extensions.modes import LATE, REJECTED, ExtensionResult, refusal_of, status_of
+from router.extensions.ports import ExtensionMeter
+from router.extensions.registry import ExtensionRegistry
+from router.policy.conditions import MISSING, ConditionInput, always
 from router.policy.model import ExtensionUse
 from router.policy.policy import Policy
 
 Decide = Callable[[RouteRequest], Decision | Refusal]
 
 
-class Means(Struct, frozen=True):
+class PipelineDependencies(Struct, frozen=True):
     """What every stage of every pipeline is run with."""
 
-    registry: Registry
+    registry: ExtensionRegistry
     invoker: Invoker
-    meter: Meter
+    meter: ExtensionMeter
     environment: str | None
     now: Clock
 
 
-class Run(Struct, frozen=True, gc=False):
+class PipelineRun(Struct, frozen=True, gc=False):
     """One pipeline under way. `deadline`: on the clock of the means; `executed` grows with each extension."""
 
-    means: Means
+    means: PipelineDependencies
     policy: Policy
-    matter: Matter
+    matter: PipelineContext
     head: bytes  # of every call
     deadline: float
-    executed: list[Executed]
+    executed: list[ExecutedExtension]
 
     async def answer(self, decide: Decide) -> Decision | Refusal:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable.
@@ -93,52 +99,52 @@ class Run(Struct, frozen=True, gc=False):
         refusals = [self._take(kind, use, call.result(), asked) for use, call in zip(uses, calls, strict=True)]
         return next((refusal for refusal in refusals if refusal is not None), None)
 
-    async def _came(self, kind: str, use: ExtensionUse) -> Came | None:
+    async def _came(self, kind: str, use: ExtensionUse) -> ExtensionResult | None:
         """None: skipped."""
         request, now = self.matter.request, self.means.now
-        if use.applies is not always and not use.applies(Scene(request, request.context.get("status", MISSING))):
-            self.executed.append(Executed(kind, use.id, SKIPPED, 0.0))
+        if use.applies is not always and not use.applies(ConditionInput(request, request.context.get("status", MISSING))):
+            self.executed.append(ExecutedExtension(kind, use.id, SKIPPED, 0.0))
             return None
         began = now()
         try:
-            read = read_changed if kind == PRE else read_judged if kind == VALIDATOR else self.matter.read_additions
-            came: Came = await self.means.invoker.invoke(self._call(kind, use), read)
-        except Failure as failure:
+            read = read_processor_answer if kind == PRE else read_validator_answer if kind == VALIDATOR else self.matter.read_additions
+            came: ExtensionResult = await self.means.invoker.invoke(self._call(kind, use), read)
+        except ExtensionFailure as failure:
             came = failure
-        except NotAllowed as exc:
-            came = Failure(BROKEN, f"it cannot be asked: {exc}", "refused")
-        self.executed.append(Executed(kind, use.id, status_of(use, came), (now() - began) * 1000))
+        except InvalidExtensionMessage as exc:
+            came = ExtensionFailure(BROKEN, f"it cannot be asked: {exc}", "refused")
+        self.executed.append(ExecutedExtension(kind, use.id, status_of(use, came), (now() - began) * 1000))
         return came
 
-    def _call(self, kind: str, use: ExtensionUse) -> Call:
+    def _call(self, kind: str, use: ExtensionUse) -> ExtensionCall:
         means, matter = self.means, self.matter
         request, policy_id = matter.request, self.policy.policy_id
         route = means.registry.find(
             use.id, kind=kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
         )
         if route is None:
-            raise Failure(NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
+            raise ExtensionFailure(NOT_FOUND, "it is not registered, or not for a request like this", "not_found")
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
         config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's
-        return Call(route, matter.asked(config), self.head, timeout_ms / 1000, retry, self.deadline)
+        return ExtensionCall(route, matter.asked(config), self.head, timeout_ms / 1000, retry, self.deadline)
 
-    def _take(self, kind: str, use: ExtensionUse, came: Came | None, asked: RouteRequest) -> Refusal | None:
-        if type(came) is Changed:
+    def _take(self, kind: str, use: ExtensionUse, came: ExtensionResult | None, asked: RouteRequest) -> Refusal | None:
+        if type(came) is ProcessorAnswer:
             self.matter.change(asked, came)
         elif type(came) is dict:
             self.matter.additions.update(came)
-        elif type(came) is Judged:
+        elif type(came) is ValidatorAnswer:
             return None if came.is_ok else self._by_mode(kind, use, came)
-        elif isinstance(came, Failure):
+        elif isinstance(came, ExtensionFailure):
             return LATE if self.means.now() >= self.deadline else self._by_mode(kind, use, came)
         return None
 
-    def _by_mode(self, kind: str, use: ExtensionUse, came: Failure | Judged) -> Refusal | None:
+    def _by_mode(self, kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal | None:
         status = status_of(use, came)
         if status == ERROR:
             return refusal_of(kind, use, came)
         if status == WARN:
-            code = came.code if isinstance(came, Failure) else REJECTED
+            code = came.code if isinstance(came, ExtensionFailure) else REJECTED
             self.means.meter.tolerated(use.id, kind, self.policy.policy_id, code)
         return None

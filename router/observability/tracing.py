@@ -130,7 +130,7 @@ class Tracing:
         return span
 
     def _above(self, headers: Mapping[str, str]) -> Context | None:
-        """None where there is no `traceparent`, or none that is W3C's: it counts as absent (CONTRACTS §3)."""
+        """None where there is no `traceparent`, or none that is W3C's: it counts as absent (docs/contracts.md#violations)."""
         traceparent = traceparent_in(headers)
         return None if traceparent is None else self._w3c.extract({TRACEPARENT: traceparent}, self._root)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from router.breakers import BreakerRules
-from router.policy.model import Breaker
+from router.policy.model import BreakerConfig
 from router.policy.policy import SHARED, Policy
 
 Pair = tuple[str, str]  # tenant (or `_shared`), provider
@@ -61,11 +61,11 @@ def _by_provider(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
 
 
 def _least_careful_first(policy: Policy) -> tuple[int, int, tuple[int, ...]]:
-    breaker = policy.circuit_breaker or Breaker()
+    breaker = policy.circuit_breaker or BreakerConfig()
     return -breaker.failure_threshold, breaker.timeout_ms, tuple(-ord(letter) for letter in policy.policy_id)
 
 
-def _rules_of(breaker: Breaker) -> BreakerRules:
+def _rules_of(breaker: BreakerConfig) -> BreakerRules:
     return BreakerRules(
         failure_threshold=breaker.failure_threshold,
         success_threshold=breaker.success_threshold,

@@ -17,7 +17,7 @@ from math import inf
 
 from msgspec import Struct
 
-from router.breakers import CLOSED, BreakerRules, Gate, Standing, Transition
+from router.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.breakers.gate import Changed
 from router.clock import Clock, steady, wall
 from router.contracts.assignment import deadline_ms
@@ -25,14 +25,14 @@ from router.contracts.decision import Decision
 from router.memory import Memory
 from router.policy.breaker_rules import Pair, ProviderRules
 from router.policy.policy import Policy
-from router.policy.verdicts import Verdict, verdict_of
+from router.policy.verdicts import ProviderOutcome, classify_outcome
 
 LONGEST_MS = deadline_ms(inf)  # whatever a worker says, it was not longer at work
 
 Table = Mapping[tuple[str, str], Policy]
 
 
-class Told(Struct, frozen=True):
+class RemoteTransition(Struct, frozen=True):
     """What another instance did: open until a moment of the steady clock, or closed (None)."""
 
     until: float | None
@@ -62,9 +62,9 @@ class ProviderBreakers:
         self._today = today
         self._report_made = made
         self._changed = changed
-        self._gates: dict[Pair, Gate] = {}
-        self._shut: dict[str, dict[str, Gate]] = {}  # tenant -> provider -> a gate that is not closed
-        self._told: Mapping[Pair, Told] = {}
+        self._gates: dict[Pair, CircuitBreaker] = {}
+        self._shut: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a gate that is not closed
+        self._told: Mapping[Pair, RemoteTransition] = {}
         self._seen: Table = {}
         self._rules = ProviderRules({})
 
@@ -74,15 +74,15 @@ class ProviderBreakers:
         begun = self._now() - min(latency_ms, LONGEST_MS) / 1000
         if gate is None or (lease := gate.unnamed(begun)) is None:
             return
-        match verdict_of(status, error_code):
-            case Verdict.WELL:
+        match classify_outcome(status, error_code):
+            case ProviderOutcome.WELL:
                 gate.succeeded(lease, latency_ms)
-            case Verdict.FAILED:
+            case ProviderOutcome.FAILED:
                 gate.failed(lease)
-            case Verdict.NOTHING:
+            case ProviderOutcome.NOTHING:
                 gate.left(lease)
 
-    def shut(self, tenant_id: str) -> Mapping[str, Gate] | None:
+    def shut(self, tenant_id: str) -> Mapping[str, CircuitBreaker] | None:
         """The tenant's gates that may stop somebody, by provider; None when all are closed."""
         self._keep_up()
         return self._shut.get(tenant_id)
@@ -93,14 +93,14 @@ class ProviderBreakers:
         if gate is not None:
             gate.enter(deadline_ms(decision.expected_latency_ms) / 1000)
 
-    def told(self, news: Mapping[Pair, Told]) -> None:
+    def told(self, news: Mapping[Pair, RemoteTransition]) -> None:
         """What other instances did since they were last told of."""
         self._told = {pair: told for pair, told in {**self._told, **news}.items() if told.until is not None}
         for pair, told in news.items():
             if (gate := self._gate(*pair)) is not None:
                 self._tell(gate, told)
 
-    def standings(self) -> Mapping[Pair, Standing]:
+    def standings(self) -> Mapping[Pair, BreakerSnapshot]:
         """All that are there."""
         self._keep_up()
         return {pair: gate.standing for pair, gate in self._gates.items()}
@@ -113,7 +113,7 @@ class ProviderBreakers:
     def __len__(self) -> int:
         return len(self._gates)
 
-    def _gate(self, tenant_id: str, provider_id: str) -> Gate | None:
+    def _gate(self, tenant_id: str, provider_id: str) -> CircuitBreaker | None:
         """None: no policy asks for a breaker of this provider."""
         self._keep_up()
         pair = tenant_id, provider_id
@@ -124,21 +124,21 @@ class ProviderBreakers:
         rules = self._rules.of(tenant_id, provider_id)
         return self._made(pair, rules) if rules is not None else None
 
-    def _made(self, pair: Pair, rules: BreakerRules) -> Gate:
-        gate = self._gates[pair] = Gate("/".join(pair), rules, now=self._now, today=self._today, changed=self._moved)
+    def _made(self, pair: Pair, rules: BreakerRules) -> CircuitBreaker:
+        gate = self._gates[pair] = CircuitBreaker("/".join(pair), rules, now=self._now, today=self._today, changed=self._moved)
         self._report_made(*pair)
         self._order.keep(pair, True, inf, 0.0, owner=pair[0])
         if (told := self._told.get(pair)) is not None:
             self._tell(gate, told)
         return gate
 
-    def _tell(self, gate: Gate, told: Told) -> None:
+    def _tell(self, gate: CircuitBreaker, told: RemoteTransition) -> None:
         if told.until is None:
             gate.told_closed()
         else:
             gate.told_open(told.until - self._now(), told.opened_at_ms)
 
-    def _moved(self, transition: Transition) -> None:
+    def _moved(self, transition: BreakerTransition) -> None:
         tenant_id, _, provider_id = transition.name.partition("/")
         if transition.state == CLOSED:
             self._unlist(tenant_id, provider_id)

@@ -1,6 +1,6 @@
 """A decision that was made, with all that it was made from, so that it can be made again (policy reference §2).
 
-    Case ── again(policy, case) ──> the answer, the trace, and a doubt
+    RecordedDecision ── again(policy, case) ──> the answer, the trace, and a doubt
 
 Nothing of a case is a secret: the payload is not in it, and what stood under a masked key is hidden. So making it again may
 look at something that is not there any more. `doubt` says so, and only where the choice depended on it.
@@ -17,10 +17,10 @@ from router.contracts.request import RouteRequest
 from router.policy.engine import evaluate
 from router.policy.hidden import hidden_in
 from router.policy.policy import Policy
-from router.policy.states import Previous, ProviderState, Step
+from router.policy.states import PreviousAttempt, ProviderState, TraceStep
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class RecordedDecision(Struct, frozen=True, kw_only=True):
     """One call of `evaluate`, and what it returned: a decision, or else a refusal."""
 
     at_ms: int  # wall clock
@@ -32,7 +32,7 @@ class Case(Struct, frozen=True, kw_only=True):
     states: Mapping[str, ProviderState]  # of the policy's providers, where anything was known
     now: float  # on the clock of `states`, seconds
     remembered: str | None
-    previous: Previous | None
+    previous: PreviousAttempt | None
     decision: Decision | None
     refusal: Refusal | None
     is_cut: bool = False  # too large: its context, constraints and metadata were not kept
@@ -42,17 +42,17 @@ class Case(Struct, frozen=True, kw_only=True):
         return self.decision or self.refusal or Refusal("internal", "The record holds no answer")
 
 
-class Again(Struct, frozen=True):
+class Reevaluation(Struct, frozen=True):
     """The same decision, made again. With a `doubt` it need not be what the whole request would have got."""
 
     answer: Decision | Refusal
-    steps: tuple[Step, ...]
+    steps: tuple[TraceStep, ...]
     doubt: str | None
 
 
-def again(policy: Policy, case: Case) -> Again:
+def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
     """Evaluate a case by a policy: by its own version this is an explanation, by another one a comparison."""
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     answer = evaluate(
         policy,
         case.request,
@@ -62,7 +62,7 @@ def again(policy: Policy, case: Case) -> Again:
         previous=case.previous,
         trace=steps,
     )
-    return Again(answer, tuple(steps), next(_doubts(policy, case, steps), None))
+    return Reevaluation(answer, tuple(steps), next(_doubts(policy, case, steps), None))
 
 
 def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
@@ -75,11 +75,11 @@ def choice(answer: Decision | Refusal) -> tuple[str | None, str]:
     return (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
 
 
-def _has_same_sessions(policy: Policy, case: Case) -> bool:
+def _has_same_sessions(policy: Policy, case: RecordedDecision) -> bool:
     return policy.sticky is not None and policy.sticky.session_key == case.session_key
 
 
-def _doubts(policy: Policy, case: Case, steps: Sequence[Step]) -> Iterator[str]:
+def _doubts(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
     """What this evaluation looked at and the record does not hold."""
     if case.is_cut:
         yield "the request was too large to be recorded whole"

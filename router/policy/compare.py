@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.policy.case import Case, again, choice, is_same_choice
+from router.policy.case import RecordedDecision, choice, is_same_choice, reevaluate
 from router.policy.policy import Policy
 
 UNCHANGED = "unchanged"
@@ -26,7 +26,7 @@ class Choice(Struct, frozen=True, omit_defaults=True):
     reason: str
 
 
-class Compared(Struct, frozen=True, omit_defaults=True):
+class Comparison(Struct, frozen=True, omit_defaults=True):
     """One case under a candidate. `doubt` says why it is unclear; `after` is then only the likeliest."""
 
     at_ms: int
@@ -38,11 +38,11 @@ class Compared(Struct, frozen=True, omit_defaults=True):
     doubt: str | None = None
 
 
-def compare(candidate: Policy, case: Case) -> Compared:
+def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
     """Never raises: a candidate that refuses everything is a change like any other."""
-    made = again(replace(candidate, version=case.policy_version), case)
+    made = reevaluate(replace(candidate, version=case.policy_version), case)
     same = UNCHANGED if is_same_choice(made.answer, case.answer) else CHANGED
-    return Compared(
+    return Comparison(
         at_ms=case.at_ms,
         tenant_id=case.request.tenant_id,
         request_id=case.request.answer_id,

@@ -38,18 +38,18 @@ _PATH = re.compile(r"[A-Za-z0-9_:-]+(\.[A-Za-z0-9_:-]+)*")
 _MESSAGE_FIELDS = ("tenant_id", "message_type", "message_id", "payload", "payload_ref", "metadata")
 
 
-class Scene(Struct, frozen=True):
+class ConditionInput(Struct, frozen=True):
     """What a condition looks at. `status` stands for `context.status`: a reported one, or one of the engine's own."""
 
     request: RouteRequest
     status: object = MISSING
 
 
-Condition = Callable[[Scene], bool]
-Operand = Callable[[Scene], object]
+Condition = Callable[[ConditionInput], bool]
+Operand = Callable[[ConditionInput], object]
 
 
-def always(_scene: Scene) -> bool:
+def always(_scene: ConditionInput) -> bool:
     """The condition `{}`."""
     return True
 
@@ -125,7 +125,7 @@ def _any_of(looked_up: Operand, choices: Sequence[object]) -> Condition:
     simple = {(kind(choice), choice) for choice in choices if isinstance(choice, bool | int | float | str)}
     classes = [one for one in _CLASSES if ("text", one) in simple]
 
-    def test(scene: Scene) -> bool:
+    def test(scene: ConditionInput) -> bool:
         found = looked_up(scene)
         if not isinstance(found, bool | int | float | str):
             return False

@@ -25,7 +25,7 @@ class Absent:
 ABSENT = Absent()
 
 
-class Difference(Struct, frozen=True):
+class DocumentDifference(Struct, frozen=True):
     """One place; `before` or `after` is ABSENT where there is nothing."""
 
     path: str
@@ -33,18 +33,18 @@ class Difference(Struct, frozen=True):
     after: object
 
 
-def differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[Difference]:
+def differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[DocumentDifference]:
     """In the order of the documents, what is new last; empty: they say the same."""
     return list(_of_objects(before, after, ""))
 
 
-def _of_objects(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[Difference]:
+def _of_objects(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[DocumentDifference]:
     for key in dict.fromkeys((*before, *after)):
         place = f"{path}.{key}" if path else str(key)
         yield from _of_values(before.get(key, ABSENT), after.get(key, ABSENT), place)
 
 
-def _of_values(before: object, after: object, path: str) -> Iterator[Difference]:
+def _of_values(before: object, after: object, path: str) -> Iterator[DocumentDifference]:
     if _same(before, after):
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -52,17 +52,17 @@ def _of_values(before: object, after: object, path: str) -> Iterator[Difference]
         return
     one, other = _by_name(before), _by_name(after)
     if one is None or other is None:
-        yield Difference(path, before, after)
+        yield DocumentDifference(path, before, after)
         return
     for name in dict.fromkeys((*one, *other)):
         yield from _of_values(one.get(name, ABSENT), other.get(name, ABSENT), f"{path}[{name}]")
     yield from _of_order(list(one), list(other), path)
 
 
-def _of_order(before: list[str], after: list[str], path: str) -> Iterator[Difference]:
+def _of_order(before: list[str], after: list[str], path: str) -> Iterator[DocumentDifference]:
     stayed, now = [name for name in before if name in after], [name for name in after if name in before]
     if stayed != now:
-        yield Difference(f"{path} (order)", stayed, now)
+        yield DocumentDifference(f"{path} (order)", stayed, now)
 
 
 def _by_name(value: object) -> dict[str, object] | None:

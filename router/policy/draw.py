@@ -16,14 +16,14 @@ LINE = 1 << 64
 FEW = 16  # weights
 
 
-def point(version: int, tenant_id: str, key: str) -> int:
+def weighted_hash(version: int, tenant_id: str, key: str) -> int:
     """0 <= point < 2^64. A tenant has no NUL in it, so no two triples are hashed alike."""
     text = f"{version}\0{tenant_id}\0{key}"
     # Half of a surrogate pair is no UTF-8, but a draw never raises.
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
-def bounds(weights: tuple[float, ...]) -> tuple[int, ...]:
+def cumulative_weights(weights: tuple[float, ...]) -> tuple[int, ...]:
     """Where each share but the last ends; `bisect_right(bounds, point)` is the index of who is drawn. Weights are above 0."""
     return _bounds_of_few(weights) if len(weights) <= FEW else _bounds_of_many(weights)
 

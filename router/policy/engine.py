@@ -13,10 +13,10 @@ from bisect import bisect_right
 from router import ids
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.policy.draw import point
+from router.policy.draw import weighted_hash
 from router.policy.policy import Policy
 from router.policy.selection import Selection
-from router.policy.states import NO_STATES, Previous, ProviderStates, Step
+from router.policy.states import NO_STATES, PreviousAttempt, ProviderStates, TraceStep
 
 LONGEST_SESSION = 256  # a longer one is remembered by its digest
 
@@ -28,8 +28,8 @@ def evaluate(
     states: ProviderStates = NO_STATES,
     now: float,
     remembered: str | None = None,
-    previous: Previous | None = None,
-    trace: list[Step] | None = None,
+    previous: PreviousAttempt | None = None,
+    trace: list[TraceStep] | None = None,
 ) -> Decision | Refusal:
     """Choose a provider (policy reference §2).
 
@@ -46,7 +46,7 @@ def evaluate(
         return kept
     if not plan.top.bounds:
         return plan.top.decisions[0]
-    drawn = point(policy.version, request.tenant_id, _draw_key(policy, request))
+    drawn = weighted_hash(policy.version, request.tenant_id, _draw_key(policy, request))
     return plan.top.decisions[bisect_right(plan.top.bounds, drawn)]
 
 
@@ -67,7 +67,7 @@ def _draw_key(policy: Policy, request: RouteRequest) -> str:
     return session_of(policy, request) or request.request_key
 
 
-def _too_deep(refusal: Refusal, trace: list[Step] | None) -> Refusal:
+def _too_deep(refusal: Refusal, trace: list[TraceStep] | None) -> Refusal:
     if trace is not None:
-        trace.append(Step("pipeline", "pipeline", str((refusal.details or {}).get("reason"))))
+        trace.append(TraceStep("pipeline", "pipeline", str((refusal.details or {}).get("reason"))))
     return refusal

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 
 from router.policy.conditions import OPERATORS, STATUS_CLASS, kind
 from router.policy.depth import RECOMMENDED, RECOMMENDED_OF_A_KIND, counts
-from router.policy.model import Finding
+from router.policy.model import PolicyFinding
 from router.policy.policy import Policy
 
 _Remark = tuple[str, str]  # path, message
 
 
-def lint(policy: Policy) -> list[Finding]:
+def lint(policy: Policy) -> list[PolicyFinding]:
     """Findings in the order of the document; an empty list is praise."""
-    findings = [Finding(path, "warning", message) for path, message in _warnings(policy)]
+    findings = [PolicyFinding(path, "warning", message) for path, message in _warnings(policy)]
     if policy.refusal is not None:
-        findings.append(Finding("pipeline", "error", policy.refusal.message))
+        findings.append(PolicyFinding("pipeline", "error", policy.refusal.message))
     return findings
 
 

@@ -3,8 +3,8 @@
     Policy (policy.py)
       ├─ Provider*       who may be chosen
       ├─ Fallback*       what to do when nobody may, or when a failure is reported
-      ├─ Sticky?         keep a session where it is
-      ├─ Breaker?        when a provider is left alone
+      ├─ StickySessions?         keep a session where it is
+      ├─ BreakerConfig?        when a provider is left alone
       ├─ RateLimit?      how often the policy may be asked
       └─ Pipeline        which extensions run before and after the choice
 
@@ -42,14 +42,14 @@ class Fallback(Struct, frozen=True):
     backoff_ms: tuple[int, ...] = ()  # pause before each retry; the last repeats
 
 
-class Sticky(Struct, frozen=True):
+class StickySessions(Struct, frozen=True):
     """Session affinity: requests with the same `context[session_key]` stay with one provider for `ttl_s` seconds."""
 
     session_key: str = "session_id"
     ttl_s: int = 600
 
 
-class Breaker(Struct, frozen=True):
+class BreakerConfig(Struct, frozen=True):
     """When a provider of this policy is left alone, per (tenant, provider)."""
 
     failure_threshold: int = 5
@@ -94,7 +94,7 @@ class Pipeline(Struct, frozen=True):
         return not (self.pre or self.validators or self.post)
 
 
-class Finding(Struct, frozen=True):
+class PolicyFinding(Struct, frozen=True):
     """A remark about a document: `severity` is warning or error, `path` is like `providers[1].weight`."""
 
     path: str

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.policy.model import Finding
+from router.policy.model import PolicyFinding
 
 # The status that a rule matches whenever nothing is eligible, whatever the cause: the last resort.
 NO_PROVIDER_AVAILABLE = "no_provider_available"
@@ -22,12 +22,12 @@ Document = dict[str, Any]  # JSON on its way to the parser: nothing about it is 
 Warn = Callable[[str, str], None]
 
 
-def normalise(document: Mapping[str, object]) -> tuple[Document, tuple[Finding, ...]]:
+def normalise(document: Mapping[str, object]) -> tuple[Document, tuple[PolicyFinding, ...]]:
     """The canonical document (a copy) and a warning for each older form in it."""
     canonical: Document = dict(document)
-    warnings: list[Finding] = []
+    warnings: list[PolicyFinding] = []
     for rewrite in (_nested_extensions, _provider_names, _weights_map, _status_lists, _single_fallback, _sticky_names):
-        rewrite(canonical, lambda path, message: warnings.append(Finding(path, "warning", message)))
+        rewrite(canonical, lambda path, message: warnings.append(PolicyFinding(path, "warning", message)))
     return canonical, tuple(warnings)
 
 

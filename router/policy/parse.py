@@ -18,7 +18,7 @@ from router import ids
 from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.policy.depth import too_deep
 from router.policy.fields import Fields, PolicyError, Problems, shown
-from router.policy.model import Finding
+from router.policy.model import PolicyFinding
 from router.policy.normalise import normalise
 from router.policy.plan import make_plan
 from router.policy.policy import SHARED, Policy
@@ -41,7 +41,7 @@ class ParsedPolicy(Struct, frozen=True):
 
     policy: Policy
     document: Mapping[str, object]
-    warnings: tuple[Finding, ...]
+    warnings: tuple[PolicyFinding, ...]
 
 
 def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:

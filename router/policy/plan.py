@@ -12,7 +12,7 @@ from itertools import product
 from msgspec import Struct
 
 from router.contracts.decision import Decision
-from router.policy.draw import bounds
+from router.policy.draw import cumulative_weights
 from router.policy.model import Provider
 
 STICKY = "sticky"
@@ -33,7 +33,7 @@ class Tier(Struct, frozen=True):
     bounds: tuple[int, ...]
 
 
-class Plan(Struct, frozen=True):
+class DecisionPlan(Struct, frozen=True):
     """`top` and `sticky` hold while every breaker is closed and nobody sets limits; `answers` has every decision."""
 
     providers: Mapping[str, Provider]
@@ -42,14 +42,14 @@ class Plan(Struct, frozen=True):
     sticky: Mapping[str, Decision]  # by provider; empty unless the policy is sticky
 
 
-def make_plan(providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str]) -> Plan:
+def make_plan(providers: Sequence[Provider], targets: Iterable[str], *, is_sticky: bool, metadata: Mapping[str, str]) -> DecisionPlan:
     """`targets` are the providers that fallback rules name; some may be known nowhere else."""
     by_name = {provider.name: provider for provider in providers}
     names = dict.fromkeys([*by_name, *targets])
     answers = {(name, reason): _answer(name, reason, by_name.get(name), metadata) for name, reason in product(names, PRIORITIES)}
     able = [provider for provider in providers if provider.enabled and provider.weight > 0]
     sticky = {provider.name: answers[provider.name, STICKY] for provider in able} if is_sticky else {}
-    return Plan(by_name, answers, _top(able, answers), sticky)
+    return DecisionPlan(by_name, answers, _top(able, answers), sticky)
 
 
 def top_tier(able: Sequence[Provider]) -> list[Provider]:
@@ -62,7 +62,9 @@ def _top(able: Sequence[Provider], answers: Mapping[tuple[str, str], Decision]) 
     if not able:
         return None
     tier = top_tier(able)
-    return Tier(tuple(answers[provider.name, WEIGHTED] for provider in tier), bounds(tuple(provider.weight for provider in tier)))
+    return Tier(
+        tuple(answers[provider.name, WEIGHTED] for provider in tier), cumulative_weights(tuple(provider.weight for provider in tier))
+    )
 
 
 def _answer(name: str, reason: str, provider: Provider | None, metadata: Mapping[str, str]) -> Decision:

@@ -8,8 +8,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.contracts.decision import Refusal
-from router.policy.model import Breaker, Fallback, Pipeline, Provider, RateLimit, Sticky
-from router.policy.plan import Plan
+from router.policy.model import BreakerConfig, Fallback, Pipeline, Provider, RateLimit, StickySessions
+from router.policy.plan import DecisionPlan
 
 SHARED = "_shared"  # the tenant of policies that every tenant may use
 
@@ -22,17 +22,17 @@ class Policy(Struct, frozen=True, kw_only=True):
     version: int
     providers: tuple[Provider, ...]
     fallbacks: tuple[Fallback, ...]
-    sticky: Sticky | None
-    circuit_breaker: Breaker | None
+    sticky: StickySessions | None
+    circuit_breaker: BreakerConfig | None
     rate_limit: RateLimit | None
     timeout_ms: int | None
     pipeline: Pipeline
     metadata: Mapping[str, object]
-    plan: Plan
+    plan: DecisionPlan
     refusal: Refusal | None  # the answer to every request, when the pipeline is too deep
 
 
-class Policies(Protocol):
+class PolicyFinder(Protocol):
     """Where the decide handler finds policies."""
 
     def find(self, tenant_id: str, policy_id: str) -> Policy | None:

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.breakers import Gate
+from router.breakers import CircuitBreaker
 from router.contracts.decision import Decision
 from router.policy.averages import Averages
 from router.policy.breakers import ProviderBreakers
 from router.policy.states import ProviderState, ProviderStates
 
 
-class Providers:
+class ProviderTracker:
     """`results.ProviderFigures`, and the states of the decisions."""
 
     def __init__(self, averages: Averages, breakers: ProviderBreakers) -> None:
@@ -33,18 +33,18 @@ class Providers:
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""
         known, shut = self.averages.states_of(tenant_id), self.breakers.shut(tenant_id)
-        return known if shut is None else _Guarded(known, shut)
+        return known if shut is None else _StatesBehindBreakers(known, shut)
 
     def chosen(self, tenant_id: str, decision: Decision) -> None:
         """A decision stands: half open, its provider is being probed by it."""
         self.breakers.chosen(tenant_id, decision)
 
 
-class _Guarded(Struct, frozen=True):
+class _StatesBehindBreakers(Struct, frozen=True):
     """The averages behind the gates that are not closed."""
 
     known: ProviderStates
-    gates: Mapping[str, Gate]
+    gates: Mapping[str, CircuitBreaker]
 
     def get(self, provider_id: str, /) -> ProviderState | None:
         state, gate = self.known.get(provider_id), self.gates.get(provider_id)

@@ -13,7 +13,7 @@ import orjson
 
 from router.policy.conditions import Condition, compile_condition
 from router.policy.fields import Fields
-from router.policy.model import Breaker, ExtensionUse, Fallback, Pipeline, Provider, RateLimit, Sticky
+from router.policy.model import BreakerConfig, ExtensionUse, Fallback, Pipeline, Provider, RateLimit, StickySessions
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -84,7 +84,7 @@ def _backoff(fields: Fields) -> tuple[int, ...]:
     return ()
 
 
-def read_sticky(parent: Fields) -> Sticky | None:
+def read_sticky(parent: Fields) -> StickySessions | None:
     fields = parent.child("sticky")
     if fields is None:
         return None
@@ -94,15 +94,15 @@ def read_sticky(parent: Fields) -> Sticky | None:
     if not 1 <= ttl_s <= YEAR_S:
         fields.refuse("ttl", f'"{ttl[:40]}" is not within 1s..8760h')
     fields.close("sticky")
-    return Sticky(session_key, ttl_s) if enabled else None
+    return StickySessions(session_key, ttl_s) if enabled else None
 
 
-def read_breaker(parent: Fields) -> Breaker | None:
+def read_breaker(parent: Fields) -> BreakerConfig | None:
     fields = parent.child("circuit_breaker")
     if fields is None:
         return None
     enabled = fields.flag("enabled", True)
-    breaker = Breaker(
+    breaker = BreakerConfig(
         failure_threshold=fields.integer("failure_threshold", 1, 100, 5),
         success_threshold=fields.integer("success_threshold", 1, 10, 2),
         timeout_ms=fields.integer("timeout_ms", 1_000, 300_000, 60_000),

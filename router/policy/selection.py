@@ -20,13 +20,13 @@ from msgspec.structs import replace
 from router.contracts.decision import DECISION_FAILED, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.masking import shortened
-from router.policy.conditions import Scene
-from router.policy.draw import bounds, point
+from router.policy.conditions import ConditionInput
+from router.policy.draw import cumulative_weights, weighted_hash
 from router.policy.model import Fallback, Provider
 from router.policy.normalise import NO_PROVIDER_AVAILABLE
 from router.policy.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, WEIGHTED, top_tier
 from router.policy.policy import Policy
-from router.policy.states import ATTEMPTS, Previous, ProviderStates, Step
+from router.policy.states import ATTEMPTS, PreviousAttempt, ProviderStates, TraceStep
 
 CIRCUIT_BREAKER_OPEN = "circuit_breaker_open"
 ALL_PROVIDERS_FAILED = "all_providers_failed"
@@ -41,9 +41,9 @@ class Selection(Struct, frozen=True):
     states: ProviderStates
     now: float
     remembered: str | None
-    previous: Previous | None
+    previous: PreviousAttempt | None
     key: str
-    trace: list[Step] | None
+    trace: list[TraceStep] | None
 
     def choose(self) -> Decision | Refusal:
         fallen = {provider.name: self._why_not_eligible(provider) for provider in self.policy.providers}
@@ -64,8 +64,8 @@ class Selection(Struct, frozen=True):
 
     def _drawn(self, eligible: Sequence[Provider]) -> Decision:
         tier = top_tier(eligible)
-        ends = bounds(tuple(provider.weight for provider in tier))
-        at = point(self.policy.version, self.request.tenant_id, self.key)
+        ends = cumulative_weights(tuple(provider.weight for provider in tier))
+        at = weighted_hash(self.policy.version, self.request.tenant_id, self.key)
         chosen = tier[bisect_right(ends, at)]
         self._note("weighted", chosen.name, "chosen")
         return self._answer(chosen.name, WEIGHTED)
@@ -83,7 +83,7 @@ class Selection(Struct, frozen=True):
 
     def _by_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
         """The first rule that matches one of the statuses and has somebody who may take the request."""
-        scenes = [Scene(self.request, status) for status in statuses]
+        scenes = [ConditionInput(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
             if not any(rule.applies(scene) for scene in scenes):
                 self._note_rule(index, lambda: f"does not match {', '.join(shortened(str(one), _LONGEST_STATUS) for one in statuses)}")
@@ -152,7 +152,7 @@ class Selection(Struct, frozen=True):
 
     def _note(self, stage: str, subject: str, verdict: str) -> None:
         if self.trace is not None:
-            self.trace.append(Step(stage, subject, verdict))
+            self.trace.append(TraceStep(stage, subject, verdict))
 
 
 def is_failure(status: object) -> bool:

@@ -10,7 +10,7 @@ from router.policy.policy import SHARED, Policy
 Key = tuple[str, str]  # tenant (or `_shared`), policy
 
 
-class Shelf:
+class PolicyTable:
     """`Policies` in memory."""
 
     def __init__(self, policies: Mapping[Key, Policy] | None = None) -> None:

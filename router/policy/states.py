@@ -29,14 +29,14 @@ NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})  # the common case
 ATTEMPTS = "attempts"  # in a retry's metadata: whoever follows it up reads there how often it was tried
 
 
-class Previous(Struct, frozen=True):
+class PreviousAttempt(Struct, frozen=True):
     """The assignment that a request follows up: who had it, and how often so far (the first time included)."""
 
     provider_id: str
     attempts: int
 
 
-class Step(Struct, frozen=True):
+class TraceStep(Struct, frozen=True):
     """One line of a trace: what was considered (a provider, or a rule's path) and what became of it."""
 
     stage: str  # pipeline | eligible | fallback | sticky | weighted

@@ -11,19 +11,19 @@ from enum import Enum, auto
 FAILURES = frozenset({"TIMEOUT", "CONNECTION_ERROR", "PROVIDER_UNAVAILABLE", "5XX", "HTTP_5XX", "SERVER_ERROR"})
 
 
-class Verdict(Enum):
+class ProviderOutcome(Enum):
     WELL = auto()
     FAILED = auto()
     NOTHING = auto()
 
 
-def verdict_of(status: str, error_code: str | None) -> Verdict:
+def classify_outcome(status: str, error_code: str | None) -> ProviderOutcome:
     """`status` as in a result: success | error | timeout | cancelled."""
     if status == "success":
-        return Verdict.WELL
+        return ProviderOutcome.WELL
     if status == "timeout" or (status == "error" and error_code is not None and _is_failure(error_code)):
-        return Verdict.FAILED
-    return Verdict.NOTHING
+        return ProviderOutcome.FAILED
+    return ProviderOutcome.NOTHING
 
 
 def _is_failure(code: str) -> bool:

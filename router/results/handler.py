@@ -21,7 +21,7 @@ from router.contracts.headers import Violation
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import SUBJECT, UsageEvent, identity
-from router.contracts.worker import DEFAULT_LIMITS, Limits
+from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 from router.results.duplicates import Recent, Seen
@@ -58,7 +58,7 @@ class ResultsMeter(Protocol):
 class ResultRules(Struct, frozen=True, kw_only=True):
     """Settings of the handler."""
 
-    limits: Limits = DEFAULT_LIMITS
+    limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     usage_subject: str | None = SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
     uncorrelated: Uncorrelated = "accept"  # what becomes of the usage of an unknown assignment

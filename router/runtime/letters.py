@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from router.clock import now_ms
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.contracts.letter import build_letter
+from router.contracts.letter import build_dead_letter
 from router.contracts.malformed import Malformed
 from router.delivery.connection import Connection
 from router.message import Effect, Message
@@ -22,7 +22,7 @@ def letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_P
     """A lane's `letter`."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
-        return build_letter(
+        return build_dead_letter(
             message,
             reason,
             fault,

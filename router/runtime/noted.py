@@ -1,4 +1,7 @@
-"""What is noted while a lane works: receipts for the store, figures for whoever asks, and what a person should know (CONTRACTS §6)."""
+"""What is noted while a lane works: receipts for the store, figures for whoever asks, and what a person should know.
+
+Rule: docs/contracts.md#alerts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client hears: the router's answer with its types, and its bytes as they came (CONTRACTS §4)."""
+"""What a client hears: the router's answer with its types, and its bytes as they came (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's heartbeats: who it is, how busy, whether it is leaving (S3 "caf.worker.heartbeat.v1", CONTRACTS §2 "Heartbeats")."""
+"""A worker's heartbeats: who it is, how busy, whether it is leaving (docs/contracts.md#heartbeats)."""
 
 from __future__ import annotations
 

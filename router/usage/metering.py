@@ -1,4 +1,4 @@
-"""From a result, and its assignment where that is known, to the usage event that is stored for it (CONTRACTS §6 "Usage").
+"""From a result, and its assignment where that is known, to the usage event that is stored for it (docs/contracts.md#usage).
 
 The assignment fills what the result left out: provider, job type, tenant. It never fills the result's ids: the
 identity of the event is made of what the worker said, so that it is the same whether the assignment is still known or not.
@@ -40,7 +40,7 @@ def metered(result: ExecResult, known: Assignment | None, *, marks_unknown: bool
 
 
 def usage_effect(event: UsageEvent, event_id: str | None = None, subject: str = SUBJECT) -> Effect:
-    """The event as what is to be stored; its id is its identity (`event_id`, where that was worked out before), S3 gives it no header."""
+    """The event as what is to be stored; its id is its identity (`event_id`, where that was worked out before), its only header."""
     return Effect(subject, usage_bytes(event), identity(event) if event_id is None else event_id, owner=event.tenant_id)
 
 

@@ -1,7 +1,7 @@
-"""Who is alive, who is busy, who fell silent (CONTRACTS §2 "Heartbeats").
+"""Who is alive, who is busy, who fell silent (docs/contracts.md#heartbeats).
 
 A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an interval is 5 s, the one
-S3 gives as usual: silent at 5 s itself would report every worker that keeps it. A worker that said `stopped` is not
+the specification gives as usual: silent at 5 s itself would report every worker that keeps it. A worker that said `stopped` is not
 silent, it left. Time is when a heartbeat was heard, steady seconds, never the worker's clock.
 """
 

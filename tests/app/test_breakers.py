@@ -3,9 +3,9 @@
 from typing import Any
 
 from router.app.breakers import Breakers
-from router.breakers import BreakerRules, Transition
+from router.breakers import BreakerRules, BreakerTransition
 from router.observability import Metrics
-from router.policy import Shelf, Told
+from router.policy import PolicyTable, RemoteTransition
 from tests.support.app import Told as Heard
 from tests.support.breakers import a_guarded_policy
 from tests.support.observability import scraped
@@ -15,13 +15,13 @@ class Shared:
     """Other instances, who write down what they are told."""
 
     def __init__(self) -> None:
-        self.noted: list[Transition] = []
+        self.noted: list[BreakerTransition] = []
         self.tell: Any = None
 
     def attach(self, told: Any) -> None:
         self.tell = told
 
-    def note(self, transition: Transition) -> None:
+    def note(self, transition: BreakerTransition) -> None:
         self.noted.append(transition)
 
 
@@ -32,7 +32,7 @@ class Board:
         self.heard = Heard()
         self.metrics = Metrics(**{"tenants": ["acme"], **settings})
         self.shared = Shared()
-        shelf = Shelf({("_shared", "default"): a_guarded_policy(tenant="_shared")})
+        shelf = PolicyTable({("_shared", "default"): a_guarded_policy(tenant="_shared")})
         self.breakers = Breakers(
             self.metrics,
             self.heard.alerts,
@@ -114,7 +114,7 @@ def test_an_opening_warns_and_a_closing_informs() -> None:
 
 def test_others_are_told_of_our_own_doing_only_and_operators_once_by_whoever_did_it() -> None:
     board = Board()
-    board.shared.tell({("acme", "openai"): Told(board.heard.clock.now + 5, 123)})
+    board.shared.tell({("acme", "openai"): RemoteTransition(board.heard.clock.now + 5, 123)})
     assert (board.shared.noted, board.heard.causes) == ([], [])
     assert board.breakers.provider_states()["acme/openai"]["state"] == "open"
     board.report(3, "evil")

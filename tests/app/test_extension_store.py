@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from router.app.extension_store import ExtensionNotFound, ExtensionStore, Written
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry, Gone
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry, DeletedKey
 from router.errors import BrokerUnavailable, Conflict
 from router.extensions import EntryError
 from router.extensions.parse import LARGEST
@@ -64,8 +64,8 @@ async def test_the_largest_entry_that_can_be_written_can_be_read(store: Extensio
 
 
 async def test_who_was_overtaken_between_look_and_write_is_told_and_overwrites_nothing(bucket: Bucket, store: ExtensionStore) -> None:
-    class Overtaken(Documents):
-        async def history(self, key: str) -> list[Entry | Gone]:
+    class Overtaken(DocumentBucket):
+        async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
             await store.put(an_entry(retry=2), author="bob")
             return await super().history(key)
 

@@ -9,11 +9,11 @@ import pytest
 
 from router.app.extension_store import ExtensionStore
 from router.app.extensions import ExtensionsInForce
-from router.buckets.entries import Entry as Held
+from router.buckets.entries import BucketEntry as Held
 from router.contracts.versioned import make_record, record_bytes
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.extensions import Health, Registry
+from router.extensions import ExtensionRegistry, HealthTracker
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import captured
 from tests.support.registry import Document, an_entry
@@ -24,8 +24,8 @@ class InForce(ExtensionsInForce):
 
     def __init__(self, seed: Path | None = None, bucket: Bucket | None = None) -> None:
         jetstream = bucket.jetstream if bucket is not None else JetStream(Connection())
-        self.health = Health()
-        super().__init__(jetstream, bucket.name if bucket is not None else "NONE", Registry(), self.health.keep, seed)
+        self.health = HealthTracker()
+        super().__init__(jetstream, bucket.name if bucket is not None else "NONE", ExtensionRegistry(), self.health.keep, seed)
 
     def told(self, **values: bytes) -> None:
         self.changed({key: Held(key, value, 1, 0) for key, value in values.items()})

@@ -11,7 +11,7 @@ from router import samples
 from router.app.policies import LivePolicies
 from router.errors import BrokerUnavailable
 from router.ids import key
-from router.policy import Shelf
+from router.policy import PolicyTable
 from tests.support.observability import captured
 from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 from tests.support.waiting import until
@@ -48,7 +48,7 @@ async def running(live: LivePolicies) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
-def chosen(shelf: Shelf, name: str = "default") -> tuple[str, int] | None:
+def chosen(shelf: PolicyTable, name: str = "default") -> tuple[str, int] | None:
     policy = shelf.find("acme", name)
     return (policy.providers[0].name, policy.version) if policy is not None else None
 

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import asdict
 
 from router.app.shared_breakers import SharedBreakers
-from router.breakers import CLOSED, HALF_OPEN, OPEN, Transition
-from router.buckets.entries import Entry
+from router.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
+from router.buckets.entries import BucketEntry
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
@@ -33,7 +33,7 @@ class Instance(SomeProviders):
         self.shared.attach(self.breakers.told)
         self.breakers._changed = self._own
 
-    def _own(self, transition: Transition) -> None:
+    def _own(self, transition: BreakerTransition) -> None:
         self.transitions.append(transition)
         if not transition.is_told:
             self.shared.note(transition)
@@ -155,7 +155,7 @@ class OneKey:
     """A bucket of one key, as `Watched` and `Documents` know it: a write lands before one that nobody here had heard of."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, BucketEntry] = {}
         self.written = b""
 
     async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
@@ -163,9 +163,9 @@ class OneKey:
         return 5
 
 
-def entry_of(revision: int, **fields: object) -> Entry:
+def entry_of(revision: int, **fields: object) -> BucketEntry:
     record = BreakerRecord(**{**asdict(RECORD), **fields})  # type: ignore[arg-type]
-    return Entry(KEY, breaker_record_bytes(record), revision, 0)
+    return BucketEntry(KEY, breaker_record_bytes(record), revision, 0)
 
 
 async def test_what_came_after_our_own_write_but_was_heard_before_its_receipt_is_not_lost() -> None:
@@ -217,14 +217,14 @@ async def test_our_own_word_is_never_news_to_us() -> None:
     some.clock.at = 10.0
     some.succeed(1)
     for revision in (9, 7):  # another bucket, as far as revisions tell
-        shared.heard({KEY: Entry(KEY, bucket.written, revision, 0)})
+        shared.heard({KEY: BucketEntry(KEY, bucket.written, revision, 0)})
     some.succeed(1)
     assert some.state() == CLOSED
 
 
 def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say() -> None:
     writer, reader = SomeProviders(), SomeProviders()
-    opened = a_sharing(writer)._record(Transition("acme/openai", CLOSED, OPEN, 1, 10.0, False))
+    opened = a_sharing(writer)._record(BreakerTransition("acme/openai", CLOSED, OPEN, 1, 10.0, False))
     told = a_sharing(reader, behind_s=3600)._told_of(opened)
     assert told.until == 3610
     reader.breakers.told({PAIR: told})

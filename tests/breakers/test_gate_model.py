@@ -7,14 +7,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
 
-from router.breakers import Lease
+from router.breakers import CallPermit
 from tests.support.breakers import AGate
 
 FAILURES, SUCCESSES, PROBES, TIMEOUT_S = 3, 2, 2, 60.0
 
 
 class GateMachine(RuleBasedStateMachine):
-    leases: Bundle[tuple[Lease, int, float]] = Bundle("leases")  # with the model's era, and when it ends
+    leases: Bundle[tuple[CallPermit, int, float]] = Bundle("leases")  # with the model's era, and when it ends
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class GateMachine(RuleBasedStateMachine):
             minimum_calls=10**6,
         )
         self.state, self.era, self.row, self.wins, self.until = "closed", 0, 0, 0, 0.0
-        self.out: list[tuple[Lease, float]] = []
+        self.out: list[tuple[CallPermit, float]] = []
 
     @property
     def now(self) -> float:
@@ -56,7 +56,7 @@ class GateMachine(RuleBasedStateMachine):
         return lease, self.era, ends
 
     @rule(given=consumes(leases), what=st.sampled_from(["succeeded", "failed", "left"]))
-    def end(self, given: tuple[Lease, int, float], what: str) -> None:
+    def end(self, given: tuple[CallPermit, int, float], what: str) -> None:
         lease, era, ends = given
         if what == "succeeded":
             self.a.gate.succeeded(lease, 1.0)

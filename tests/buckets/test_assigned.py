@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.assigned import UNACKNOWLEDGED, assigned, assigned_newest_first
+from router.buckets.assigned import UNACKNOWLEDGED, find_assignment, list_assignments
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import ack_bytes, ack_key, record_bytes
@@ -40,7 +40,7 @@ class Book:
         await self.jetstream.connection.jetstream().publish(f"$KV.{self.name}.{at}", data)
 
     async def listed(self, **wanted: object) -> list[tuple[str, str]]:
-        found = assigned_newest_first(self.jetstream, self.name, **wanted)  # type: ignore[arg-type]
+        found = list_assignments(self.jetstream, self.name, **wanted)  # type: ignore[arg-type]
         return [(one.known.request_id, one.status) async for one in found]
 
 
@@ -57,11 +57,11 @@ async def test_the_newest_acknowledgement_is_the_status(book: Book) -> None:
     await book.acknowledge(first, "accepted")
     await book.acknowledge(first, "rejected", "no model")
     assert await book.listed() == [("r-2", UNACKNOWLEDGED), ("r-1", "rejected")]
-    found = await assigned(book.jetstream, book.name, first)
+    found = await find_assignment(book.jetstream, book.name, first)
     assert found is not None
     assert found.ack is not None
     assert (found.ack.status, found.ack.message, found.ack.at_ms) == ("rejected", "no model", 1_700_000_000_000)
-    assert (await assigned(book.jetstream, book.name, second)).status == UNACKNOWLEDGED  # type: ignore[union-attr]
+    assert (await find_assignment(book.jetstream, book.name, second)).status == UNACKNOWLEDGED  # type: ignore[union-attr]
 
 
 async def test_tenant_status_and_limit_choose(book: Book) -> None:
@@ -85,4 +85,4 @@ async def test_without_a_bucket_there_is_nothing(nats_url: str) -> None:
     async with connected(nats_url) as connection:
         book = Book(JetStream(connection), "NOT_THERE")
         assert await book.listed() == []
-        assert await assigned(book.jetstream, book.name, "a-1") is None
+        assert await find_assignment(book.jetstream, book.name, "a-1") is None

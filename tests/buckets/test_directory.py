@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.buckets.directory import LARGEST, Document, Unreadable, documents_in
+from router.buckets.directory import LARGEST, Document, UnreadableFile, read_documents
 
 
 class Folder:
@@ -24,11 +24,11 @@ class Folder:
 
     @property
     def documents(self) -> dict[tuple[str, str], object]:
-        return {one.key: json.loads(one.data) for one in documents_in(self.root) if isinstance(one, Document)}
+        return {one.key: json.loads(one.data) for one in read_documents(self.root) if isinstance(one, Document)}
 
     @property
     def refused(self) -> list[str]:
-        return [one.path for one in documents_in(self.root) if isinstance(one, Unreadable)]
+        return [one.path for one in read_documents(self.root) if isinstance(one, UnreadableFile)]
 
 
 @pytest.fixture
@@ -86,4 +86,4 @@ def test_what_is_too_large_is_not_read(folder: Folder) -> None:
 
 
 def test_a_directory_that_is_not_there_says_so(folder: Folder) -> None:
-    assert documents_in(folder.root / "nowhere") == [Unreadable("", "cannot be listed: No such file or directory")]
+    assert read_documents(folder.root / "nowhere") == [UnreadableFile("", "cannot be listed: No such file or directory")]

@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry, Gone
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry, DeletedKey
 from router.delivery.api import nanos
 from router.errors import BrokerUnavailable, Conflict, Poison
 from tests.support.buckets import a_bucket
 
 
 @pytest.fixture
-async def documents(nats_url: str, prefix: str) -> AsyncIterator[Documents]:
+async def documents(nats_url: str, prefix: str) -> AsyncIterator[DocumentBucket]:
     async with a_bucket(nats_url, prefix) as bucket:
         yield bucket.documents
 
 
-async def test_a_document_is_read_as_it_was_written(documents: Documents) -> None:
+async def test_a_document_is_read_as_it_was_written(documents: DocumentBucket) -> None:
     revision = await documents.put("a", b"\x00\xff{}", revision=None)
     found = await documents.get("a")
     assert found is not None
@@ -28,13 +28,13 @@ async def test_a_document_is_read_as_it_was_written(documents: Documents) -> Non
     assert (await documents.all())["a"] == found  # however it was read, nanoseconds included
 
 
-async def test_what_is_not_there_is_none(documents: Documents) -> None:
+async def test_what_is_not_there_is_none(documents: DocumentBucket) -> None:
     assert await documents.get("a") is None
     assert await documents.all() == {}
     assert await documents.history("a") == []
 
 
-async def test_of_two_writers_one_wins_and_the_other_is_told(documents: Documents) -> None:
+async def test_of_two_writers_one_wins_and_the_other_is_told(documents: DocumentBucket) -> None:
     revision = await documents.put("a", b"0", revision=None)
     said = await asyncio.gather(*(documents.put("a", b"%d" % n, revision=revision) for n in range(5)), return_exceptions=True)
     assert sorted(type(one).__name__ for one in said) == ["Conflict"] * 4 + ["int"]
@@ -42,50 +42,50 @@ async def test_of_two_writers_one_wins_and_the_other_is_told(documents: Document
     assert (await documents.get("a")).value == b"%d" % winner  # type: ignore[union-attr]
 
 
-async def test_what_is_there_is_not_created_again(documents: Documents) -> None:
+async def test_what_is_there_is_not_created_again(documents: DocumentBucket) -> None:
     revision = await documents.put("a", b"1", revision=None)
     with pytest.raises(Conflict) as told:
         await documents.put("a", b"2", revision=None)
     assert told.value.revision == revision
 
 
-async def test_a_deleted_key_is_free_again_and_its_history_stays(documents: Documents) -> None:
+async def test_a_deleted_key_is_free_again_and_its_history_stays(documents: DocumentBucket) -> None:
     first = await documents.put("a", b"1", revision=None)
     await documents.delete("a", revision=first)
     assert await documents.get("a") is None
     assert await documents.all() == {}
     await documents.put("a", b"2", revision=None)
     history = await documents.history("a")
-    assert [one.value if isinstance(one, Entry) else type(one) for one in history] == [b"1", Gone, b"2"]
+    assert [one.value if isinstance(one, BucketEntry) else type(one) for one in history] == [b"1", DeletedKey, b"2"]
 
 
-async def test_a_deletion_names_what_it_deletes(documents: Documents) -> None:
+async def test_a_deletion_names_what_it_deletes(documents: DocumentBucket) -> None:
     first = await documents.put("a", b"1", revision=None)
     await documents.put("a", b"2", revision=first)
     with pytest.raises(Conflict):
         await documents.delete("a", revision=first)
 
 
-async def test_the_last_64_are_kept(documents: Documents) -> None:
+async def test_the_last_64_are_kept(documents: DocumentBucket) -> None:
     revision = await documents.put("a", b"0", revision=None)
     for n in range(1, 70):
         revision = await documents.put("a", b"%d" % n, revision=revision)
-    assert [one.value for one in await documents.history("a") if isinstance(one, Entry)] == [b"%d" % n for n in range(6, 70)]
+    assert [one.value for one in await documents.history("a") if isinstance(one, BucketEntry)] == [b"%d" % n for n in range(6, 70)]
 
 
-async def test_one_key_s_history_is_its_own(documents: Documents) -> None:
+async def test_one_key_s_history_is_its_own(documents: DocumentBucket) -> None:
     await documents.put("a", b"1", revision=None)
     await documents.put("a.b", b"2", revision=None)
     assert [one.key for one in await documents.history("a")] == ["a"]
 
 
-async def test_many_are_listed_whole(documents: Documents) -> None:
+async def test_many_are_listed_whole(documents: DocumentBucket) -> None:
     await asyncio.gather(*(documents.put(f"k-{n}", b"x" * 1000, revision=None) for n in range(1500)))
     assert len(await documents.all()) == 1500
 
 
-async def test_a_missing_bucket_is_away_and_not_empty(documents: Documents) -> None:
-    missing = Documents(documents._jetstream, "NOWHERE")
+async def test_a_missing_bucket_is_away_and_not_empty(documents: DocumentBucket) -> None:
+    missing = DocumentBucket(documents._jetstream, "NOWHERE")
     for work in (
         missing.get("a"),
         missing.put("a", b"", revision=None),
@@ -97,7 +97,7 @@ async def test_a_missing_bucket_is_away_and_not_empty(documents: Documents) -> N
             await work
 
 
-async def test_what_is_too_large_is_nobody_s_outage(documents: Documents) -> None:
+async def test_what_is_too_large_is_nobody_s_outage(documents: DocumentBucket) -> None:
     with pytest.raises(Poison):
         await documents.put("a", b"x" * (8 * 1024 * 1024), revision=None)
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.lookups import AT_ONCE, MOST_BYTES, Lookups
-from router.buckets.records import Records
+from router.buckets.lookups import AT_ONCE, MOST_BYTES, BatchedKvReader
+from router.buckets.records import WriteOnceKv
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology, bucket, create
 from router.errors import BrokerUnavailable
@@ -22,7 +22,7 @@ async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
 
 
 async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetStream, prefix: str) -> None:
-    records, lookups = Records(jetstream, prefix), Lookups(jetstream, prefix)
+    records, lookups = WriteOnceKv(jetstream, prefix), BatchedKvReader(jetstream, prefix)
     keys = [f"k-{number}" for number in range(3 * AT_ONCE)]
     for key in keys[::2]:
         await records.create(key, key.encode())
@@ -31,29 +31,29 @@ async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetSt
 
 
 async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:
-    assert await asyncio.gather(*(Lookups(jetstream, prefix).find(key) for key in "ab")) == [None, None]
+    assert await asyncio.gather(*(BatchedKvReader(jetstream, prefix).find(key) for key in "ab")) == [None, None]
 
 
 async def test_a_deleted_record_is_none(jetstream: JetStream, prefix: str) -> None:
-    await Records(jetstream, prefix).create("k", b"record")
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
     await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "DEL"})
-    assert await Lookups(jetstream, prefix).find("k") is None
+    assert await BatchedKvReader(jetstream, prefix).find("k") is None
 
 
 async def test_a_missing_bucket_is_away_and_not_empty(jetstream: JetStream) -> None:
     with pytest.raises(BrokerUnavailable):
-        await Lookups(jetstream, "nowhere").find("k")
+        await BatchedKvReader(jetstream, "nowhere").find("k")
 
 
 async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
     jetstream.connection.post = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(BrokerUnavailable):
-        await Lookups(jetstream, prefix, timeout_s=0.01).find("k")
+        await BatchedKvReader(jetstream, prefix, timeout_s=0.01).find("k")
 
 
 async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, prefix: str) -> None:
-    await Records(jetstream, prefix).create("k", b"record")
-    lookups = Lookups(jetstream, prefix)
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    lookups = BatchedKvReader(jetstream, prefix)
     asked = [lookups.find("k") for _ in range(3)]
     asked[0].cancel()
     assert await asyncio.gather(*asked[1:]) == [b"record"] * 2
@@ -62,12 +62,12 @@ async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, 
 async def test_large_records_come_in_several_replies(jetstream: JetStream, prefix: str) -> None:
     """A server that sent them all at once would cut the connection; one that is larger than a reply's limit comes all the same."""
     records, sizes = (
-        Records(jetstream, prefix),
+        WriteOnceKv(jetstream, prefix),
         {"a": MOST_BYTES // 2, "b": MOST_BYTES + 1000, "c": MOST_BYTES // 2, "d": 10, "e": MOST_BYTES},
     )
     for key, size in sizes.items():
         await records.create(key, bytes(size))
-    lookups, subject = Lookups(jetstream, prefix), f"$JS.API.DIRECT.GET.KV_{prefix}"
+    lookups, subject = BatchedKvReader(jetstream, prefix), f"$JS.API.DIRECT.GET.KV_{prefix}"
     asked: list[str] = []
     post = jetstream.connection.post
     jetstream.connection.post = lambda to, *rest: asked.append(to) or post(to, *rest)  # type: ignore[method-assign,func-returns-value]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import Struct
 
-from router.buckets.records import Records
+from router.buckets.records import WriteOnceKv
 from router.delivery.api import JetStream
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from router.errors import BrokerUnavailable, NoRoom, Poison
@@ -17,8 +17,8 @@ class Place(Struct):
     bucket: str
 
     @property
-    def records(self) -> Records:
-        return Records(self.jetstream, self.bucket)
+    def records(self) -> WriteOnceKv:
+        return WriteOnceKv(self.jetstream, self.bucket)
 
     async def purge(self, key: str) -> None:
         headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
@@ -52,7 +52,7 @@ async def test_a_key_that_was_deleted_is_free_again(place: Place) -> None:
 
 
 async def test_a_missing_bucket_is_away_and_not_empty(place: Place) -> None:
-    missing = Records(place.jetstream, "nowhere")
+    missing = WriteOnceKv(place.jetstream, "nowhere")
     with pytest.raises(BrokerUnavailable):
         await missing.find("k")
     with pytest.raises(BrokerUnavailable):
@@ -62,7 +62,7 @@ async def test_a_missing_bucket_is_away_and_not_empty(place: Place) -> None:
 async def test_a_full_bucket_takes_nothing_and_can_be_read(place: Place) -> None:
     spec = StreamSpec(name=f"KV_{place.bucket}_full", subjects=(f"$KV.{place.bucket}_full.>",), discard="new", max_bytes=1000)
     await create(place.jetstream, Topology((spec,)))
-    records = Records(place.jetstream, f"{place.bucket}_full")
+    records = WriteOnceKv(place.jetstream, f"{place.bucket}_full")
     assert await records.create("small", b"record") == b"record"
     with pytest.raises(NoRoom):
         await records.create("k", bytes(2000))

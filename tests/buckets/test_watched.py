@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from router.buckets.watched import Watched
+from router.buckets.watched import BucketMirror
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
@@ -146,7 +146,7 @@ async def test_a_server_that_hangs_is_told_and_found_again(mortal: Broker) -> No
 
 async def test_who_must_not_begin_without_is_told_when_there_is_nothing_to_list(nats_url: str) -> None:
     async with connected(nats_url) as connection:
-        watched = Watched(JetStream(connection), "NOT_THERE", lambda entries: None)
+        watched = BucketMirror(JetStream(connection), "NOT_THERE", lambda entries: None)
         with pytest.raises(BrokerUnavailable, match="topology apply"):
             await watched.load()
         assert not watched.check.ok

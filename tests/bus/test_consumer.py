@@ -59,7 +59,7 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
 
 
 async def test_what_failed_for_good_is_a_dead_letter_under_the_prefix(bus: Bus, prefix: str) -> None:
-    """SR-27, CONTRACTS §1: `{prefix}.dlq.{original_subject}`; every letter once, and the others are not held up."""
+    """SR-27, docs/contracts.md#dead-letter-streams: every dead letter once, and the others are not held up."""
     await bus.jetstream.publish(f"{prefix}.events.loop", orjson.dumps({**EXAMPLE, "schema_version": "2.0"}), {})
     await bus.jetstream.publish(f"{prefix}.events.other", b"\xff", {})
     await bus.publisher.event(an_envelope(1, message_type="RunStarted"))

@@ -99,7 +99,7 @@ async def test_a_delay_may_be_said() -> None:
 
 @pytest.mark.parametrize("failure", [Term("no such loop"), Poison("no such loop")])
 async def test_a_permanent_failure_is_terminated_once_its_letter_is_stored(failure: Term | Poison) -> None:
-    """SR-24, SR-25, CONTRACTS §5: never before."""
+    """SR-24, SR-25, docs/contracts.md#order: never before."""
 
     def refuse(_: MessageEnvelope) -> Term:
         if isinstance(failure, Poison):
@@ -132,7 +132,7 @@ async def test_a_version_that_is_not_supported_is_terminated_and_never_handled()
 
 @pytest.mark.parametrize("data", [b"", b"\xff\x00", b"{}", orjson.dumps({**EXAMPLE, "payload": [1]})])
 async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> None:
-    """SR-27, CONTRACTS §5: validation_failed, at once."""
+    """SR-27, docs/contracts.md#failure-invalid: validation_failed, at once."""
     twin = a_twin(lambda _: None)
     number = twin.publish(SUBJECT, data)
     await twin.run()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.msg import Msg
 
-from router.calls.caller import Calls, TooLarge
+from router.calls.caller import RequestReplyClient, TooLarge
 from router.delivery.connection import Connection, open_head_of
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders
 from tests.support.broker import Broker
@@ -34,7 +34,7 @@ async def serve(connection: Connection, subject: str, headers: dict[str, str] | 
 
 async def test_many_calls_at_once_each_get_their_own_answer(connection: Connection, prefix: str) -> None:
     await serve(connection, prefix)
-    calls = Calls(connection)
+    calls = RequestReplyClient(connection)
     answers = await asyncio.gather(*(calls.call(prefix, str(number).encode(), HEAD, 5) for number in range(200)))
     assert [int(answered.data) for answered in answers] == list(range(200))
     assert all(answered.error_code is None for answered in answers)
@@ -49,7 +49,7 @@ async def test_headers_reach_the_service(connection: Connection, prefix: str) ->
         await message.respond(b"")
 
     await connection.subscribe(prefix, cb=answer)
-    calls = Calls(connection)
+    calls = RequestReplyClient(connection)
     await calls.call(prefix, b"", calls.head({"trace_id": "t-1"}), 5)
     assert await heard.get() == {"trace_id": "t-1", "Router-Deadline-Ms": "5000"}
 
@@ -57,13 +57,13 @@ async def test_headers_reach_the_service(connection: Connection, prefix: str) ->
 @pytest.mark.parametrize(("code", "read"), [("404", 404), ("503", 503), ("bad", 500), ("", 500)])
 async def test_a_services_no_is_an_answer_with_its_code(connection: Connection, prefix: str, code: str, read: int) -> None:
     await serve(connection, prefix, {"Nats-Service-Error-Code": code, "Nats-Service-Error": "not this one"})
-    answered = await Calls(connection).call(prefix, b"", HEAD, 5)
+    answered = await RequestReplyClient(connection).call(prefix, b"", HEAD, 5)
     assert (answered.error_code, answered.error) == (read, "not this one")
 
 
 async def test_where_nobody_listens_it_is_told_at_once(connection: Connection, prefix: str) -> None:
     with pytest.raises(NoResponders):
-        await asyncio.wait_for(Calls(connection).call(prefix, b"", HEAD, 30), 2)
+        await asyncio.wait_for(RequestReplyClient(connection).call(prefix, b"", HEAD, 30), 2)
 
 
 async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(connection: Connection, prefix: str) -> None:
@@ -71,7 +71,7 @@ async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(connection: Con
     await connection.attend(prefix, lambda _s, inbox, _d, _h: asked.put_nowait(inbox))
     faults: list[BaseException] = []
     connection.on_fault = faults.append
-    calls = Calls(connection)
+    calls = RequestReplyClient(connection)
     with pytest.raises(CallTimeout):
         await calls.call(prefix, b"", HEAD, 0.02)
     connection.post(await asked.get(), b"late")
@@ -81,7 +81,7 @@ async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(connection: Con
 
 async def test_a_call_that_is_cancelled_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
     await connection.attend(prefix, lambda *_: None)
-    calls = Calls(connection)
+    calls = RequestReplyClient(connection)
     running = asyncio.ensure_future(calls.call(prefix, b"", HEAD, 30))
     await until(lambda: len(calls) == 1)
     running.cancel()
@@ -92,7 +92,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind(connection: Connec
 
 async def test_the_first_caller_being_cancelled_costs_the_others_nothing(connection: Connection, prefix: str) -> None:
     await serve(connection, prefix)
-    calls = Calls(connection)
+    calls = RequestReplyClient(connection)
     first, second = (asyncio.ensure_future(calls.call(prefix, b"x", HEAD, 5)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
@@ -104,7 +104,7 @@ async def test_what_the_server_would_end_the_connection_for_is_not_sent() -> Non
     try:
         async with connected(broker.url) as connection:
             with pytest.raises(TooLarge):
-                await Calls(connection).call("any", b"x" * 1001, HEAD, 5)
+                await RequestReplyClient(connection).call("any", b"x" * 1001, HEAD, 5)
             assert connection.is_connected
     finally:
         broker.remove()
@@ -116,7 +116,7 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
         async with connected(broker.url) as ours:
             await ours.attend("silent", lambda *_: None)
             await serve(ours, "echo")
-            calls = Calls(ours)
+            calls = RequestReplyClient(ours)
             running = asyncio.ensure_future(calls.call("silent", b"", HEAD, 0.5))
             await until(lambda: len(calls) == 1)
             broker.kill()

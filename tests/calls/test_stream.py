@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.calls.outlets import Outlets
-from router.calls.stream import Overrun, Stream
+from router.calls.outlets import ReplyStreams
+from router.calls.stream import Stream, StreamOverrun
 from router.delivery.connection import Connection
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders
 from tests.support.broker import Broker
@@ -17,7 +17,7 @@ from tests.support.waiting import until
 class Sender:
     """Answers each question with pieces, as many as it is told to; remembers who went away."""
 
-    def __init__(self, connection: Connection, outlets: Outlets) -> None:
+    def __init__(self, connection: Connection, outlets: ReplyStreams) -> None:
         self._connection = connection
         self._outlets = outlets
         self.asked: asyncio.Queue[str] = asyncio.Queue()
@@ -36,7 +36,7 @@ class Sender:
 async def place(nats_url: str):
     async with AsyncExitStack() as stack:
         ours, theirs = [await stack.enter_async_context(connected(nats_url)) for _ in range(2)]
-        outlets = await stack.enter_async_context(Outlets(theirs))
+        outlets = await stack.enter_async_context(ReplyStreams(theirs))
         yield ours, Sender(theirs, outlets), outlets
 
 
@@ -101,7 +101,7 @@ async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix:
         for _ in range(3):
             outlet.send(b"four")
         assert [(await anext(pieces)).data, (await anext(pieces)).data] == [b"four", b"four"]
-        with pytest.raises(Overrun):
+        with pytest.raises(StreamOverrun):
             await anext(pieces)
 
 
@@ -109,7 +109,7 @@ async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix:
 async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(comes_back: bool) -> None:
     broker = Broker().start()
     try:
-        async with connected(broker.url) as ours, connected(broker.url) as theirs, Outlets(theirs) as outlets:
+        async with connected(broker.url) as ours, connected(broker.url) as theirs, ReplyStreams(theirs) as outlets:
             sender = await Sender(theirs, outlets).at("lost")
             async with Stream(ours, "lost", b"", silence_s=60) as pieces:
                 (await sender.begin()).send(b"1")

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from router.cli.demo.circle import circle_wrong
 from router.cli.demo.mending import POISONED, mending_wrong
 from router.cli.demo.witness import Sight
-from router.deadletters import Kept, Letter, Report
+from router.deadletters import DeadLetter, NotReplayed, ReplayReport
 from router.outcome import VALIDATION_FAILED
 
 DECISION = {"provider_id": "openai"}
 WORK = {"assignment_id": "a-1", "status": "success", "cost": 0.1, "request_id": "r-circle"}
-LETTER = Letter(sequence=1, stored_at="", subject="s.dlq", original_subject="s", reason=VALIDATION_FAILED, payload=POISONED)
+LETTER = DeadLetter(sequence=1, stored_at="", subject="s.dlq", original_subject="s", reason=VALIDATION_FAILED, payload=POISONED)
 METERED = [{"request_id": "r-mended"}]
 
 
@@ -55,19 +55,21 @@ def test_an_acknowledgement_that_is_not_on_its_assignment_is_seen() -> None:
 
 
 def test_a_result_that_was_mended_has_nothing_wrong() -> None:
-    assert list(mending_wrong(LETTER, None, Report(sent=1), METERED)) == []
+    assert list(mending_wrong(LETTER, None, ReplayReport(sent=1), METERED)) == []
 
 
 @pytest.mark.parametrize(
     ("letter", "left", "report", "usage"),
     [
-        (None, None, Report(sent=1), METERED),
-        (replace(LETTER, payload=b"another"), None, Report(sent=1), METERED),
-        (LETTER, LETTER, Report(sent=1), METERED),
-        (LETTER, None, Report(kept=[Kept(1, "no stream")]), METERED),
-        (LETTER, None, Report(sent=1), []),
-        (LETTER, None, Report(sent=1), METERED * 2),
+        (None, None, ReplayReport(sent=1), METERED),
+        (replace(LETTER, payload=b"another"), None, ReplayReport(sent=1), METERED),
+        (LETTER, LETTER, ReplayReport(sent=1), METERED),
+        (LETTER, None, ReplayReport(kept=[NotReplayed(1, "no stream")]), METERED),
+        (LETTER, None, ReplayReport(sent=1), []),
+        (LETTER, None, ReplayReport(sent=1), METERED * 2),
     ],
 )
-def test_a_result_that_was_not_mended_is_seen(letter: Letter | None, left: Letter | None, report: Report, usage: list[Any]) -> None:
+def test_a_result_that_was_not_mended_is_seen(
+    letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: list[Any]
+) -> None:
     assert list(mending_wrong(letter, left, report, usage))

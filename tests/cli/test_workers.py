@@ -12,7 +12,7 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.buckets.assigned import assigned
+from router.buckets.assigned import find_assignment
 from router.cli.workers import MOST_REFUSED
 from router.cli.workers import _hear as hear_beat
 from router.delivery.api import JetStream
@@ -78,7 +78,7 @@ def acknowledged(url: str, assignment_id: str) -> None:
 
 
 async def _has_ack(jetstream: JetStream, assignment_id: str) -> bool:
-    found = await assigned(jetstream, "ROUTER_ASSIGNMENTS_KNOWN", assignment_id)
+    found = await find_assignment(jetstream, "ROUTER_ASSIGNMENTS_KNOWN", assignment_id)
     return found is not None and found.ack is not None
 
 

@@ -5,22 +5,22 @@ from typing import Any
 import orjson
 import pytest
 
-from router.contracts.ingress import Ingress, IngressAck, ack_bytes, ack_protobuf, names_in, read_body_of, read_ingress
+from router.contracts.ingress import IngressAck, IngressRequest, ack_bytes, ack_protobuf, names_in, read_body_of, read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.request import RouteRequest
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.decide.read import read
 from tests.support.requests import TRACEPARENT, a_message
 
 GOOD = {"message_id": "m-1", "tenant_id": "acme", "message_type": "chat", "payload": {"text": "hello"}}
 
 
-def ingress(headers: dict[str, str] | None = None, /, **fields: Any) -> Ingress:
-    return read_ingress(read_body_of(orjson.dumps({**GOOD, **fields}), Limits()), headers or {})
+def ingress(headers: dict[str, str] | None = None, /, **fields: Any) -> IngressRequest:
+    return read_ingress(read_body_of(orjson.dumps({**GOOD, **fields}), WorkerMessageLimits()), headers or {})
 
 
-def asked(message: Ingress) -> RouteRequest:
+def asked(message: IngressRequest) -> RouteRequest:
     """As the decide lane reads it."""
     request = read(a_message(message.body, dict(message.headers))).asked
     assert isinstance(request, RouteRequest), request
@@ -42,13 +42,13 @@ def test_s3_says_type_and_an_iso_timestamp() -> None:
 
 def test_protobuf_becomes_the_same_request() -> None:
     sent = ingress_pb2.IngressMessage(message_id="m-1", tenant_id="acme", message_type="chat", payload=b"hello", correlation_id="c-1")
-    message = read_ingress(read_body_of(sent.SerializeToString(), Limits()), {})
+    message = read_ingress(read_body_of(sent.SerializeToString(), WorkerMessageLimits()), {})
     assert asked(message) == asked(ingress(payload="hello", correlation_id="c-1", metadata={}))
 
 
 def test_bytes_that_are_no_text_survive() -> None:
     sent = ingress_pb2.IngressMessage(message_id="m-1", tenant_id="acme", message_type="chat", payload=b"\xff\x00")
-    assert asked(read_ingress(read_body_of(sent.SerializeToString(), Limits()), {})).payload == b"\xff\x00"
+    assert asked(read_ingress(read_body_of(sent.SerializeToString(), WorkerMessageLimits()), {})).payload == b"\xff\x00"
 
 
 def test_the_id_is_a_digest_of_tenant_and_message_id_and_no_two_share_one() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.glimpse import glimpse
-from router.contracts.letter import build_letter
+from router.contracts.glimpse import extract_ids
+from router.contracts.letter import build_dead_letter
 from router.contracts.malformed import VALIDATION_CODES
 from router.masking import MASK, MASKED_KEYS
 from router.outcome import MAXDELIVER_EXHAUSTED, VALIDATION_FAILED, Fault
@@ -19,8 +19,8 @@ FAULT = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "
 
 
 def a_letter(message, reason=VALIDATION_FAILED, fault=FAULT, **options):
-    options = {"node_id": "node-1", "now_ms": 42, "max_bytes": 1 << 20, "seen": glimpse(message), **options}
-    return build_letter(message, reason, fault, **options)
+    options = {"node_id": "node-1", "now_ms": 42, "max_bytes": 1 << 20, "seen": extract_ids(message), **options}
+    return build_dead_letter(message, reason, fault, **options)
 
 
 def content(message, *args, **options):

@@ -6,7 +6,7 @@ import pytest
 
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
-from router.contracts.provider import ProviderResponse, read_response, refused, response_bytes
+from router.contracts.provider import ProviderResponse, read_response, refuse, response_bytes
 from router.contracts.provider_request import read_request, request_bytes
 from router.errors import RouterError
 
@@ -84,7 +84,7 @@ def test_a_response_reads_back_and_leaves_out_what_is_absent() -> None:
 
 
 def test_a_refusal_is_a_response_that_is_not_ok() -> None:
-    response = read_response(response_bytes(refused("r", "overloaded", "later")))
+    response = read_response(response_bytes(refuse("r", "overloaded", "later")))
     assert (response.ok, response.error_code, response.error_message) == (False, "overloaded", "later")
 
 

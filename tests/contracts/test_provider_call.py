@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from router.contracts.extension import NotAllowed
+from router.contracts.extension import InvalidExtensionMessage
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
-from router.contracts.provider_call import read_answer, read_piece, time_left
+from router.contracts.provider_call import read_answer, read_piece, read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, read_chunk
 
 
@@ -45,7 +45,7 @@ def test_output_that_is_no_text_is_its_json() -> None:
 )
 def test_what_is_no_answer_is_not_allowed(data: bytes) -> None:
     for read in (read_answer, read_piece):
-        with pytest.raises(NotAllowed):
+        with pytest.raises(InvalidExtensionMessage):
             read(data, "echo")
 
 
@@ -70,4 +70,4 @@ def test_chunks_read_back_and_are_the_same_in_protobuf() -> None:
 
 @pytest.mark.parametrize(("told", "seconds"), [("1500", 1.5), ("0", 0.0), ("", None), ("-5", None), ("soon", None), ("9" * 12, None)])
 def test_the_time_that_is_left_is_believed_only_where_it_makes_sense(told: str, seconds: float | None) -> None:
-    assert time_left({"Router-Deadline-Ms": told}) == seconds
+    assert read_time_left({"Router-Deadline-Ms": told}) == seconds

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contracts.ack import ExecAssignmentAck, read_ack
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.result import ExecResult, read_result
-from router.contracts.worker import Limits
+from router.contracts.worker import WorkerMessageLimits
 from router.message import Message
 from router.outcome import Fault
 from router.usage import metered, usage_effect
@@ -26,11 +26,11 @@ headers = st.dictionaries(st.sampled_from([*GOOD_HEADERS, "traceparent", "cp_pha
 
 
 def is_sound(message: Message, *, strict: bool = False) -> None:
-    result = read_result(message, Limits(strict=strict)).found
+    result = read_result(message, WorkerMessageLimits(strict=strict)).found
     assert isinstance(result, ExecResult | Fault)
     assert isinstance(read_ack(message).found, ExecAssignmentAck | Fault)
     assert isinstance(read_heartbeat(message.data, 1), Heartbeat | Fault)
-    glimpse(message)
+    extract_ids(message)
     if isinstance(result, ExecResult) and not isinstance(event := metered(result, None), Fault):
         orjson.loads(usage_effect(event).data)
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from router.deadletters import Depth, depth
+from router.deadletters import DepthGauge, depth
 from router.delivery.api import JetStream
 from router.observability import Metrics
 from tests.support.deadletters import House, a_letter, stored
 
 
-def _depth(house: House, metrics: Metrics | None = None) -> Depth:
+def _depth(house: House, metrics: Metrics | None = None) -> DepthGauge:
     metrics = metrics or Metrics()
-    return Depth(house.jetstream, house.letters, metrics.letters_waiting, metrics.subject)
+    return DepthGauge(house.jetstream, house.letters, metrics.letters_waiting, metrics.subject)
 
 
 async def test_letters_are_counted_by_what_failed_and_why(house: House) -> None:
@@ -88,5 +88,5 @@ def test_the_original_s_subject_is_read_from_the_letter_s(pattern: str, subject:
 
 async def test_a_stream_that_is_not_there_has_no_letters(jetstream: JetStream) -> None:
     metrics = Metrics()
-    await Depth(jetstream, "NOWHERE", metrics.letters_waiting, metrics.subject).look()
+    await DepthGauge(jetstream, "NOWHERE", metrics.letters_waiting, metrics.subject).look()
     assert metrics.letters_waiting.family().series == {}

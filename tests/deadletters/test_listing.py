@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.deadletters import Wanted, newest_first, show
+from router.deadletters import DeadLetterFilter, list_newest_first, show
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from tests.support.deadletters import a_failed_message, a_letter, stored
@@ -31,8 +31,13 @@ async def _send(jetstream: JetStream, stream: str, count: int, subject: str = "s
         await jetstream.connection.request(f"{stream}.{subject}.dlq", data)
 
 
-async def _sequences(jetstream: JetStream, stream: str, wanted: Wanted = Wanted(), limit: int | None = None) -> list[int]:  # noqa: B008
-    return [letter.sequence async for letter in newest_first(jetstream, stream, wanted, limit)]
+async def _sequences(
+    jetstream: JetStream,
+    stream: str,
+    wanted: DeadLetterFilter = DeadLetterFilter(),  # noqa: B008
+    limit: int | None = None,
+) -> list[int]:
+    return [letter.sequence async for letter in list_newest_first(jetstream, stream, wanted, limit)]
 
 
 async def test_the_newest_comes_first_and_no_more_than_asked_for(jetstream: JetStream, stream: str) -> None:
@@ -53,12 +58,12 @@ async def test_letters_are_filtered(jetstream: JetStream, stream: str) -> None:
     await _send(jetstream, stream, 1, subject="a.b", tenant="acme")
     await _send(jetstream, stream, 1, subject="a.c", tenant="globex")
     await jetstream.connection.request(f"{stream}.x.dlq", stored(b"\xff").data)
-    assert await _sequences(jetstream, stream, Wanted(tenant="acme")) == [1]
-    assert await _sequences(jetstream, stream, Wanted(subject="a.*")) == [2, 1]
-    assert await _sequences(jetstream, stream, Wanted(subject=f"{stream}.x.dlq")) == [3]
-    assert await _sequences(jetstream, stream, Wanted(reason="unreadable")) == [3]
-    assert await _sequences(jetstream, stream, Wanted(since=datetime.now(UTC) - timedelta(minutes=1))) == [3, 2, 1]
-    assert await _sequences(jetstream, stream, Wanted(since=datetime.now(UTC) + timedelta(minutes=1))) == []
+    assert await _sequences(jetstream, stream, DeadLetterFilter(tenant="acme")) == [1]
+    assert await _sequences(jetstream, stream, DeadLetterFilter(subject="a.*")) == [2, 1]
+    assert await _sequences(jetstream, stream, DeadLetterFilter(subject=f"{stream}.x.dlq")) == [3]
+    assert await _sequences(jetstream, stream, DeadLetterFilter(reason="unreadable")) == [3]
+    assert await _sequences(jetstream, stream, DeadLetterFilter(since=datetime.now(UTC) - timedelta(minutes=1))) == [3, 2, 1]
+    assert await _sequences(jetstream, stream, DeadLetterFilter(since=datetime.now(UTC) + timedelta(minutes=1))) == []
 
 
 async def test_no_stream_has_no_letters(jetstream: JetStream) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from router import ids
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.deadletters import Kept, Replaying, original_of, parse
+from router.deadletters import NotReplayed, ReplayOptions, original_of, parse
 from router.delivery.api import Stored
 from router.message import Effect
 from tests.support.deadletters import a_failed_message, a_letter, stored
@@ -32,14 +32,14 @@ class Streams:
 
 
 async def _original(letter: Stored, *there: Stored, **how: Any) -> Effect:
-    found = await original_of(Streams(*there), parse(letter), Replaying(**how))  # type: ignore[arg-type]
+    found = await original_of(Streams(*there), parse(letter), ReplayOptions(**how))  # type: ignore[arg-type]
     assert isinstance(found, Effect), found
     return found
 
 
 async def _cause(letter: Stored, *there: Stored, **how: Any) -> str:
-    found = await original_of(Streams(*there), parse(letter), Replaying(**how))  # type: ignore[arg-type]
-    assert isinstance(found, Kept), found
+    found = await original_of(Streams(*there), parse(letter), ReplayOptions(**how))  # type: ignore[arg-type]
+    assert isinstance(found, NotReplayed), found
     return found.cause
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.deadletters import Source, parse
+from router.deadletters import DeadLetterSource, parse
 from tests.support.deadletters import a_failed_message, a_letter, stored
 
 
@@ -13,7 +13,7 @@ def test_a_letter_of_ours_is_read_back_whole() -> None:
     assert (letter.original_subject, letter.reason, letter.msg_id) == ("beamline.router.v1.decide", "validation_failed", "m-1")
     assert (letter.code, letter.field, letter.stage) == ("SCHEMA_VALIDATION_FAILED", "message.tenant_id", "schema")
     assert (letter.tenant_id, letter.trace_id) == ("acme", "t-1")
-    assert letter.source == Source("ROUTER_DECIDE", "c", 7, 3, 2)
+    assert letter.source == DeadLetterSource("ROUTER_DECIDE", "c", 7, 3, 2)
     assert (letter.payload, letter.headers) == (b'{"a":1}', {"Nats-Msg-Id": "m-1"})
     assert letter.stored is not None
 

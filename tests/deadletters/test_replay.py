@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from router.deadletters import EvidenceGone, Pace, ReplayRunning, by_filter, rehearse
-from router.deadletters.journal import Journal
+from router.deadletters import EvidenceGone, ReplayRate, ReplayRunning, read_by_filter, rehearse
+from router.deadletters.journal import ReplayJournal
 from router.deadletters.replay import RUN
 from router.delivery.api import JetStream, Stored
 from router.delivery.storing import evidence_on
@@ -26,7 +26,7 @@ def _ids(sent: list[Stored]) -> list[str]:
 async def _interrupted(house: House, *letters: int, run: str = "") -> None:
     """A replay noted its floor, sent these letters' messages, and was killed."""
     async with evidence_on(house.jetstream) as evidence:
-        journal = Journal(house.jetstream, evidence, house.letters)
+        journal = ReplayJournal(house.jetstream, evidence, house.letters)
         await journal.begin()
         info = await house.jetstream.stream(house.stream)
         assert info is not None
@@ -41,7 +41,7 @@ async def _interrupted(house: House, *letters: int, run: str = "") -> None:
 async def _interrupted_again(house: House) -> None:
     """The next one was killed before it had finished what the first one left."""
     async with evidence_on(house.jetstream) as evidence:
-        journal = Journal(house.jetstream, evidence, house.letters)
+        journal = ReplayJournal(house.jetstream, evidence, house.letters)
         assert await journal.begin() is not None
         await journal.close()
 
@@ -139,7 +139,7 @@ async def test_evidence_that_is_gone_stops_a_replay_until_somebody_says_go_on(ho
 async def test_one_replay_at_a_time(house: House) -> None:
     await house.store(1)
     async with evidence_on(house.jetstream) as evidence:
-        journal = Journal(house.jetstream, evidence, house.letters)
+        journal = ReplayJournal(house.jetstream, evidence, house.letters)
         await journal.begin()
         with pytest.raises(ReplayRunning):
             await house.replay()
@@ -149,7 +149,7 @@ async def test_one_replay_at_a_time(house: House) -> None:
 
 async def test_of_two_that_begin_at_once_one_is_refused(house: House) -> None:
     async with evidence_on(house.jetstream) as evidence:
-        journals = [Journal(house.jetstream, evidence, house.letters) for _ in range(2)]
+        journals = [ReplayJournal(house.jetstream, evidence, house.letters) for _ in range(2)]
         began = await asyncio.gather(*(journal.begin() for journal in journals), return_exceptions=True)
         assert sorted(type(one) for one in began if one is not None) == [ReplayRunning]
 
@@ -180,15 +180,15 @@ async def test_a_payload_left_out_is_fetched_from_its_stream(house: House) -> No
 
 async def test_a_rehearsal_sends_and_removes_nothing(house: House) -> None:
     await house.store(2)
-    found = [one async for one in rehearse(house.jetstream, by_filter(house.jetstream, house.letters))]
+    found = [one async for one in rehearse(house.jetstream, read_by_filter(house.jetstream, house.letters))]
     assert [one.id for one in found if isinstance(one, Effect)] == ["replay:1:1", "replay:2:1"]
     assert (await house.sent(), await house.left()) == ([], [1, 2])
 
 
 async def test_a_rate_is_kept() -> None:
     loop = asyncio.get_running_loop()
-    pace, begin = Pace(200), loop.time()
+    pace, begin = ReplayRate(200), loop.time()
     for _ in range(5):
         await pace.wait_for(4)
     assert loop.time() - begin >= 0.08
-    assert (Pace.handful(None), Pace.handful(200), Pace.handful(1)) == (500, 20, 1)
+    assert (ReplayRate.handful(None), ReplayRate.handful(200), ReplayRate.handful(1)) == (500, 20, 1)

@@ -12,7 +12,7 @@ from router.decide.turns import Turns
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done
-from router.policy import Policy, Shelf
+from router.policy import Policy, PolicyTable
 from tests.support.pipelines import World, late, ok, piped_policy, reject, says
 from tests.support.policy import a_policy
 from tests.support.requests import TRACEPARENT, a_body, a_message
@@ -48,7 +48,7 @@ class Book:
 
 
 def a_handler(world: World, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
-    shelf, extensions = Shelf({("acme", "default"): policy}), world.extensions()
+    shelf, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
     return DecideHandler(shelf, meter or Meter(), rules=DecideRules(**rules), push=Push(Book()), extensions=extensions, now=world.clock)
 
 
@@ -159,7 +159,7 @@ async def test_the_policys_time_runs_from_the_start_of_handling(policy_ms: int |
 
 
 async def test_without_a_registry_every_extension_is_not_found() -> None:
-    handler = DecideHandler(Shelf({("acme", "default"): piped_policy(validators=["guard"])}), Meter())
+    handler = DecideHandler(PolicyTable({("acme", "default"): piped_policy(validators=["guard"])}), Meter())
     assert (await answer(handler, asks()))["error"]["details"]["cause"] == "extension_not_found"  # type: ignore[index]
 
 

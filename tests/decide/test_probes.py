@@ -3,7 +3,7 @@
 import pytest
 
 from router.decide import DecideHandler
-from router.policy import NO_STATES, ProviderState, ProviderStates, Shelf
+from router.policy import NO_STATES, PolicyTable, ProviderState, ProviderStates
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import a_body, a_message
 
@@ -19,7 +19,7 @@ def chosen_with(states: ProviderStates, times: int = 1) -> list[tuple[str, str]]
     """The decisions that were told, of so many equal requests."""
     told: list[tuple[str, str]] = []
     handler = DecideHandler(
-        Shelf({("_shared", "default"): a_policy(a_provider("openai"))}),
+        PolicyTable({("_shared", "default"): a_policy(a_provider("openai"))}),
         Silent(),  # type: ignore[arg-type]
         states=lambda _: states,
         chosen=lambda tenant_id, decision: told.append((tenant_id, decision.provider_id)),

@@ -10,7 +10,7 @@ from router.decide import DecideHandler, DecideRules, Push, PushRules
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done, Outcome
-from router.policy import Shelf
+from router.policy import PolicyTable
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
 from tests.support.workers import ASSIGNED
@@ -56,7 +56,7 @@ class Meter:
 
 
 def a_handler(book: Book | None, provider: str = "openai", *, policy: bool = True, **rules: object) -> DecideHandler:
-    shelf = Shelf({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
+    shelf = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
     push = Push(book, PushRules(**rules)) if book is not None else None
     return DecideHandler(shelf, Meter(), rules=DecideRules(), push=push)
 

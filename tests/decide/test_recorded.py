@@ -6,7 +6,7 @@ from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.decide.recorded import Recorder
 from router.masking import MASK
-from router.policy import ProviderState, again, evaluate
+from router.policy import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder, recorded
 
@@ -82,7 +82,7 @@ def test_the_states_that_are_kept_are_those_that_the_decision_saw() -> None:
     answer = recorder.evaluate(policy, a_request(), states=states, now=0.0)
     case = recorder.find("acme", request_id="r-1")
     assert case is not None
-    assert again(policy, case).answer == answer
+    assert reevaluate(policy, case).answer == answer
 
 
 def test_a_refusal_is_recorded_like_a_decision() -> None:

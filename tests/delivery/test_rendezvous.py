@@ -1,4 +1,4 @@
-"""CONTRACTS §4, line by line: which inbox gets which answer, in floats of seconds."""
+"""docs/contracts.md#matching, line by line: which inbox gets which answer, in floats of seconds."""
 
 import pytest
 

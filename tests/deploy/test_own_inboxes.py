@@ -9,8 +9,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router import Client as Gateway
-from router.calls.caller import Calls
-from router.calls.outlets import Outlets
+from router.calls.caller import RequestReplyClient
+from router.calls.outlets import ReplyStreams
 from router.delivery.connection import connect
 from router.ids import random_tokens
 from router.samples.extensions.pii_guard import pii_guard
@@ -76,11 +76,11 @@ async def test_no_token_helps_to_guess_another(nats_url: str) -> None:
 
         await connection.subscribe("called", cb=hear)
         await connection.flush()
-        calls = Calls(connection)
+        calls = RequestReplyClient(connection)
         waiting = [asyncio.ensure_future(calls.call("called", b"", calls.head({}), 0.2)) for _ in range(100)]
         await asyncio.gather(*waiting, return_exceptions=True)
         inboxes = [connection.new_inbox() for _ in range(100)]
-        async with Outlets(connection) as outlets:
+        async with ReplyStreams(connection) as outlets:
             for _ in range(100):
                 outlets.open("called", lambda: None, {}).send(b"")
             await until(lambda: len(seen) == 200)

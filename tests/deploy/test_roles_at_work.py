@@ -13,9 +13,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from router import Client
 from router.cli.usage.source import reading
 from router.cli.worker import places_of
-from router.lake.source.broker import look
-from router.lake.source.fetch import record_batches
-from router.lake.source.offset import Range
+from router.lake.source.broker import read_facts
+from router.lake.source.fetch import read_record_batches
+from router.lake.source.offset import SequenceRange
 from router.lake.source.rows import SCHEMA
 from router.samples.extensions.pii_guard import pii_guard
 from router.sdk import StepResult, Worker
@@ -113,8 +113,8 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
 
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
     options = reading(deployed.settings("lake").nats, "ROUTER_USAGE")
-    facts = look(options)
-    batches = record_batches(options, Range(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
+    facts = read_facts(options)
+    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
     return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
 
 

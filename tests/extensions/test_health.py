@@ -3,11 +3,11 @@
 import pytest
 from msgspec import to_builtins
 
-from router.extensions import Health
+from router.extensions import HealthTracker
 from tests.support.app import Hand
 
 
-class Watching(Health):
+class Watching(HealthTracker):
     """Health under a clock moved by hand, which tells both times."""
 
     def __init__(self, most: int = 4096) -> None:

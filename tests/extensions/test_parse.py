@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from router.extensions import EntryError, Instance, Rules, load_entry, parse_entry
+from router.extensions import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
 from tests.support.registry import a_version, an_entry, wrong_paths, wrongs
 
 
@@ -126,10 +126,10 @@ def test_rules_and_instances_are_read() -> None:
     rules = {"tenant_id": ["acme"], "environment": ["prod"], "policy_id": ["a", "b"]}
     instances = [{"id": "blue", "weight": 3}, {"id": "green", "subject": "beamline.ext.validate.guard.v1.eu.green", "enabled": False}]
     (version,) = parse_entry(an_entry(versions=[a_version(rules=rules, instances=instances)])).versions
-    assert version.rules == Rules(frozenset({"acme"}), frozenset({"prod"}), frozenset({"a", "b"}))
+    assert version.rules == VersionRules(frozenset({"acme"}), frozenset({"prod"}), frozenset({"a", "b"}))
     assert version.instances == (
-        Instance("blue", "beamline.ext.validate.guard.v1.blue", 3),
-        Instance("green", "beamline.ext.validate.guard.v1.eu.green", 100, enabled=False),
+        ExtensionInstance("blue", "beamline.ext.validate.guard.v1.blue", 3),
+        ExtensionInstance("green", "beamline.ext.validate.guard.v1.eu.green", 100, enabled=False),
     )
 
 

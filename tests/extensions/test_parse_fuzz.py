@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router import ids
-from router.extensions import Entry, EntryError, Registry, load_entry, parse_entry
+from router.extensions import EntryError, ExtensionEntry, ExtensionRegistry, load_entry, parse_entry
 from tests.support.registry import a_version, an_entry
 
 KEYS = ["id", "type", "subject", "timeout_ms", "retry", "enabled", "config", "metadata", "versions", "instances"]
@@ -61,9 +61,9 @@ def _read(document: object) -> None:
     assert parse_entry(orjson.loads(orjson.dumps(document))) == entry
 
 
-def _check_calls(entry: Entry) -> None:
+def _check_calls(entry: ExtensionEntry) -> None:
     """Wherever a call goes, it goes to a literal subject of the extension's own."""
-    registry = Registry([entry])
+    registry = ExtensionRegistry([entry])
     for tenant in ("acme", "other"):
         route = registry.find(entry.id, kind=entry.kind, tenant_id=tenant, policy_id="default", key="k")
         assert route is None or (ids.is_literal_subject(route.subject) and f".{entry.id}." in route.subject)

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from router.errors import BrokerUnavailable, NoResponders
-from router.extensions import Extensions, Invoker, Nobody, PipelineSlots, Registry
+from router.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineRunner, PipelineSlots
 from router.policy import evaluate
 from tests.support.pipelines import (
     Said,
@@ -270,7 +270,9 @@ async def test_a_dry_run_that_invokes_leaves_no_trace() -> None:
 
 async def test_a_decision_without_an_executed_extension_says_nothing_of_them() -> None:
     policy = piped_policy()
-    piped = await Extensions(Registry(), Invoker(Nobody())).run(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9e9)
+    piped = await PipelineRunner(ExtensionRegistry(), Invoker(NullCaller())).run(
+        policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9e9
+    )
     assert "executed_extensions" not in decision(piped).metadata
 
 

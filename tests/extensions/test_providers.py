@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import Struct
 
-from router.breakers import Book
+from router.breakers import BreakerRegistry
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.extensions import Health, Invoker, Registry, parse_entry
-from router.extensions.ports import Nobody
-from router.extensions.providers import Providers
+from router.extensions import ExtensionRegistry, HealthTracker, Invoker, parse_entry
+from router.extensions.ports import NullCaller
+from router.extensions.providers import ProviderInvoker
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
@@ -31,10 +31,15 @@ class Asked:
 
     def __init__(self, piece: Piece, takes_s: float) -> None:
         self.now = 0.0
-        self.breakers, self.health = Book(now=self.clock), Health(now=self.clock)
+        self.breakers, self.health = BreakerRegistry(now=self.clock), HealthTracker(now=self.clock)
         self._piece, self._takes_s = piece, takes_s
-        self.providers = Providers(
-            Registry([parse_entry(ENTRY)]), Invoker(Nobody()), self._stream, breakers=self.breakers, health=self.health, now=self.clock
+        self.providers = ProviderInvoker(
+            ExtensionRegistry([parse_entry(ENTRY)]),
+            Invoker(NullCaller()),
+            self._stream,
+            breakers=self.breakers,
+            health=self.health,
+            now=self.clock,
         )
 
     def clock(self) -> float:

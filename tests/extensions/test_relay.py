@@ -8,8 +8,8 @@ from msgspec import Struct
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
-from router.extensions.failure import Failure
-from router.extensions.relay import Relay
+from router.extensions.failure import ExtensionFailure
+from router.extensions.relay import StreamRelay
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
 
@@ -26,10 +26,10 @@ async def heard(*pieces: bytes | Piece | RouterError) -> AsyncIterator[Piece]:
         yield piece if isinstance(piece, Piece) else Piece(piece)
 
 
-async def relayed(*pieces: bytes | Piece | RouterError) -> tuple[list[StreamChunk], Failure | None]:
+async def relayed(*pieces: bytes | Piece | RouterError) -> tuple[list[StreamChunk], ExtensionFailure | None]:
     chunks: list[StreamChunk] = []
     times = iter([10.0, 10.25])
-    failure = await Relay(REQUEST, chunks.append, lambda: next(times)).run(heard(*pieces))
+    failure = await StreamRelay(REQUEST, chunks.append, lambda: next(times)).run(heard(*pieces))
     return chunks, failure
 
 

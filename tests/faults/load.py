@@ -1,4 +1,6 @@
-"""The clients: requests are asked at a steady rate, and asked again, the same bytes, until they are answered (CONTRACTS §4).
+"""The clients: requests are asked at a steady rate, and asked again, the same bytes, until they are answered.
+
+Rule: docs/contracts.md#one-answer.
 
 Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs: the second one too.
 Of the requests some cannot be read, some ask for a job that no worker can do; beside them results are told that are none.

@@ -80,7 +80,7 @@ def test_what_is_planted_is_found(planted: dict[str, object], name: str, expecte
 
 
 def test_work_may_be_done_again_and_an_answer_come_twice() -> None:
-    """CONTRACTS §4: an answer may come twice, never a different one."""
+    """docs/contracts.md#matching: an answer may come twice, never a different one."""
     twice = asked("f-1", HEALTHY, heard(), heard(at=2.0))
     ledger = balanced(facts(asked={"f-1": twice, "f-2": HARD, "f-3": BAD}, executed=[GOOD.assignment_id] * 2 + [HARD.assignment_id]))
     assert ledger.is_clean

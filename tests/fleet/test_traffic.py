@@ -62,7 +62,7 @@ async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, set
 async def test_a_killed_worker_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
     """Story: what it had in hand is delivered again, to whoever is there: an answer may come twice, never none, never a different one.
 
-    Who took its seat has not heard who asked before it came: what that one decides goes to the reply subject (CONTRACTS §4).
+    Who took its seat has not heard who asked before it came: what that one decides goes to the reply subject (docs/contracts.md#matching).
     """
     http, before = fleet.ready["http"], await fleet.pids()
     inboxes, elsewhere = await Inboxes.under(nc, "killed"), await Ears.on(nc, f"{settings.decide.subject}.reply")

@@ -26,8 +26,8 @@ from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.decision import Decision
-from router.contracts.glimpse import glimpse
-from router.contracts.letter import build_letter
+from router.contracts.glimpse import extract_ids
+from router.contracts.letter import build_dead_letter
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
@@ -35,14 +35,13 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.provider_request import read_request as read_invocation
 from router.decide.replies import reply_to
-from router.extensions import Extensions, Invoker, parse_entry
-from router.extensions import Registry as ExtensionRegistry
+from router.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
 from router.lake.tables.body import read_event
 from router.later import Later
 from router.message import NO_HEADERS, Message
 from router.observability import Metrics, render
 from router.outcome import Dead, Done
-from router.policy import Policy, PolicyError, Shelf, evaluate, load_policy, session_of
+from router.policy import Policy, PolicyError, PolicyTable, evaluate, load_policy, session_of
 from tests.fuzz import decoders
 from tests.fuzz.decoders import DECODERS, POLICY
 from tests.support.pipelines import Said, an_entry, piped_policy
@@ -96,7 +95,9 @@ class House:
         alerts = Alerts("node", 60.0)
         alerts.attach(self.connection)
         jetstream: Any = type("JetStream", (), {"connection": self.connection, "prefix": "$JS.API"})()
-        self.ground = Ground(self.settings, self.metrics, alerts, Shelf({("acme", name): RICH for name in ("default", "gold")}), jetstream)
+        self.ground = Ground(
+            self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
+        )
         self.ground.known = KnownMemory(_not_there)
         for known in (an_assignment(), _followed()):
             self.ground.known.keep(known)
@@ -170,7 +171,9 @@ async def _awaited(outcome: Any) -> Any:
 def _look_at(message: Message, outcome: Any) -> bool:
     """All that would be sent can be read; whether it was refused."""
     if isinstance(outcome, Dead):
-        letter = build_letter(message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=glimpse(message))
+        letter = build_dead_letter(
+            message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=extract_ids(message)
+        )
         orjson.loads(letter.data)
         return True
     if not isinstance(outcome, Done):
@@ -223,7 +226,7 @@ def _extension(kind: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
     def make() -> tuple[Serve, Callable[[], None]]:
         registry, caller, loop = ExtensionRegistry(), Caller(), asyncio.new_event_loop()
         registry.replace([parse_entry(an_entry("one", kind))])
-        extensions = Extensions(registry, Invoker(caller))  # type: ignore[arg-type]  # without a breaker: each answer is read
+        extensions = PipelineRunner(registry, Invoker(caller))  # type: ignore[arg-type]  # without a breaker: each answer is read
         stage = {"pre": "pre", "validator": "validators", "post": "post"}[kind]
         policy, request = piped_policy(**{stage: [REQUIRED[kind]]}), a_request(user="u-1")  # type: ignore[arg-type]
 

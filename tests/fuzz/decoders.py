@@ -16,7 +16,7 @@ from router.admin.declined import Declined
 from router.admin.door import Door
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
-from router.buckets.entries import Entry as Held
+from router.buckets.entries import BucketEntry as Held
 from router.cli.bus.tail import _line as tail_line
 from router.cli.dlq.editor import _text as opened_in_an_editor
 from router.cli.shown import shown
@@ -25,15 +25,15 @@ from router.contracts.assignment_record import read_ack_state
 from router.contracts.assignment_record import read_record as read_assignment_record
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.contracts.codec import read_object, read_value
-from router.contracts.envelope import envelope_bytes, seen_in
+from router.contracts.envelope import envelope_bytes, extract_envelope_ids
 from router.contracts.envelope import read_envelope as read_bus_envelope
 from router.contracts.exec_assignment import read_exec_assignment
-from router.contracts.extension import NotAllowed, read_changed, read_judged
+from router.contracts.extension import InvalidExtensionMessage, read_processor_answer, read_validator_answer
 from router.contracts.extension import read_request as read_extension_request
-from router.contracts.glimpse import glimpse
+from router.contracts.glimpse import extract_ids
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of, read_ingress
-from router.contracts.letter import build_letter
+from router.contracts.letter import build_dead_letter
 from router.contracts.malformed import Malformed
 from router.contracts.provider import read_response
 from router.contracts.provider_call import read_answer as read_provider_answer
@@ -44,7 +44,7 @@ from router.contracts.result import read_result
 from router.contracts.versioned import make_record, record_bytes
 from router.contracts.versioned import read_record as read_version
 from router.contracts.worker import DEFAULT_LIMITS
-from router.deadletters.export import whole
+from router.deadletters.export import as_full_fields
 from router.deadletters.parse import parse
 from router.decide.read import read as read_decide
 from router.delivery.advisories import stranded_sequence
@@ -53,7 +53,7 @@ from router.delivery.wire import Wire, parse_head
 from router.errors import RouterError
 from router.extensions import EntryError, load_entry
 from router.lake.tables.arrow import MESSAGE
-from router.lake.tables.event import typed
+from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
 from router.message import Message
 from router.outcome import Dead, Done, Fault
@@ -138,7 +138,9 @@ def _decided() -> Callable[[bytes, Headers], Any]:
         if outcome.reply is not None:
             orjson.loads(outcome.reply.data)
         if isinstance(outcome, Dead):
-            letter = build_letter(message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=glimpse(message))
+            letter = build_dead_letter(
+                message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=extract_ids(message)
+            )
             orjson.loads(letter.data)
             assert parse(stored(letter.data, letter.subject, **letter.headers)).reason == outcome.reason
         return outcome
@@ -170,7 +172,7 @@ def _sifted(data: bytes, _: Headers) -> Any:
         "stream": "S",
         "headers": [],
     }
-    events, refused = typed(pa.RecordBatch.from_pylist([row], MESSAGE))
+    events, refused = parse_messages(pa.RecordBatch.from_pylist([row], MESSAGE))
     assert len(events) + len(refused) == 1
     return len(events)
 
@@ -289,18 +291,20 @@ DECODERS: dict[str, Decoder] = {
     "assignment, as a worker reads it": Decoder(
         _seeds(an_assignment("a-1", run_id="r", flow_id="f", step_id="s")), _plain(read_exec_assignment), (RouterError,)
     ),
-    "extension: pre, post answer": Decoder(_seeds(CHANGED), _plain(read_changed), (NotAllowed,)),
-    "extension: validator answer": Decoder(_seeds(JUDGED, {"status": "ok"}, {"valid": True}), _plain(read_judged), (NotAllowed,)),
+    "extension: pre, post answer": Decoder(_seeds(CHANGED), _plain(read_processor_answer), (InvalidExtensionMessage,)),
+    "extension: validator answer": Decoder(
+        _seeds(JUDGED, {"status": "ok"}, {"valid": True}), _plain(read_validator_answer), (InvalidExtensionMessage,)
+    ),
     "extension: request, as its author reads it": Decoder(
-        _seeds(data_of(an_extension_request())), _plain(read_extension_request), (NotAllowed,)
+        _seeds(data_of(an_extension_request())), _plain(read_extension_request), (InvalidExtensionMessage,)
     ),
     "provider: invocation": Decoder(
         _seeds(data_of(a_prompt()), {"provider_id": "mine", "tenant_id": "acme", "body": "hi"}, headers=CONTRACT),
         read_invocation,
         (Malformed,),
     ),
-    "provider: answer": Decoder(_seeds(OUTPUT), _plain(lambda data: read_provider_answer(data, "mine")), (NotAllowed,)),
-    "provider: stream piece": Decoder(_seeds(CHUNK, OUTPUT), _plain(lambda data: read_piece(data, "mine")), (NotAllowed,)),
+    "provider: answer": Decoder(_seeds(OUTPUT), _plain(lambda data: read_provider_answer(data, "mine")), (InvalidExtensionMessage,)),
+    "provider: stream piece": Decoder(_seeds(CHUNK, OUTPUT), _plain(lambda data: read_piece(data, "mine")), (InvalidExtensionMessage,)),
     "provider: chunk, as a client reads it": Decoder(_seeds(CHUNK), _plain(read_chunk), (RouterError,)),
     "provider: response, as a client reads it": Decoder(_seeds(RESPONSE), _plain(read_response), (RouterError,)),
     "decision, as a client reads it": Decoder(_seeds(ANSWER, b'{"stream":"S","seq":1}'), _plain(read_answer), (RouterError,)),
@@ -320,7 +324,7 @@ DECODERS: dict[str, Decoder] = {
     ),
     "admin request": Decoder(_seeds({"tenant_id": "acme", "policy_id": "default", "api_key": "a key"}, b""), DOOR.open, (Declined,)),
     "bus envelope": Decoder(
-        _seeds(envelope_bytes(an_envelope())), _plain(lambda data: (seen_in(data), read_bus_envelope(data))), (Malformed,)
+        _seeds(envelope_bytes(an_envelope())), _plain(lambda data: (extract_envelope_ids(data), read_bus_envelope(data))), (Malformed,)
     ),
     "agent envelope": Decoder(_seeds(a_command(a=1), headers=CONTRACT), _message(read_agent_envelope, "cmd.x"), (Malformed,)),
     "inbox event": Decoder(
@@ -330,7 +334,7 @@ DECODERS: dict[str, Decoder] = {
         _is_fault,
     ),
     "dead letter": Decoder(_seeds(a_letter().data, a_letter(a_failed_message(b"\xff")).data, a_result().data, headers=CONTRACT), _letter),
-    "dead letter, exported": Decoder(_seeds(a_letter().data), lambda data, headers: orjson.dumps(whole(_letter(data, headers)))),
+    "dead letter, exported": Decoder(_seeds(a_letter().data), lambda data, headers: orjson.dumps(as_full_fields(_letter(data, headers)))),
     "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (shown(data), opened_in_an_editor(data))),
     "message of the bus, shown": Decoder(_seeds(envelope_bytes(an_envelope())), lambda data, _: tail_line(stored(data))),
     "advisory": Decoder(

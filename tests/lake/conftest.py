@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.session import session
+from router.lake.session import create_session
 from tests.lake.without_jvm import WithoutJvm
 from tests.support.lake_jobs import Lake
 
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # a JVM that ends before it has warmed up
-    made = session("local[2]")
+    made = create_session("local[2]")
     yield made
     made.stop()
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from router.app.inbox_handler import HandlerBreaker
-from router.breakers import BreakerRules, Gate
+from router.breakers import BreakerRules, CircuitBreaker
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
 from router.samples.service import Service
@@ -152,7 +152,7 @@ async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broke
     async def answer(request: Request) -> Response:
         return Response(status_code=503) if is_down else await service.app.routes[0].endpoint(request)  # type: ignore[attr-defined]
 
-    gate = Gate("service", BreakerRules(failure_threshold=3, success_threshold=1, timeout_s=1.5))
+    gate = CircuitBreaker("service", BreakerRules(failure_threshold=3, success_threshold=1, timeout_s=1.5))
     app = Starlette(routes=[Route("/handle", answer, methods=["POST"])])
     async with a_service(app) as url, an_inbox(broker.url, dsn, url, breaker=HandlerBreaker(gate), ack_wait=1.0) as running:
         await publish(nc, range(30))

@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 import router.observability
 from router import Client, ExecAssignment, StepResult, Worker
-from router.calls.caller import Answered
+from router.calls.caller import ServiceReply
 from router.calls.traced import traced_calls
 from router.config import Settings
-from router.deadletters import by_filter, replay
+from router.deadletters import read_by_filter, replay
 from router.delivery.api import JetStream
 from router.delivery.connection import connect, open_head_of
 from router.delivery.wire import parse_head
@@ -118,7 +118,7 @@ async def test_a_replay_is_a_trace_of_its_own_that_is_linked_to_the_one_that_fai
 
     connection = await connect({"servers": [nats_url]})
     jetstream = JetStream(connection)
-    report = await replay(jetstream, settings.streams.dlq.name, by_filter(jetstream, settings.streams.dlq.name))
+    report = await replay(jetstream, settings.streams.dlq.name, read_by_filter(jetstream, settings.streams.dlq.name))
     await connection.close()
     assert report.sent == 1
     async with a_router(settings):
@@ -184,7 +184,10 @@ async def test_an_outcome_is_the_same_however_it_comes_but_for_the_trace_of_what
 
 
 def test_the_handler_is_given_the_very_same_message(spans: Spans) -> None:
-    """A header of ours would make the header contract hold for a message that names none of its headers (CONTRACTS §3)."""
+    """A header of ours would make the header contract hold for a message that names none of its headers.
+
+    Rule: docs/contracts.md#header-contract.
+    """
     seen: list[Message] = []
     message = a_message(b"{}")
     traced_handler(lambda given: seen.append(given) or Done())(message)  # type: ignore[func-returns-value]
@@ -216,14 +219,14 @@ async def test_what_fails_says_its_code_and_not_its_text(spans: Spans) -> None:
 class Phone:
     """Calls that end as they are told to."""
 
-    def __init__(self, end: Answered | Exception) -> None:
+    def __init__(self, end: ServiceReply | Exception) -> None:
         self.end = end
         self.sent: dict[str, str] = {}
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         return open_head_of(headers)
 
-    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Answered:
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
         self.sent = parse_head(head + b"\r\n") or {}
         if isinstance(self.end, Exception):
             raise self.end
@@ -233,10 +236,10 @@ class Phone:
 @pytest.mark.parametrize("traceparent", [TRACEPARENT, None])
 @pytest.mark.parametrize(
     ("end", "error"),
-    [(Answered(b"{}"), None), (Answered(b"", 503, SECRET), "503"), (NoResponders(SECRET), "extension_unavailable")],
+    [(ServiceReply(b"{}"), None), (ServiceReply(b"", 503, SECRET), "503"), (NoResponders(SECRET), "extension_unavailable")],
 )
 async def test_a_call_is_a_span_below_its_heads_trace(
-    spans: Spans, end: Answered | Exception, error: str | None, traceparent: str | None
+    spans: Spans, end: ServiceReply | Exception, error: str | None, traceparent: str | None
 ) -> None:
     phone = Phone(end)
     calls = traced_calls(phone)
@@ -270,7 +273,7 @@ def test_a_letter_gets_no_header_that_it_was_not_made_to_fit_with(spans: Spans) 
 def test_without_an_sdk_everything_is_what_it_was() -> None:
     """Not a wrapper that does nothing: the very same objects."""
     headers = {"a": "b"}
-    phone, effects = Phone(Answered(b"")), [DONE.effects[0]]
+    phone, effects = Phone(ServiceReply(b"")), [DONE.effects[0]]
 
     def handle(_: Message) -> Outcome:
         return DONE

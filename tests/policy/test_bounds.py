@@ -9,7 +9,7 @@ import pytest
 
 from router.policy import Policy, PolicyError, load_policy
 from router.policy.breaker_rules import ProviderRules
-from router.policy.conditions import MOST_CHOICES, MOST_ENTRIES, MOST_MEMBERS, MOST_STEPS, MOST_TEXT, Scene, compile_condition
+from router.policy.conditions import MOST_CHOICES, MOST_ENTRIES, MOST_MEMBERS, MOST_STEPS, MOST_TEXT, ConditionInput, compile_condition
 from router.policy.fields import Problems
 from router.policy.parse import LARGEST
 from router.policy.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
@@ -74,7 +74,7 @@ def holds(when: dict[str, Any], **context: Any) -> bool:
     problems = Problems()
     condition = compile_condition(when, "when", problems)
     problems.raise_if_any()
-    return condition(Scene(a_request(**context)))
+    return condition(ConditionInput(a_request(**context)))
 
 
 def test_a_condition_looks_into_lists_and_texts_up_to_a_length() -> None:

@@ -2,16 +2,16 @@
 
 from router.breakers import CLOSED, HALF_OPEN, OPEN
 from router.contracts.decision import Decision
-from router.policy import NO_STATES, Averages, Policy, Providers, Told
+from router.policy import NO_STATES, Averages, Policy, ProviderTracker, RemoteTransition
 from tests.support.breakers import SomeProviders, a_guarded_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule, decide
 
 TIMEOUT_S = 10.0
 
 
-def providers(*policies: Policy) -> tuple[SomeProviders, Providers]:
+def providers(*policies: Policy) -> tuple[SomeProviders, ProviderTracker]:
     some = SomeProviders(*policies)
-    return some, Providers(Averages(), some.breakers)
+    return some, ProviderTracker(Averages(), some.breakers)
 
 
 def a_decision(provider: str = "openai", latency_ms: float = 2000) -> Decision:
@@ -132,17 +132,17 @@ def test_a_worker_that_tells_an_absurd_latency_does_not_keep_it_open_for_ever() 
 
 def test_another_instances_opening_is_honoured_before_any_result_was_seen() -> None:
     some, known = providers()
-    some.breakers.told({("acme", "openai"): Told(8.0, 123)})
+    some.breakers.told({("acme", "openai"): RemoteTransition(8.0, 123)})
     state = known.states_of("acme").get("openai")
     assert state is not None
     assert state.shut_until == 8.0
-    some.breakers.told({("acme", "openai"): Told(None, 123)})
+    some.breakers.told({("acme", "openai"): RemoteTransition(None, 123)})
     assert known.states_of("acme") is NO_STATES
 
 
 def test_what_was_told_before_its_policy_came_holds_once_it_is_there() -> None:
     some, known = providers(a_policy(a_provider("openai")))
-    some.breakers.told({("acme", "openai"): Told(8.0, 123)})
+    some.breakers.told({("acme", "openai"): RemoteTransition(8.0, 123)})
     assert known.states_of("acme") is NO_STATES
     some.replace(a_guarded_policy())
     assert known.states_of("acme").get("openai") is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.policy.conditions import Scene, compile_condition
+from router.policy.conditions import ConditionInput, compile_condition
 from router.policy.fields import Problems
 from tests.support.policy import a_document, a_request, a_rule, errors_of
 
@@ -14,7 +14,7 @@ def _is_true(when: dict[str, object], status: object = None) -> bool:
     condition = compile_condition(when, "when", problems)
     problems.raise_if_any()
     request = a_request(limits={"max_cost": 2}, **CONTEXT)
-    return condition(Scene(request) if status is None else Scene(request, status))
+    return condition(ConditionInput(request) if status is None else ConditionInput(request, status))
 
 
 def _var(path: str) -> dict[str, str]:

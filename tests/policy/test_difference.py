@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.policy.difference import ABSENT, Difference, differences
+from router.policy.difference import ABSENT, DocumentDifference, differences
 from tests.support.policy import a_document, a_provider
 
 
@@ -12,13 +12,13 @@ def test_equal_documents_do_not_differ() -> None:
 
 def test_a_place_is_named_by_its_path() -> None:
     before, after = ({"sticky": {"ttl": ttl}, "metadata": {"a": {"b": 1}}} for ttl in ("10m", "1h"))
-    assert differences(before, after) == [Difference("sticky.ttl", "10m", "1h")]
+    assert differences(before, after) == [DocumentDifference("sticky.ttl", "10m", "1h")]
 
 
 def test_what_came_and_what_went() -> None:
     assert differences({"timeout_ms": 5}, {"metadata": None}) == [
-        Difference("timeout_ms", 5, ABSENT),
-        Difference("metadata", ABSENT, None),
+        DocumentDifference("timeout_ms", 5, ABSENT),
+        DocumentDifference("metadata", ABSENT, None),
     ]
 
 
@@ -26,21 +26,21 @@ def test_entries_of_a_list_are_compared_by_name() -> None:
     before = a_document(a_provider("a", 10), a_provider("b", 20))
     after = a_document(a_provider("new", 5), a_provider("a", 11), a_provider("b", 20))
     assert differences(before, after) == [
-        Difference("providers[a].weight", 10, 11),
-        Difference("providers[new]", ABSENT, {"name": "new", "weight": 5}),
+        DocumentDifference("providers[a].weight", 10, 11),
+        DocumentDifference("providers[new]", ABSENT, {"name": "new", "weight": 5}),
     ]
 
 
 def test_another_order_of_those_that_stayed_is_told() -> None:
     before, after = {"pre": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}, {"pre": [{"id": "b"}, {"id": "a"}]}
     assert differences(before, after) == [
-        Difference("pre[c]", {"id": "c"}, ABSENT),
-        Difference("pre (order)", ["a", "b"], ["b", "a"]),
+        DocumentDifference("pre[c]", {"id": "c"}, ABSENT),
+        DocumentDifference("pre (order)", ["a", "b"], ["b", "a"]),
     ]
 
 
 def test_a_whole_list_of_names_may_come() -> None:
-    assert differences({}, {"pre": [{"id": "a"}]}) == [Difference("pre[a]", ABSENT, {"id": "a"})]
+    assert differences({}, {"pre": [{"id": "a"}]}) == [DocumentDifference("pre[a]", ABSENT, {"id": "a"})]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from router.policy.draw import LINE, bounds, point
+from router.policy.draw import LINE, cumulative_weights, weighted_hash
 from tests.support.policy import a_policy, a_provider, a_request, decide
 
 CHI_SQUARE_999_2 = 13.8  # two degrees of freedom, one chance in a thousand; the keys are fixed, so this never flickers
@@ -18,29 +18,29 @@ CHI_SQUARE_999_2 = 13.8  # two degrees of freedom, one chance in a thousand; the
 @pytest.mark.parametrize("weights", [(70, 30, 10), (1, 1, 1), (99, 0.5, 0.5)])
 def test_shares_are_those_of_the_weights(key: str, weights: tuple[float, ...]) -> None:
     draws = 20_000
-    seen = Counter(bisect_right(bounds(weights), point(1, "acme", key.format(n))) for n in range(draws))
+    seen = Counter(bisect_right(cumulative_weights(weights), weighted_hash(1, "acme", key.format(n))) for n in range(draws))
     expected = [draws * weight / sum(weights) for weight in weights]
     assert sum((seen[n] - share) ** 2 / share for n, share in enumerate(expected)) < CHI_SQUARE_999_2
 
 
 def test_bounds_cut_the_line_exactly() -> None:
-    assert bounds((1, 1)) == (LINE // 2,)
-    assert bounds((0.1, 0.2, 0.3))[0] == bounds((0.1, 0.5))[0]
-    assert bounds((5,)) == ()
+    assert cumulative_weights((1, 1)) == (LINE // 2,)
+    assert cumulative_weights((0.1, 0.2, 0.3))[0] == cumulative_weights((0.1, 0.5))[0]
+    assert cumulative_weights((5,)) == ()
 
 
 def test_a_point_never_changes() -> None:
-    assert point(1, "acme", "r-1") == point(1, "acme", "r-1")
-    assert f"{point(7, 'acme', 'r-1'):016x}" == "b4876335b629aafe"
+    assert weighted_hash(1, "acme", "r-1") == weighted_hash(1, "acme", "r-1")
+    assert f"{weighted_hash(7, 'acme', 'r-1'):016x}" == "b4876335b629aafe"
 
 
 def test_version_tenant_and_key_each_move_the_point() -> None:
-    points = {point(*triple) for triple in [(1, "a", "k"), (2, "a", "k"), (1, "b", "k"), (1, "a", "l"), (11, "a", "k")]}
+    points = {weighted_hash(*triple) for triple in [(1, "a", "k"), (2, "a", "k"), (1, "b", "k"), (1, "a", "l"), (11, "a", "k")]}
     assert len(points) == 5
 
 
 def test_half_a_surrogate_pair_is_drawn_too() -> None:
-    assert 0 <= point(1, "acme", "\ud800") < LINE
+    assert 0 <= weighted_hash(1, "acme", "\ud800") < LINE
 
 
 def test_two_processes_with_different_hash_seeds_decide_alike() -> None:

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from router.contracts.decision import Decision, Refusal
-from router.policy import NO_STATES, Previous, ProviderState, Step, evaluate, session_of
+from router.policy import NO_STATES, PreviousAttempt, ProviderState, TraceStep, evaluate, session_of
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, a_rule, decide
 
 A, B = a_provider("a", 50), a_provider("b", 50)
@@ -177,12 +177,12 @@ def test_the_first_rule_that_can_help_helps() -> None:
 
 def test_the_present_provider_is_tried_again_while_retries_last() -> None:
     policy = a_policy(A, B, fallbacks=[a_rule("b", {"status": "timeout"}, retry=2)])
-    answers = [decide(policy, a_request(status="timeout"), previous=Previous("a", n)) for n in (1, 2, 3)]
+    answers = [decide(policy, a_request(status="timeout"), previous=PreviousAttempt("a", n)) for n in (1, 2, 3)]
     assert answers == [("a", "retry", 50), ("a", "retry", 50), ("b", "fallback", 25)]
 
 
-@pytest.mark.parametrize("previous", [Previous("stranger", 1), Previous("shut", 1), Previous("off", 1)])
-def test_who_may_not_take_the_request_is_not_tried_again(previous: Previous) -> None:
+@pytest.mark.parametrize("previous", [PreviousAttempt("stranger", 1), PreviousAttempt("shut", 1), PreviousAttempt("off", 1)])
+def test_who_may_not_take_the_request_is_not_tried_again(previous: PreviousAttempt) -> None:
     providers = [A, B, a_provider("shut"), a_provider("off", enabled=False)]
     policy = a_policy(*providers, fallbacks=[a_rule("b", {"status": "timeout"}, retry=2)])
     assert decide(policy, a_request(status="timeout"), previous=previous, states={"shut": SHUT}) == ("b", "fallback", 25)
@@ -190,7 +190,7 @@ def test_who_may_not_take_the_request_is_not_tried_again(previous: Previous) -> 
 
 def test_without_a_failure_there_is_nothing_to_try_again() -> None:
     policy = a_policy(a_provider("a", priority=9), B, fallbacks=[a_rule("b", {}, retry=2)])
-    assert decide(policy, previous=Previous("a", 1)) == ("b", "weighted", 50)
+    assert decide(policy, previous=PreviousAttempt("a", 1)) == ("b", "weighted", 50)
 
 
 # figures, metadata and refusals
@@ -275,18 +275,18 @@ def _uses(count: int) -> list[dict[str, object]]:
 def test_a_trace_tells_what_was_considered_and_why_it_fell() -> None:
     rules = [a_rule("x", {"status": "timeout"}), a_rule("off", {}), a_rule("spare", {})]
     policy = a_policy(A, a_provider("off", enabled=False), fallbacks=rules)
-    trace: list[Step] = []
+    trace: list[TraceStep] = []
     evaluate(policy, a_request(), states={"a": SHUT}, now=0, trace=trace)
     assert trace == [
-        Step("eligible", "a", "circuit_breaker_open"),
-        Step("eligible", "off", "disabled"),
-        Step("fallback", "fallbacks[0]", "does not match circuit_breaker_open, all_providers_failed"),
-        Step("fallback", "fallbacks[1]", "off: disabled"),
-        Step("fallback", "fallbacks[2]", "circuit_breaker_fallback: spare"),
+        TraceStep("eligible", "a", "circuit_breaker_open"),
+        TraceStep("eligible", "off", "disabled"),
+        TraceStep("fallback", "fallbacks[0]", "does not match circuit_breaker_open, all_providers_failed"),
+        TraceStep("fallback", "fallbacks[1]", "off: disabled"),
+        TraceStep("fallback", "fallbacks[2]", "circuit_breaker_fallback: spare"),
     ]
 
 
 def test_a_trace_of_a_deep_pipeline_says_so() -> None:
-    trace: list[Step] = []
+    trace: list[TraceStep] = []
     evaluate(a_policy(A, pre=_uses(6)), a_request(), states=NO_STATES, now=0, trace=trace)
-    assert trace == [Step("pipeline", "pipeline", "too_many_pre_processors")]
+    assert trace == [TraceStep("pipeline", "pipeline", "too_many_pre_processors")]

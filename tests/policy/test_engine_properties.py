@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.policy import NO_STATES, Policy, PolicyError, Previous, ProviderState, evaluate, lint, parse_policy
+from router.policy import NO_STATES, Policy, PolicyError, PreviousAttempt, ProviderState, evaluate, lint, parse_policy
 
 NAMES = ("a", "b", "c", "d")
 json_values = st.recursive(
@@ -68,7 +68,13 @@ def _policy(document: dict[str, object]) -> Policy | None:
 
 
 @settings(max_examples=120, deadline=None)
-@given(policies, requests, st.just(NO_STATES) | states, names, st.none() | st.builds(Previous, st.sampled_from(NAMES), st.integers(1, 3)))
+@given(
+    policies,
+    requests,
+    st.just(NO_STATES) | states,
+    names,
+    st.none() | st.builds(PreviousAttempt, st.sampled_from(NAMES), st.integers(1, 3)),
+)
 def test_evaluate_answers_every_request(policy, request, known, remembered, previous) -> None:
     answer = evaluate(policy, request, states=known, now=1.0, remembered=remembered, previous=previous)
     assert isinstance(answer, Decision | Refusal)

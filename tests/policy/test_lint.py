@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.policy import Finding, lint
+from router.policy import PolicyFinding, lint
 from tests.support.policy import a_policy, a_provider, a_rule
 
 
@@ -35,7 +35,7 @@ def test_a_pipeline_over_the_recommended_size() -> None:
 
 
 def test_a_pipeline_that_refuses_every_request_is_an_error() -> None:
-    assert Finding("pipeline", "error", lint(a_policy(pre=_uses(6)))[-1].message) in lint(a_policy(pre=_uses(6)))
+    assert PolicyFinding("pipeline", "error", lint(a_policy(pre=_uses(6)))[-1].message) in lint(a_policy(pre=_uses(6)))
 
 
 V = {"var": "context.n"}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from router.policy import Previous, parse_policy
-from router.policy.model import Sticky
+from router.policy import PreviousAttempt, parse_policy
+from router.policy.model import StickySessions
 from tests.support.policy import a_document, a_policy, a_provider, a_request, a_rule, decide, errors_of
 
 
@@ -63,7 +63,7 @@ def test_a_single_fallback_with_conditions_is_a_rule_of_statuses() -> None:
 
 def test_a_single_fallback_knows_no_retry() -> None:
     policy = parse_policy(a_document(a_provider("a"), fallback={"provider": "b", "conditions": ["timeout"]}), "acme", "default").policy
-    assert decide(policy, a_request(status="timeout"), previous=Previous("a", 1)) == ("b", "fallback", 25)
+    assert decide(policy, a_request(status="timeout"), previous=PreviousAttempt("a", 1)) == ("b", "fallback", 25)
 
 
 def test_a_list_of_statuses_as_condition() -> None:
@@ -104,7 +104,10 @@ def test_a_document_that_mixes_the_forms_is_read() -> None:
         metadata={"strategy": "mixed_format"},
     )
     parsed = parse_policy(mixed, "acme", "default")
-    assert (parsed.policy.sticky, [rule.to for rule in parsed.policy.fallbacks]) == (Sticky("user_id", 600), ["anthropic", "local_llm"])
+    assert (parsed.policy.sticky, [rule.to for rule in parsed.policy.fallbacks]) == (
+        StickySessions("user_id", 600),
+        ["anthropic", "local_llm"],
+    )
     assert [finding.path for finding in parsed.warnings] == ["fallback", "sticky.ttl_seconds"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from router.policy import PolicyError, load_policy, parse_policy
-from router.policy.model import Breaker, Provider, RateLimit, Sticky
+from router.policy.model import BreakerConfig, Provider, RateLimit, StickySessions
 from tests.support.policy import a_document, a_policy, a_provider, a_rule, errors_of
 
 EXAMPLE = {
@@ -27,8 +27,8 @@ def test_the_references_example_is_read_without_a_warning() -> None:
     policy = parsed.policy
     assert parsed.warnings == ()
     assert policy.providers[0] == Provider("openai", 70, 50, 800, 0.012, True)
-    assert policy.sticky == Sticky("user_id", 600)
-    assert policy.circuit_breaker == Breaker(failure_threshold=5, timeout_ms=30_000)
+    assert policy.sticky == StickySessions("user_id", 600)
+    assert policy.circuit_breaker == BreakerConfig(failure_threshold=5, timeout_ms=30_000)
     assert policy.rate_limit == RateLimit(100, 50)
     assert [(use.id, use.mode) for use in policy.pipeline.pre + policy.pipeline.validators + policy.pipeline.post] == [
         ("normalize_text", "required"),
@@ -40,8 +40,8 @@ def test_the_references_example_is_read_without_a_warning() -> None:
 def test_what_is_left_out_gets_the_tables_defaults() -> None:
     policy = a_policy(circuit_breaker={}, sticky={}, fallbacks=[{"when": {}, "to": "only"}], pre=[{"id": "p"}], validators=[{"id": "v"}])
     assert policy.providers == (Provider("only", 100, 50, None, None, True),)
-    assert policy.circuit_breaker == Breaker(5, 2, 60_000, 3, 0.5, 60, 10, None)
-    assert policy.sticky == Sticky("session_id", 600)
+    assert policy.circuit_breaker == BreakerConfig(5, 2, 60_000, 3, 0.5, 60, 10, None)
+    assert policy.sticky == StickySessions("session_id", 600)
     assert policy.fallbacks[0].retry == 1
     assert (policy.pipeline.pre[0].mode, policy.pipeline.validators[0].mode) == ("optional", "block")
     assert (policy.rate_limit, policy.timeout_ms) == (None, None)

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from router.contracts.extension import read_changed, read_judged, read_request
+from router.contracts.extension import read_processor_answer, read_request, read_validator_answer
 from router.contracts.provider_call import call_bytes, read_answer, read_piece
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.request import RouteRequest
-from router.extensions.matter import Matter
+from router.extensions.matter import PipelineContext
 
 PAGE = (Path(__file__).parents[2] / "router" / "samples" / "extensions" / "CONTRACT.md").read_text()
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
@@ -33,17 +33,17 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
         request_key="k",
         answer_id="a",
     )
-    matter = Matter(request, "default", None)
+    matter = PipelineContext(request, "default", None)
     assert json.loads(matter.asked(REQUEST["config"])) == REQUEST
     assert matter.headers == {name: REQUEST[name] for name in ("trace_id", "tenant_id")}
     assert read_request(bytes_of(REQUEST)).message.payload == message["payload"]
 
 
 def test_the_answers_are_read() -> None:
-    changed, judged = read_changed(bytes_of(CHANGED)), read_judged(bytes_of(VERDICT))
+    changed, judged = read_processor_answer(bytes_of(CHANGED)), read_validator_answer(bytes_of(VERDICT))
     assert (changed.message.payload, changed.metadata) == ({"text": "hello"}, {"normalized": "true"})
     assert (judged.is_ok, judged.reason, judged.details) == (False, VERDICT["reason"], VERDICT["details"])
-    assert read_judged(b'{"valid": false}').is_ok is False
+    assert read_validator_answer(b'{"valid": false}').is_ok is False
 
 
 def test_a_provider_is_asked_and_read_as_the_page_says() -> None:

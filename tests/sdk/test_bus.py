@@ -84,7 +84,7 @@ async def test_a_server_that_is_not_there_is_told_and_not_waited_for(monkeypatch
 
 
 async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CONTRACTS §7, `topology = check`: what is missing is told with its name."""
+    """docs/contracts.md#topology, `topology = check`: what is missing is told with its name."""
     variables = {"NATS_STREAM_PREFIX": prefix, "ROUTER_TOPOLOGY": "check"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
-from router.contracts.provider import ProviderResponse, refused
+from router.contracts.provider import ProviderResponse, refuse
 from router.errors import Unanswered
-from router.policy.verdicts import Verdict, verdict_of
+from router.policy.verdicts import ProviderOutcome, classify_outcome
 from router.sdk.invoking import Invoking, step_of
 from router.sdk.step import SAID
 from tests.support.sdk import a_body
@@ -72,9 +72,9 @@ def test_codes_are_those_that_provider_breakers_read(
     told: tuple[str, str | None], said: tuple[str, str], retriable: bool, breaks: bool
 ) -> None:
     code, fault = told
-    step = step_of(refused("r", code, "why", metadata={"fault": fault} if fault else {}))
+    step = step_of(refuse("r", code, "why", metadata={"fault": fault} if fault else {}))
     assert (step.status, step.error_code, step.is_retriable) == (*said, retriable)
-    assert (verdict_of(SAID[step.status], str(step.error_code)) is Verdict.FAILED) is breaks
+    assert (classify_outcome(SAID[step.status], str(step.error_code)) is ProviderOutcome.FAILED) is breaks
 
 
 async def test_a_router_that_is_away_is_no_fault_of_the_providers() -> None:

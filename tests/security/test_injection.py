@@ -14,14 +14,14 @@ from router import ids
 from router.admin import Declined, Door
 from router.admin.asked import Asked
 from router.app.policy_check import check_ids
-from router.buckets.directory import Document, documents_in
+from router.buckets.directory import Document, read_documents
 from router.bus.subjects import UnknownSubject, command_subject, event_subject, query_subject
 from router.config import load
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.provider_request import read_request as read_invocation
 from router.contracts.result import read_result
-from router.deadletters import Kept
-from router.deadletters.original import Replaying, _at_hand
+from router.deadletters import NotReplayed
+from router.deadletters.original import ReplayOptions, _rebuild_from_letter
 from router.deadletters.parse import parse
 from router.decide.read import read
 from router.delivery.answers import Answers, ReplyRules
@@ -85,7 +85,7 @@ def _asked(**body: Any) -> bool:
 
 
 def _header(name: str, value: str) -> bool:
-    """A malformed header counts as absent (CONTRACTS §2)."""
+    """A malformed header counts as absent (docs/contracts.md#fields)."""
     reading = read(a_message(_bytes(a_body()), {name: value, "Nats-Msg-Id": "m"}))
     return value not in (reading.tenant_id, reading.trace_id, reading.answer_id)
 
@@ -104,7 +104,7 @@ def _replayed(value: str) -> bool:
     """A letter that names another subject than the one whose letters stand there is kept."""
     letter = a_letter(a_failed_message())
     body = {**orjson.loads(letter.data), "original_subject": value}
-    return isinstance(_at_hand(parse(stored(_bytes(body))), Replaying()), Kept)
+    return isinstance(_rebuild_from_letter(parse(stored(_bytes(body))), ReplayOptions()), NotReplayed)
 
 
 def _setting(name: str, value: str) -> bool:
@@ -202,7 +202,7 @@ def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(tmp_pat
         (root / name).mkdir()
         (root / name / "default.json").write_text("{}")
     (root / "acme" / "link.json").symlink_to(tmp_path / "secret.json")
-    assert [found.key for found in documents_in(root) if isinstance(found, Document)] == [("acme", "good")]
+    assert [found.key for found in read_documents(root) if isinstance(found, Document)] == [("acme", "good")]
 
 
 def test_a_key_is_compared_in_constant_time_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,13 @@ import pytest
 from router.admin import Door
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
-from router.buckets.entries import Entry as Held
+from router.buckets.entries import BucketEntry as Held
 from router.cli.dlq.editor import _text as opened_in_an_editor
 from router.cli.shown import shown
 from router.contracts.ack import read_ack
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.envelope import read_envelope as read_bus_envelope
-from router.contracts.extension import MAX_METADATA_BYTES, read_changed, read_judged
+from router.contracts.extension import MAX_METADATA_BYTES, read_processor_answer, read_validator_answer
 from router.contracts.heartbeat import MAX_BYTES as MAX_HEARTBEAT_BYTES
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of
@@ -28,7 +28,7 @@ from router.contracts.provider_request import read_request
 from router.contracts.result import read_result
 from router.contracts.versioned import make_record, read_record, record_bytes
 from router.contracts.worker import DEFAULT_LIMITS
-from router.deadletters.export import whole
+from router.deadletters.export import as_full_fields
 from router.deadletters.parse import parse
 from router.decide.read import read as read_decide
 from router.errors import RouterError
@@ -87,8 +87,8 @@ ENTRANCES = {
     "heartbeats": Entrance(lambda data: isinstance(read_heartbeat(data, 1), Fault), MAX_HEARTBEAT_BYTES),
     "ingress": Entrance(_raises(lambda data: read_body_of(data, DEFAULT_LIMITS)), MAX_PAYLOAD_BYTES),
     "admin services": Entrance(_raises(lambda data: Door().open(data, {})), MAX_PAYLOAD_BYTES),
-    "extension answers: pre, post": Entrance(_raises(read_changed), MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES),
-    "extension answers: validators": Entrance(_raises(read_judged), MAX_METADATA_BYTES, b'{"status":"ok","details":%b}'),
+    "extension answers: pre, post": Entrance(_raises(read_processor_answer), MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES),
+    "extension answers: validators": Entrance(_raises(read_validator_answer), MAX_METADATA_BYTES, b'{"status":"ok","details":%b}'),
     "provider invocations": Entrance(_raises(lambda data: read_request(data, {})), MAX_PAYLOAD_BYTES),
     "provider answers": Entrance(_raises(lambda data: read_answer(data, "p")), MAX_PAYLOAD_BYTES, b'{"output":%b}'),
     "provider streams": Entrance(_raises(lambda data: read_piece(data, "p")), MAX_PAYLOAD_BYTES, CHUNK),
@@ -101,7 +101,9 @@ ENTRANCES = {
     "policies in their bucket": Entrance(_raises(read_record), SERVERS, RECORD),
     "extension entries": Entrance(_raises(load_entry), MAX_ENTRY_BYTES, ENTRY),
     "extensions in their bucket": Entrance(_raises(lambda data: read_registered(Held("guard", data, 1, 0))), MAX_ENTRY_BYTES + 4096, ENTRY),
-    "dead letters, exported": Entrance(lambda data: whole(parse(stored(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'),
+    "dead letters, exported": Entrance(
+        lambda data: as_full_fields(parse(stored(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'
+    ),
     "payloads, shown": Entrance(lambda data: not shown(data).startswith("{\n"), 4096),
     "payloads, edited": Entrance(lambda data: "\n" not in (opened_in_an_editor(data) or ""), SERVERS),
     "usage events in the lake": Entrance(lambda data: read_usage(data, 0) is None, SERVERS),

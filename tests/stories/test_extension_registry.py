@@ -9,10 +9,10 @@ from pathlib import Path
 from nats.aio.client import Client
 
 from router.app.extension_store import ExtensionStore
-from router.buckets.documents import Documents
+from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.extensions import Registry
+from router.extensions import ExtensionRegistry
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.registry import an_entry
@@ -28,10 +28,10 @@ BACK_S = 2.0  # from a reconnect to the truth
 async def somebody(settings: Settings) -> AsyncIterator[ExtensionStore]:
     """Another client that writes entries: the command line, the admin service."""
     async with connected(settings.nats.url[0]) as connection:
-        yield ExtensionStore(Documents(JetStream(connection), settings.buckets.extensions.name))
+        yield ExtensionStore(DocumentBucket(JetStream(connection), settings.buckets.extensions.name))
 
 
-def registry(router: Running) -> Registry:
+def registry(router: Running) -> ExtensionRegistry:
     ground = router.service._ground
     assert ground is not None
     return ground.registry

@@ -7,7 +7,7 @@ from nats.aio.client import Client
 from router.cli.worker import places_of
 from router.config import Settings
 from router.contracts.exec_assignment import ExecAssignment
-from router.deadletters.original import Kept, original_of
+from router.deadletters.original import NotReplayed, original_of
 from router.deadletters.parse import parse
 from router.delivery.api import JetStream
 from router.errors import Poison
@@ -256,11 +256,11 @@ async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(n
         assert (original.subject, original.data) == (settings.decide.subject, large[0])
         await nc.jsm().delete_msg(settings.streams.decide.name, 1)
         gone = await _original(settings, 1)
-        assert isinstance(gone, Kept)
+        assert isinstance(gone, NotReplayed)
         assert f"neither the letter nor {settings.streams.decide.name} 1" in gone.cause
 
 
-async def _original(settings: Settings, sequence: int) -> Effect | Kept:
+async def _original(settings: Settings, sequence: int) -> Effect | NotReplayed:
     async with connected(str(settings.nats.url[0])) as connection:
         jetstream = JetStream(connection)
         stored = await jetstream.message(settings.streams.dlq.name, sequence)

@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 POINTS = ("before_create", "after_create", "before_store", "after_store", "after_receipt", "after_stamp")
 ACK_WAIT_MS = 500
-ATTEMPTS = 20  # of the default three none is left to who was in hand at three deaths: it is given up, by the rule of CONTRACTS §1
+ATTEMPTS = 20  # of the default three none is left to who was in hand at three deaths: it is given up, by docs/contracts.md#attempts
 NOTE = f"""Acknowledgements are waited for {ACK_WAIT_MS} ms, and a request may be started {ATTEMPTS} times: ten deaths are more than the
 default of three allows, and who was in hand at three of them would be given up with a letter and an answer `internal`."""
 

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.assignment_record import ack_key, read_ack_state
-from router.deadletters import newest_first
+from router.deadletters import list_newest_first
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from tests.support.broker import Broker
@@ -55,7 +55,7 @@ async def test_what_a_worker_could_not_read_is_stored_alerted_and_listed(nc: Cli
         await until(lambda: alarms.causes("warning"))
         assert alarms.causes("warning") == ["workers_letter"]
         connection = await connect({"servers": [nats_url]})
-        (listed,) = [letter async for letter in newest_first(JetStream(connection), settings.streams.dlq.name)]
+        (listed,) = [letter async for letter in list_newest_first(JetStream(connection), settings.streams.dlq.name)]
         await connection.close()
     assert (listed.reason, listed.code, listed.original_subject) == ("processing_error", "PARSE_ERROR", "caf.deadletter.v1")
 

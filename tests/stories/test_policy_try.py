@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from router.admin.service import ADMIN
 from router.app.policy_store import PolicyStore
-from router.buckets.documents import Documents
+from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.delivery.api import JetStream
 from tests.support.circle import a_result, assign, headers_of, report, results_are_settled
@@ -107,7 +107,7 @@ async def test_a_candidate_that_says_the_same_changes_nothing(nc: Client, nats_u
 async def test_a_decision_is_explained_by_the_version_that_made_it(nc: Client, nats_url: str, routers: list[Running]) -> None:
     (chosen,) = await decided(nc, routers, "old")
     async with connected(nats_url) as connection:
-        store = PolicyStore(Documents(JetStream(connection), routers[0].settings.buckets.policies.name))
+        store = PolicyStore(DocumentBucket(JetStream(connection), routers[0].settings.buckets.policies.name))
         await store.put("acme", "default", orjson.dumps(LEFT if chosen == "right" else RIGHT), replaces=1, author="ann")
     await until(lambda: all(running.service.shelf.find("acme", "default").version == 2 for running in routers))  # type: ignore[union-attr]
 

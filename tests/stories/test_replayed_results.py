@@ -5,7 +5,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.deadletters import by_filter, replay
+from router.deadletters import read_by_filter, replay
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from tests.support.circle import a_result, assign, report, results_are_settled, usage
@@ -45,7 +45,7 @@ async def _fails(nc: Client, settings: Settings) -> None:
 async def _replay(nats_url: str, settings: Settings) -> None:
     connection = await connect({"servers": [nats_url]})
     jetstream, stream = JetStream(connection), settings.streams.dlq.name
-    report = await replay(jetstream, stream, by_filter(jetstream, stream))
+    report = await replay(jetstream, stream, read_by_filter(jetstream, stream))
     assert (report.sent, report.kept) == (1, [])
     await connection.close()
 

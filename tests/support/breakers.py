@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from router.breakers import BreakerRules, Gate, Lease, Transition
-from router.policy import Policy, ProviderBreakers, Shelf
+from router.breakers import BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
+from router.policy import Policy, PolicyTable, ProviderBreakers
 from tests.support.policy import a_policy, a_provider
 
 LEASE_S = 5.0
@@ -32,8 +32,8 @@ class AGate:
 
     def __init__(self, **rules: object) -> None:
         self.clock = Frozen()
-        self.transitions: list[Transition] = []
-        self.gate = Gate(
+        self.transitions: list[BreakerTransition] = []
+        self.gate = CircuitBreaker(
             "echo",
             BreakerRules(**rules),  # type: ignore[arg-type]
             now=self.clock,
@@ -49,7 +49,7 @@ class AGate:
     def state(self) -> str:
         return self.gate.standing.state
 
-    def enter(self) -> Lease:
+    def enter(self) -> CallPermit:
         lease = self.gate.enter(LEASE_S)
         assert lease is not None
         return lease
@@ -90,8 +90,8 @@ class SomeProviders:
 
     def __init__(self, *policies: Policy, limit: int = 100) -> None:
         self.clock = Frozen()
-        self.transitions: list[Transition] = []
-        self.shelf = Shelf()
+        self.transitions: list[BreakerTransition] = []
+        self.shelf = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))
         self.breakers = ProviderBreakers(
             self.shelf.all, limit=limit, now=self.clock, today=self.clock.today, changed=self.transitions.append

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from router.buckets.documents import Documents
-from router.buckets.entries import Entry
-from router.buckets.watched import Watched
+from router.buckets.documents import DocumentBucket
+from router.buckets.entries import BucketEntry
+from router.buckets.watched import BucketMirror
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.topology import Topology, bucket, create
@@ -20,7 +20,7 @@ class Bucket:
     def __init__(self, connection: Connection, name: str) -> None:
         self.jetstream = JetStream(connection)
         self.name = name
-        self.documents = Documents(self.jetstream, name)
+        self.documents = DocumentBucket(self.jetstream, name)
 
     async def make(self) -> None:
         await create(self.jetstream, Topology((bucket(self.name, history=64),)))
@@ -42,13 +42,13 @@ async def a_bucket(url: str, name: str) -> AsyncIterator[Bucket]:
 
 
 class Mirror:
-    """A running `Watched` on a connection of its own, as an instance has it."""
+    """A running `BucketMirror` on a connection of its own, as an instance has it."""
 
     def __init__(self, connection: Connection, name: str, again_s: float) -> None:
         self.told: list[dict[str, bytes]] = []
-        self.watched = Watched(JetStream(connection), name, self._changed, again_s=again_s)
+        self.watched = BucketMirror(JetStream(connection), name, self._changed, again_s=again_s)
 
-    def _changed(self, entries: Mapping[str, Entry]) -> None:
+    def _changed(self, entries: Mapping[str, BucketEntry]) -> None:
         self.told.append({key: entry.value for key, entry in entries.items()})
 
     @property

@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from router.contracts.letter import build_letter
-from router.deadletters import Report, by_filter, by_sequence, replay
+from router.contracts.letter import build_dead_letter
+from router.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
 from router.delivery.api import JetStream, Stored
 from router.delivery.reading import reading
 from router.message import Message
@@ -24,7 +24,7 @@ def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
 def a_letter(message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None) -> Stored:
     """A letter as our own router writes it."""
     fault = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
-    effect = build_letter(message or a_failed_message(), reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
+    effect = build_dead_letter(message or a_failed_message(), reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
     return Stored(effect.subject, 1, effect.data, dict(effect.headers), STORED)
 
 
@@ -61,14 +61,14 @@ class House:
             await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None)
         self._stored += count
 
-    async def replay(self, *sequences: int, **options: Any) -> Report:
+    async def replay(self, *sequences: int, **options: Any) -> ReplayReport:
         """Those letters, or all."""
-        chosen = by_sequence(self.jetstream, self.letters, sequences) if sequences else by_filter(self.jetstream, self.letters)
+        chosen = read_by_sequence(self.jetstream, self.letters, sequences) if sequences else read_by_filter(self.jetstream, self.letters)
         return await replay(self.jetstream, self.letters, chosen, **options)
 
     async def left(self) -> list[int]:
         """Sequences of the letters that stand there."""
-        return [letter.sequence async for handful in by_filter(self.jetstream, self.letters) for letter in handful.letters]
+        return [letter.sequence async for handful in read_by_filter(self.jetstream, self.letters) for letter in handful.letters]
 
     async def sent(self) -> list[Stored]:
         """What stands in the stream that failed."""

@@ -6,12 +6,12 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.breakers import Book
+from router.breakers import BreakerRegistry
 from router.contracts.decision import Decision, Refusal
 from router.contracts.extension import DEADLINE
 from router.contracts.request import RouteRequest
 from router.errors import CallTimeout
-from router.extensions import Extensions, Health, Invoker, Piped, Registry, parse_entry
+from router.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
 from router.policy import Policy, evaluate
 from tests.support.policy import a_policy, a_request
 
@@ -48,9 +48,9 @@ class World:
         self.pauses: list[float] = []
         self.call_s = 0.0  # what each call takes
         self._answers = answers
-        self.registry = Registry()
-        self.health = Health(now=self.clock, wall_ms=lambda: 0)
-        self.breakers = Book(now=self.clock)
+        self.registry = ExtensionRegistry()
+        self.health = HealthTracker(now=self.clock, wall_ms=lambda: 0)
+        self.breakers = BreakerRegistry(now=self.clock)
 
     def clock(self) -> float:
         return self.now
@@ -60,11 +60,11 @@ class World:
         self.registry.replace([*self.registry.all().values(), *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items())])
         return self
 
-    def extensions(self, **more: Any) -> Extensions:
+    def extensions(self, **more: Any) -> PipelineRunner:
         invoker = Invoker(self, self.breakers, self.health, self, now=self.clock, sleep=self._sleep)
-        return Extensions(self.registry, invoker, meter=self, now=self.clock, **more)
+        return PipelineRunner(self.registry, invoker, meter=self, now=self.clock, **more)
 
-    async def run(self, policy: Policy, request: RouteRequest | None = None, *, deadline: float = 30.0) -> Piped:
+    async def run(self, policy: Policy, request: RouteRequest | None = None, *, deadline: float = 30.0) -> PipelineResult:
         decide: Callable[[RouteRequest], Decision | Refusal] = lambda changed: evaluate(policy, changed, now=0.0)  # noqa: E731
         return await self.extensions().run(policy, request or a_request(), decide, deadline=deadline)
 
@@ -138,15 +138,15 @@ def in_turn(*answers: object) -> Answers:
     return lambda body: answer(body) if callable(answer := left.pop(0)) else answer
 
 
-def statuses(piped: Piped) -> list[tuple[str, str, str]]:
+def statuses(piped: PipelineResult) -> list[tuple[str, str, str]]:
     return [(one.type, one.id, one.status) for one in piped.executed]
 
 
-def refusal(piped: Piped) -> tuple[str, dict[str, object]]:
+def refusal(piped: PipelineResult) -> tuple[str, dict[str, object]]:
     assert isinstance(piped.answer, Refusal), piped.answer
     return piped.answer.code, dict(piped.answer.details or {})
 
 
-def decision(piped: Piped) -> Decision:
+def decision(piped: PipelineResult) -> Decision:
     assert isinstance(piped.answer, Decision), piped.answer
     return piped.answer

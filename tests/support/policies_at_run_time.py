@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 from router.app.policies import LivePolicies
 from router.app.policy_store import PolicyStore
-from router.buckets.documents import Documents
+from router.buckets.documents import DocumentBucket
 from router.config import Settings
 from router.delivery.api import JetStream
-from router.policy import Shelf
+from router.policy import PolicyTable
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
 
@@ -29,8 +29,8 @@ class Place(PolicyStore):
         super().__init__(bucket.documents)
         self.bucket = bucket
 
-    def a_shelf(self) -> tuple[Shelf, LivePolicies]:
-        shelf = Shelf()
+    def a_shelf(self) -> tuple[PolicyTable, LivePolicies]:
+        shelf = PolicyTable()
         return shelf, LivePolicies(self.bucket.jetstream, self.bucket.name, shelf)
 
 
@@ -44,4 +44,4 @@ async def a_place(url: str, name: str) -> AsyncIterator[Place]:
 async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
     """An operator's store, on a connection of its own, over a router's bucket."""
     async with connected(settings.nats.url[0]) as connection:
-        yield PolicyStore(Documents(JetStream(connection), settings.buckets.policies.name))
+        yield PolicyStore(DocumentBucket(JetStream(connection), settings.buckets.policies.name))

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.app.extension_store import ExtensionStore
-from router.buckets.documents import Documents
+from router.buckets.documents import DocumentBucket
 from router.delivery.api import JetStream
 from tests.support.delivery import connected
 from tests.support.service import Running
@@ -30,7 +30,7 @@ async def register(router: Running, *entries: Json) -> None:
     """Write entries into the registry, and return when this router has them in force."""
     settings = router.settings
     async with connected(settings.nats.url[0]) as connection:
-        store = ExtensionStore(Documents(JetStream(connection), settings.buckets.extensions.name))
+        store = ExtensionStore(DocumentBucket(JetStream(connection), settings.buckets.extensions.name))
         for entry in entries:
             await store.put(entry, author="test")
     ids = {entry["id"] for entry in entries}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from router.contracts.request import RouteRequest
 from router.decide import Recorder
-from router.policy import NO_STATES, Case, Policy, ProviderState
+from router.policy import NO_STATES, Policy, ProviderState, RecordedDecision
 from tests.support.policy import a_policy, a_provider, a_request, a_rule
 
 TENANT = "acme"
@@ -23,7 +23,7 @@ def recorded(
     remembered: str | None = None,
     now: float = 0.0,
     **bounds: int,
-) -> Case:
+) -> RecordedDecision:
     """What a recorder keeps of one decision."""
     asked = request or a_request()
     recorder = a_recorder(asked.tenant_id, **bounds)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from router.extensions import EntryError, Registry, Route, parse_entry, subject_of
+from router.extensions import EntryError, ExtensionRegistry, Route, parse_entry, subject_of
 
 Document = dict[str, Any]
 
@@ -31,17 +31,22 @@ def wrong_paths(document: object, stored_as: str | None = None) -> list[str]:
     return [path for path, _ in wrongs(document, stored_as)]
 
 
-def a_registry(*documents: Mapping[str, object]) -> Registry:
-    return Registry(map(parse_entry, documents))
+def a_registry(*documents: Mapping[str, object]) -> ExtensionRegistry:
+    return ExtensionRegistry(map(parse_entry, documents))
 
 
 def found(
-    registry: Registry, extension_id: str = "guard", kind: str = "validator", tenant: str = "acme", policy: str = "default", **asked: str
+    registry: ExtensionRegistry,
+    extension_id: str = "guard",
+    kind: str = "validator",
+    tenant: str = "acme",
+    policy: str = "default",
+    **asked: str,
 ) -> Route | None:
     return registry.find(extension_id, kind=kind, tenant_id=tenant, policy_id=policy, **asked)  # type: ignore[arg-type]
 
 
-def subject(registry: Registry, **asked: str) -> str | None:
+def subject(registry: ExtensionRegistry, **asked: str) -> str | None:
     """Where a call goes."""
     route = found(registry, **asked)
     return route.subject if route is not None else None

@@ -9,7 +9,7 @@ import orjson
 
 from router.cli.demo.circle import Subjects, outcome
 from router.cli.demo.witness import Sight, Witness
-from router.deadletters import Letter, Report
+from router.deadletters import DeadLetter, ReplayReport
 from router.outcome import VALIDATION_FAILED
 
 # A worker of another house: it says "done" where the contract says success.
@@ -25,7 +25,7 @@ POISONED = orjson.dumps({**_RESULT, "status": "done"})
 MENDED = orjson.dumps({**_RESULT, "status": "success"})
 
 
-def letter_sights(subjects: Subjects, letter: Letter, ms: float) -> Sequence[Sight]:
+def letter_sights(subjects: Subjects, letter: DeadLetter, ms: float) -> Sequence[Sight]:
     """The result as it came, and what was kept of it."""
     return (
         Sight("result", subjects.results, "status done", 0.0),
@@ -41,7 +41,9 @@ async def replay_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]
     )
 
 
-def mending_wrong(letter: Letter | None, left: Letter | None, report: Report, usage: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def mending_wrong(
+    letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
     """What did not come right. `left`: what stands in the letter's place afterwards; `usage`: every event since the poison."""
     if letter is None or (letter.reason, letter.payload) != (VALIDATION_FAILED, POISONED):
         yield "the poisoned result left no letter of its own"

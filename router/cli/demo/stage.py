@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from router.app import Ready, RouterService
-from router.buckets.assigned import assigned
+from router.buckets.assigned import find_assignment
 from router.cli.demo.circle import Subjects
 from router.cli.demo.story import Asked, Counted, Step
 from router.cli.demo.witness import SEEN_WITHIN_S, Witness, watching
@@ -24,7 +24,7 @@ from router.cli.serve import samples
 from router.cli.session import jetstream_of
 from router.cli.worker import places_of
 from router.config import Settings, load
-from router.deadletters import Letter, Replaying, Report, Wanted, by_sequence, newest_first, replay, show
+from router.deadletters import DeadLetter, DeadLetterFilter, ReplayOptions, ReplayReport, list_newest_first, read_by_sequence, replay, show
 from router.delivery.api import JetStream
 from router.embedded import EmbeddedServer
 from router.errors import Unanswered
@@ -59,30 +59,30 @@ class Stage:
     async def stored_ack(self, assignment_id: str) -> str | None:
         """What stands on an assignment, as `router assignments` shows it; it is written behind the ack's own way."""
         bucket = self.settings.buckets.assignments_known.name
-        found = await _soon(lambda: assigned(self._jetstream, bucket, assignment_id), lambda one: one.ack is not None)
+        found = await _soon(lambda: find_assignment(self._jetstream, bucket, assignment_id), lambda one: one.ack is not None)
         return found.status if found is not None else None
 
     async def publish(self, subject: str, data: bytes) -> None:
         """Store a message, as any client would."""
         await self._jetstream.connection.jetstream().publish(subject, data)
 
-    async def letter_of(self, subject: str) -> Letter | None:
+    async def letter_of(self, subject: str) -> DeadLetter | None:
         """The newest letter of a subject, once there is one."""
-        wanted = Wanted(subject=subject)
+        wanted = DeadLetterFilter(subject=subject)
         return await _soon(lambda: self._newest_letter(wanted), lambda _: True)
 
-    async def _newest_letter(self, wanted: Wanted) -> Letter | None:
-        async for letter in newest_first(self._jetstream, self.settings.streams.dlq.name, wanted, limit=1):
+    async def _newest_letter(self, wanted: DeadLetterFilter) -> DeadLetter | None:
+        async for letter in list_newest_first(self._jetstream, self.settings.streams.dlq.name, wanted, limit=1):
             return letter
         return None
 
-    async def replayed(self, letter: Letter, payload: bytes) -> Report:
+    async def replayed(self, letter: DeadLetter, payload: bytes) -> ReplayReport:
         """The message of a letter sent again, with another payload."""
         stream = self.settings.streams.dlq.name
-        how = Replaying(subject_pattern=self.settings.dlq.subject_pattern, payload=payload)
-        return await replay(self._jetstream, stream, by_sequence(self._jetstream, stream, [letter.sequence]), how)
+        how = ReplayOptions(subject_pattern=self.settings.dlq.subject_pattern, payload=payload)
+        return await replay(self._jetstream, stream, read_by_sequence(self._jetstream, stream, [letter.sequence]), how)
 
-    async def letter_at(self, sequence: int) -> Letter | None:
+    async def letter_at(self, sequence: int) -> DeadLetter | None:
         return await show(self._jetstream, self.settings.streams.dlq.name, sequence)
 
     async def counted(self) -> Counted:

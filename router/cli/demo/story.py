@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from router.contracts.decision import INVALID_REQUEST, POLICY_NOT_FOUND
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
-from router.deadletters import Letter
+from router.deadletters import DeadLetter
 from router.outcome import VALIDATION_FAILED
 from router.sdk import Answer
 
@@ -99,7 +99,7 @@ def wrong(asked: Sequence[Asked]) -> Iterator[str]:
             yield f"{one.step.title}: the same request was answered differently"
 
 
-def letter_wrong(letter: Letter | None) -> Iterator[str]:
+def letter_wrong(letter: DeadLetter | None) -> Iterator[str]:
     if letter is None:
         yield "the malformed request left no dead letter"
     elif (letter.reason, letter.field, letter.payload) != (VALIDATION_FAILED, "message.tenant_id", BROKEN.body):

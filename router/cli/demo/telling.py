@@ -15,7 +15,7 @@ from router.cli.demo.witness import Sight
 from router.cli.ends import complain
 from router.cli.letters import panel
 from router.cli.output import console, print_lines, table
-from router.deadletters import Letter, as_fields
+from router.deadletters import DeadLetter, as_fields
 
 _LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 
@@ -25,7 +25,7 @@ class Telling(Protocol):
 
     def begins(self, ready: Ready) -> None: ...
     def answers(self, asked: Sequence[Asked]) -> None: ...
-    def letter(self, refused: Asked, letter: Letter | None) -> None: ...
+    def letter(self, refused: Asked, letter: DeadLetter | None) -> None: ...
     def way(self, title: str, says: str, way: Sequence[Sight]) -> None: ...
     def counts(self, counted: Counted) -> None: ...
     def ends(self, problems: Sequence[str]) -> None: ...
@@ -45,7 +45,7 @@ class Tables:
         rows = ((one.step.title, one.step.says, one.provider or "–", _reason(one), Text(f"{one.ms:.1f}", justify="right")) for one in asked)
         self._console.print(table(("form", "request", "provider", "reason", "ms"), rows))
 
-    def letter(self, refused: Asked, letter: Letter | None) -> None:
+    def letter(self, refused: Asked, letter: DeadLetter | None) -> None:
         error = refused.answer.error
         self._chapter("A malformed request", "answered at once, and kept as a dead letter")
         if error is not None:
@@ -84,7 +84,7 @@ class Lines:
         for one in asked:
             self._answer(one)
 
-    def letter(self, refused: Asked, letter: Letter | None) -> None:
+    def letter(self, refused: Asked, letter: DeadLetter | None) -> None:
         self._answer(refused)
         _line("letter", letter=as_fields(letter) if letter is not None else None)
 

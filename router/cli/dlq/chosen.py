@@ -14,7 +14,7 @@ from router.cli.session import settings_of
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.deadletters import Handful, Wanted
+    from router.deadletters import DeadLetterBatch, DeadLetterFilter
     from router.delivery.api import JetStream
 
 Subject = Annotated[str | None, typer.Option("--subject", help="Only letters of this subject; wildcards * and > are allowed.")]
@@ -37,33 +37,33 @@ def settings_with(of: str, nats_url: str | None, config: Path | None) -> Setting
     return with_letters_of(settings_of(nats_url, config), of)
 
 
-def wanted_by(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> Wanted:
+def wanted_by(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
     """The filter that these options are."""
-    from router.deadletters import Wanted
+    from router.deadletters import DeadLetterFilter
 
-    return Wanted(subject=subject, reason=reason, tenant=tenant, since=_instant(since))
+    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_instant(since))
 
 
 class Chosen:
     """Letters by number or by filter, never both; everything only when it is said. Raises BadParameter."""
 
-    def __init__(self, sequences: Sequence[int] | None, wanted: Wanted, *, is_all: bool) -> None:
-        from router.deadletters import Wanted
+    def __init__(self, sequences: Sequence[int] | None, wanted: DeadLetterFilter, *, is_all: bool) -> None:
+        from router.deadletters import DeadLetterFilter
 
-        has_filter = wanted != Wanted()
+        has_filter = wanted != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
             raise typer.BadParameter("say which letters: their numbers, a filter (--subject, --reason, --tenant, --since), or --all")
         self.sequences = tuple(sequences or ())
         self._wanted = wanted
 
-    def of(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[Handful]:
+    def of(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """The letters, oldest first."""
-        from router.deadletters import by_filter, by_sequence
+        from router.deadletters import read_by_filter, read_by_sequence
         from router.deadletters.choice import AT_ONCE
 
         if self.sequences:
-            return by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)
-        return by_filter(jetstream, stream, self._wanted, at_once or AT_ONCE)
+            return read_by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)
+        return read_by_filter(jetstream, stream, self._wanted, at_once or AT_ONCE)
 
 
 def _instant(text: str | None) -> datetime | None:

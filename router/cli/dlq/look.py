@@ -14,7 +14,7 @@ from router.cli.session import jetstream_of
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.deadletters import Wanted
+    from router.deadletters import DeadLetterFilter
 
 COLUMNS = ("seq", "stored", "subject", "reason", "error", "tenant", "message id")
 
@@ -68,12 +68,12 @@ def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None
     ends.run(_stats(settings, as_json))
 
 
-async def _list(settings: Settings, wanted: Wanted, limit: int, as_json: bool) -> int:
+async def _list(settings: Settings, wanted: DeadLetterFilter, limit: int, as_json: bool) -> int:
     from router.cli.letters import row
-    from router.deadletters import as_fields, newest_first
+    from router.deadletters import as_fields, list_newest_first
 
     async with jetstream_of(settings) as jetstream:
-        letters = [letter async for letter in newest_first(jetstream, settings.streams.dlq.name, wanted, limit)]
+        letters = [letter async for letter in list_newest_first(jetstream, settings.streams.dlq.name, wanted, limit)]
     if as_json:
         print_lines(as_fields(letter) for letter in letters)
     elif letters:
@@ -83,11 +83,11 @@ async def _list(settings: Settings, wanted: Wanted, limit: int, as_json: bool) -
     return ends.OK
 
 
-async def _groups(settings: Settings, wanted: Wanted, as_json: bool) -> int:
-    from router.deadletters import by_filter, grouped, reason_and_error
+async def _groups(settings: Settings, wanted: DeadLetterFilter, as_json: bool) -> int:
+    from router.deadletters import group_by, read_by_filter, reason_and_error
 
     async with jetstream_of(settings) as jetstream:
-        groups = await grouped(by_filter(jetstream, settings.streams.dlq.name, wanted), reason_and_error)
+        groups = await group_by(read_by_filter(jetstream, settings.streams.dlq.name, wanted), reason_and_error)
     names = ("reason", "error", "field", "subject")
     if as_json:
         print_lines({**dict(zip(names, group.kind, strict=True)), **group.facts()} for group in groups)
@@ -101,8 +101,8 @@ async def _groups(settings: Settings, wanted: Wanted, as_json: bool) -> int:
 
 async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
     from router.cli.letters import print_letter
+    from router.deadletters import as_full_fields
     from router.deadletters import show as letter_at
-    from router.deadletters import whole
 
     async with jetstream_of(settings) as jetstream:
         letter = await letter_at(jetstream, settings.streams.dlq.name, sequence)
@@ -110,18 +110,18 @@ async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
         ends.complain(f"there is no letter {sequence} in {settings.streams.dlq.name}")
         return ends.NO
     if as_json:
-        print_json(whole(letter))
+        print_json(as_full_fields(letter))
     else:
         print_letter(letter)
     return ends.OK
 
 
 async def _stats(settings: Settings, as_json: bool) -> int:
-    from router.deadletters import by_filter, grouped, subject_and_reason
+    from router.deadletters import group_by, read_by_filter, subject_and_reason
 
     stream = settings.streams.dlq.name
     async with jetstream_of(settings) as jetstream:
-        groups = await grouped(by_filter(jetstream, stream), subject_and_reason)
+        groups = await group_by(read_by_filter(jetstream, stream), subject_and_reason)
         info = await jetstream.stream(stream)
     state, limit = (info["state"], info["config"]["max_bytes"]) if info else ({"messages": 0, "bytes": 0}, -1)
     if as_json:

@@ -16,7 +16,7 @@ from router.cli.session import jetstream_of
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.deadletters import Kept, Replaying, Report
+    from router.deadletters import NotReplayed, ReplayOptions, ReplayReport
     from router.delivery.api import JetStream
 
 SOME = 20  # sequences told of each cause
@@ -60,53 +60,53 @@ def replay(
     ends.run(_replay(settings, chosen, how, rate=rate, edit=edit, forget=forget, as_json=as_json))
 
 
-def _how(settings: Settings, max_replays: int) -> Replaying:
-    from router.deadletters import Replaying
+def _how(settings: Settings, max_replays: int) -> ReplayOptions:
+    from router.deadletters import ReplayOptions
 
-    return Replaying(
+    return ReplayOptions(
         subject_pattern=settings.dlq.subject_pattern, assignments=settings.buckets.assignments_known.name, max_replays=max_replays
     )
 
 
 async def _replay(
-    settings: Settings, chosen: Chosen, how: Replaying, *, rate: float | None, edit: bool, forget: bool, as_json: bool
+    settings: Settings, chosen: Chosen, how: ReplayOptions, *, rate: float | None, edit: bool, forget: bool, as_json: bool
 ) -> int:
-    from router.deadletters import Pace
+    from router.deadletters import ReplayRate
     from router.deadletters import replay as send_again
 
     stream = settings.streams.dlq.name
     async with jetstream_of(settings) as jetstream:
         if edit and (how := await _with_edited(jetstream, stream, chosen.sequences[0], how)).payload is None:
             return ends.NO
-        letters = chosen.of(jetstream, stream, Pace.handful(rate))
+        letters = chosen.of(jetstream, stream, ReplayRate.handful(rate))
         with progress("replay", is_quiet=as_json) as advance:
             report = await send_again(jetstream, stream, letters, how, rate=rate, is_forgetful=forget, on_progress=advance)
     _tell(report, as_json)
     return ends.OK if report.is_whole else ends.NO
 
 
-async def _with_edited(jetstream: JetStream, stream: str, sequence: int, how: Replaying) -> Replaying:
+async def _with_edited(jetstream: JetStream, stream: str, sequence: int, how: ReplayOptions) -> ReplayOptions:
     """With the payload as the editor left it; None in it: there is nothing to send, and it was said why."""
     from msgspec.structs import replace
 
-    from router.deadletters import Kept, original_of, show
+    from router.deadletters import NotReplayed, original_of, show
 
     letter = await show(jetstream, stream, sequence)
-    original = await original_of(jetstream, letter, how) if letter is not None else Kept(sequence, "there is no such letter")
-    if isinstance(original, Kept):
+    original = await original_of(jetstream, letter, how) if letter is not None else NotReplayed(sequence, "there is no such letter")
+    if isinstance(original, NotReplayed):
         ends.complain(f"letter {sequence}: {original.cause}")
         return how
     return replace(how, payload=edited(original.data))
 
 
-async def _rehearse(settings: Settings, chosen: Chosen, how: Replaying, as_json: bool) -> int:
-    from router.deadletters import Kept, rehearse
+async def _rehearse(settings: Settings, chosen: Chosen, how: ReplayOptions, as_json: bool) -> int:
+    from router.deadletters import NotReplayed, rehearse
 
     stream = settings.streams.dlq.name
     async with jetstream_of(settings) as jetstream:
         found = [one async for one in rehearse(jetstream, chosen.of(jetstream, stream), how)]
-    kept = [one for one in found if isinstance(one, Kept)]
-    going = [one for one in found if not isinstance(one, Kept)]
+    kept = [one for one in found if isinstance(one, NotReplayed)]
+    going = [one for one in found if not isinstance(one, NotReplayed)]
     if as_json:
         print_lines({"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going)
         print_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
@@ -118,7 +118,7 @@ async def _rehearse(settings: Settings, chosen: Chosen, how: Replaying, as_json:
     return ends.NO if kept else ends.OK
 
 
-def _tell(report: Report, as_json: bool) -> None:
+def _tell(report: ReplayReport, as_json: bool) -> None:
     if as_json:
         causes = [{"cause": cause, "count": count, "sequences": some} for cause, count, some in _causes(report.kept)]
         print_json({"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt})
@@ -133,12 +133,12 @@ def _tell(report: Report, as_json: bool) -> None:
         ends.complain("it stopped early: run it again, and it finds out what was stored and what was not")
 
 
-def _print_kept(kept: list[Kept]) -> None:
+def _print_kept(kept: list[NotReplayed]) -> None:
     if kept:
         print_table(("kept", "because", "letters"), ((count, cause, _shortly(some, count)) for cause, count, some in _causes(kept)))
 
 
-def _causes(kept: list[Kept]) -> list[tuple[str, int, list[int]]]:
+def _causes(kept: list[NotReplayed]) -> list[tuple[str, int, list[int]]]:
     """(cause, how many letters, the first of them), the most frequent cause first."""
     counts = Counter(one.cause for one in kept)
     return [(cause, count, [one.sequence for one in kept if one.cause == cause][:SOME]) for cause, count in counts.most_common(SOME)]

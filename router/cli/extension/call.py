@@ -65,12 +65,12 @@ async def _call(settings: Settings, extension_id: str, payload: object, about: M
 
 async def _route(settings: Settings, extension_id: str, about: Mapping[str, Any]) -> Route:
     from router.app.extension_store import ExtensionNotFound
-    from router.extensions import Registry
+    from router.extensions import ExtensionRegistry
 
     async with store_of(settings) as store:
         entry = (await store.get(extension_id)).entry
     who = {name: about[name] for name in ("tenant_id", "policy_id")}
-    route = Registry([entry]).find(extension_id, kind=entry.kind, environment=settings.extensions.environment, **who)
+    route = ExtensionRegistry([entry]).find(extension_id, kind=entry.kind, environment=settings.extensions.environment, **who)
     if route is None:
         raise ExtensionNotFound(f"no version of {extension_id!r} is enabled for {who['tenant_id']}/{who['policy_id']}")
     return route

@@ -22,9 +22,9 @@ def what_the_router_does(kind: str, extension_id: str, answer: bytes) -> str:
 
 
 def _changed(kind: str, answer: bytes) -> str:
-    from router.contracts.extension import read_changed
+    from router.contracts.extension import read_processor_answer
 
-    changed = read_changed(answer)
+    changed = read_processor_answer(answer)
     names = ", ".join(changed.metadata) or "nothing"
     if kind == "post":
         return f"the decision's metadata gains {names}; nothing else of it changes"
@@ -32,9 +32,9 @@ def _changed(kind: str, answer: bytes) -> str:
 
 
 def _judged(answer: bytes) -> str:
-    from router.contracts.extension import read_judged
+    from router.contracts.extension import read_validator_answer
 
-    judged = read_judged(answer)
+    judged = read_validator_answer(answer)
     if judged.is_ok:
         return "the request goes on"
     return f"validator_blocked, reason {judged.reason}, where the policy says on_fail: block; it goes on with warn and ignore"

@@ -23,10 +23,10 @@ Author = Annotated[str | None, typer.Option(help="Who writes, for the history. D
 async def store_of(settings: Settings) -> AsyncIterator[ExtensionStore]:
     """The registry. Raises BrokerUnavailable."""
     from router.app.extension_store import ExtensionStore
-    from router.buckets.documents import Documents
+    from router.buckets.documents import DocumentBucket
 
     async with jetstream_of(settings) as jetstream:
-        yield ExtensionStore(Documents(jetstream, settings.buckets.extensions.name))
+        yield ExtensionStore(DocumentBucket(jetstream, settings.buckets.extensions.name))
 
 
 def author_of(given: str | None) -> str:

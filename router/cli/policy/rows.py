@@ -9,7 +9,7 @@ import orjson
 
 if TYPE_CHECKING:
     from router.app.policy_store import Change, Stored
-    from router.policy.difference import Difference
+    from router.policy.difference import DocumentDifference
 
 DELETED = "deleted"
 
@@ -33,7 +33,7 @@ def change_fields(change: Change) -> dict[str, object]:
     return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
 
 
-def difference_fields(one: Difference) -> dict[str, object]:
+def difference_fields(one: DocumentDifference) -> dict[str, object]:
     """`before` or `after` is left out where there is nothing."""
     from router.policy.difference import ABSENT
 
@@ -41,7 +41,7 @@ def difference_fields(one: Difference) -> dict[str, object]:
     return {"path": one.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
 
 
-def difference_row(one: Difference) -> tuple[str, str, str]:
+def difference_row(one: DocumentDifference) -> tuple[str, str, str]:
     return (one.path, _value(one.before), _value(one.after))
 
 

@@ -14,7 +14,7 @@ from router.cli.policy.store import store_of
 if TYPE_CHECKING:
     from router.app.policy_store import PolicyStore
     from router.config import Settings
-    from router.contracts.versioned import Record
+    from router.contracts.versioned import VersionRecord
 
 
 async def show_stored(settings: Settings, tenant: str, name: str, version: int | None, as_json: bool) -> int:
@@ -47,7 +47,7 @@ def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
     return ends.NO
 
 
-async def _met(store: PolicyStore, tenant: str, name: str) -> tuple[str, Record]:
+async def _met(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
     """The tenant's own, else the shared one. Raises PolicyNotFound."""
     from router.app.policy_store import PolicyNotFound
     from router.policy import SHARED

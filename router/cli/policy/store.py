@@ -27,10 +27,10 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
     """Raises BrokerUnavailable."""
     from router.app.policy_store import PolicyStore
-    from router.buckets.documents import Documents
+    from router.buckets.documents import DocumentBucket
 
     async with jetstream_of(settings) as jetstream:
-        yield PolicyStore(Documents(jetstream, settings.buckets.policies.name))
+        yield PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
 
 
 def author_of(given: str | None) -> str:

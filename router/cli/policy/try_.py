@@ -127,9 +127,9 @@ def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
     from router.cli.explained import STEPS, answer_text
     from router.contracts.decision import Decision
     from router.decide.explain import answer_told
-    from router.policy import Step, evaluate
+    from router.policy import TraceStep, evaluate
 
-    trace: list[Step] = []
+    trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
     told = answer_told(answer)
     if as_json:

@@ -1,4 +1,4 @@
-"""The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one (SD-16, SD-20; CONTRACTS §5).
+"""The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one (docs/contracts.md#inbox-letters).
 
     subject   {context}.dlq.{original_subject}, in {CONTEXT}_DLQ; the context is the consumer's own
     id        dlq:{durable}:{message_id}: one message has one letter, whoever writes it
@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.clock import now_ms
-from router.contracts.letter import build_letter
+from router.contracts.letter import build_dead_letter
 from router.delivery.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
 from router.message import Effect, Message
@@ -34,7 +34,7 @@ class InboxLetters(Struct, frozen=True, kw_only=True):
     def write(self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True) -> Effect:
         """A lane's `letter`; not whole: the message itself is gone."""
         message_id = message_id_of(message)
-        letter = build_letter(
+        letter = build_dead_letter(
             message,
             reason,
             fault,
@@ -55,7 +55,7 @@ def pattern_of(context: str) -> str:
 
 
 def letters_stream(context: str) -> StreamSpec:
-    """{CONTEXT}_DLQ (CONTRACTS §1): nothing else binds these subjects, and an unbound publish would be lost."""
+    """{CONTEXT}_DLQ (docs/contracts.md#dead-letter-streams): nothing else binds these subjects, and an unbound publish would be lost."""
     return StreamSpec(
         name=f"{context.upper()}_DLQ",
         subjects=(f"{context}.dlq.>",),

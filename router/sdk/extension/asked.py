@@ -12,7 +12,7 @@ from typing import Any, NoReturn, Self
 from msgspec import Struct
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, NotAllowed
+from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, InvalidExtensionMessage
 from router.contracts.extension import read_request as read_extension_request
 from router.contracts.given import is_scoped
 from router.ids import is_opaque
@@ -67,7 +67,7 @@ def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
     check_size(data)
     try:
         asked = read_extension_request(data)
-    except NotAllowed as exc:
+    except InvalidExtensionMessage as exc:
         raise Failed(400, "invalid_request", f"Invalid request: {exc}") from None
     return Request(
         tenant_id=tenant(asked.tenant_id),

@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.contracts.extension import DEADLINE, read_changed, read_judged
+from router.contracts.extension import DEADLINE, read_processor_answer, read_validator_answer
 from router.contracts.provider_call import read_answer
 from router.errors import RouterError
 from router.extensions.entry import PROVIDER, VALIDATOR
@@ -99,7 +99,7 @@ def _answers(kind: str, extension_id: str) -> Judge:
             if kind == PROVIDER:
                 read_answer(heard.data, extension_id)
             else:
-                (read_judged if kind == VALIDATOR else read_changed)(heard.data)
+                (read_validator_answer if kind == VALIDATOR else read_processor_answer)(heard.data)
         except RouterError as exc:
             return str(exc)
         return None

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from router.calls.outlets import Outlets
+from router.calls.outlets import ReplyStreams
 from router.clock import steady
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM
@@ -42,7 +42,7 @@ class DeskRules(Struct, frozen=True, kw_only=True):
 class Desk:
     """One extension's; all of its subjects share it."""
 
-    def __init__(self, extension: Extension, connection: Connection, outlets: Outlets, rules: DeskRules) -> None:
+    def __init__(self, extension: Extension, connection: Connection, outlets: ReplyStreams, rules: DeskRules) -> None:
         self._pool = ThreadPoolExecutor(rules.concurrency, thread_name_prefix=extension.id) if extension.blocking else None
         self._work = Work(extension, self._pool)
         self._replies = Replies(connection, outlets)

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 import orjson
 from msgspec import Struct
 
-from router.calls.outlets import Outlets
+from router.calls.outlets import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
 from router.delivery.connection import Connection, head_of
 from router.delivery.wire import Headers
@@ -47,7 +47,7 @@ class Call(Struct, frozen=True):
 class Replies:
     """The way out, over one connection."""
 
-    def __init__(self, connection: Connection, outlets: Outlets) -> None:
+    def __init__(self, connection: Connection, outlets: ReplyStreams) -> None:
         self._connection = connection
         self._outlets = outlets
 

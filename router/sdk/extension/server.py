@@ -19,7 +19,7 @@ import nats.errors
 from nats.micro.service import Service
 
 from router import ids
-from router.calls.outlets import Outlets
+from router.calls.outlets import ReplyStreams
 from router.delivery.connection import Connection
 from router.errors import Misconfigured
 from router.sdk.ending import until_signal
@@ -73,14 +73,14 @@ class ExtensionServer:
         """The same, until cancelled, for a program that listens to signals itself."""
         connection = await connected(self._nats, "router-extensions")
         try:
-            async with Outlets(connection) as outlets:
+            async with ReplyStreams(connection) as outlets:
                 await self._serve(connection, outlets, on_ready)
         finally:
             with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
                 await connection.flush()
                 await connection.close()
 
-    async def _serve(self, connection: Connection, outlets: Outlets, on_ready: Callable[[str], None]) -> None:
+    async def _serve(self, connection: Connection, outlets: ReplyStreams, on_ready: Callable[[str], None]) -> None:
         services: list[Service] = []
         desks: list[Desk] = []
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.contracts.extension import read_changed, read_judged
+from router.contracts.extension import read_processor_answer, read_validator_answer
 from router.extension import Answer, Output, Refused, Request, post, pre, provider, reject, validator
 from router.sdk.extension.said import Failed
 from router.sdk.extension.work import Work
@@ -109,7 +109,7 @@ def test_nothing_said_changes_nothing() -> None:
 def test_a_pre_processor_changes_the_payload_and_adds_to_the_context(said: object, payload: object, metadata: object) -> None:
     answer = asked(pre("mine")(saying(said)))
     assert (answer["payload"]["payload"], answer["metadata"]) == (payload, metadata)
-    assert read_changed(json.dumps(answer).encode()).message.payload == payload
+    assert read_processor_answer(json.dumps(answer).encode()).message.payload == payload
 
 
 def test_metadata_of_the_message_itself_is_added_to() -> None:
@@ -131,7 +131,7 @@ def test_a_validator_lets_pass_by_saying_nothing_or_true(said: object) -> None:
 def test_a_validators_no_has_a_reason_and_details() -> None:
     answer = asked(validator("mine")(saying(reject("too_long", {"most": 10}))))
     assert answer == {"status": "reject", "reason": "too_long", "details": {"most": 10}}
-    assert not read_judged(json.dumps(answer).encode()).is_ok
+    assert not read_validator_answer(json.dumps(answer).encode()).is_ok
     assert asked(validator("mine")(saying(False)))["status"] == "reject"
 
 
