@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from nats.aio.client import Client as Nats
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -29,7 +28,6 @@ from tests.support.waiting import until
 from tests.support.workers import NOW_MS
 from tests.support.workers import a_body as a_result_body
 
-pytestmark = pytest.mark.xdist_group("permissions")  # beside those who try each permission alone
 POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}], "validators": [{"id": "pii_guard"}]}
 SECRET = "my card is 4111 1111 1111 1111"
 

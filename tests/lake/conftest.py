@@ -10,14 +10,15 @@ from pyspark.sql import SparkSession
 
 from router.lake.session import create_session
 from tests.lake.without_jvm import WithoutJvm
+from tests.support.distribution import unit_of
 from tests.support.lake_jobs import Lake
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All who need Spark go to one worker of xdist: one JVM, and what it has compiled is compiled for all of them."""
+    """All tests that need Spark are in one unit: one JVM, and what it has compiled is compiled for all of them."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if "spark" in getattr(item, "fixturenames", ()) and unit_of(item.nodeid) != "spark":
+            raise pytest.UsageError(f"{item.nodeid} needs Spark: tests/support/distribution.py must name its module in the unit `spark`")
 
 
 @pytest.fixture(scope="session")
