@@ -1,4 +1,4 @@
-"""One assignment as people see it: what was decided, what is to be done, what a worker said of it."""
+"""One assignment for people: the decision, the work, and what a worker acknowledged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_assignment(one: StoredAssignment, status: str | None) -> None:
 
 
 def assignment_panel(one: StoredAssignment, status: str | None) -> Panel:
-    """The whole of it in a frame. `status`: None where nobody listens for acknowledgements."""
+    """Return the whole assignment in a frame. `status`: None if the router does not listen for acknowledgements."""
     work = orjson.loads(bytes(one.record.assignment))
     parts: list[RenderableType] = [grid(_who(one, status)), heading("decision"), grid(_decision(one)), heading("work")]
     parts.append(Text(shown(orjson.dumps(work.get("job")))))

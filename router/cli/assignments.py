@@ -1,4 +1,4 @@
-"""`router assignments`: what was pushed to workers, and how far it came."""
+"""`router assignments`: which assignments were pushed to workers, and their status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from router.config import Settings
 
 assignments = typer.Typer(
-    invoke_without_command=True, help="Assignments: what was pushed to workers, and how far it came.", rich_markup_mode="rich"
+    invoke_without_command=True, help="Assignments: what was pushed to workers, and their status.", rich_markup_mode="rich"
 )
 
 COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
@@ -38,8 +38,8 @@ def list_(
 ) -> None:
     """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
 
-    A status is what a worker last acknowledged. Acknowledgements are heard when acks.enabled is set, which it is not by default:
-    while it is off, none is told. Exit status 0.
+    A status is what a worker last acknowledged. Acknowledgements are read when acks.enabled is set, which it is not by default:
+    while it is off, no status is shown. Exit status 0.
 
     Example:  router assignments --tenant acme --status rejected
     """
@@ -59,7 +59,7 @@ def show(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one assignment whole: the decision, the work, what a worker said. Exit status: 0 shown, 1 it is not known.
+    """Show one assignment whole: the decision, the work, the acknowledgement. Exit status: 0 shown, 1 it is not known.
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
@@ -101,7 +101,7 @@ async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
 
 
 def _status(one: StoredAssignment, settings: Settings) -> str | None:
-    """None: nobody listens for acknowledgements, so that there is none says nothing."""
+    """Return the status; None if the router does not listen for acknowledgements, because then a missing one means nothing."""
     return one.status if one.ack is not None or settings.acks.enabled else None
 
 

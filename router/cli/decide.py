@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from router.sdk import Answer, Client
 
 OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]
-AT_ONCE = 64  # requests of a file that are under way together
+AT_ONCE = 64  # requests of a file that are sent before the first answer
 
 
 def decide(
     *,
-    tenant: Annotated[str | None, typer.Option(help="Who asks.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the request.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="The message's type.")] = None,
     payload: Annotated[str | None, typer.Option(help=PAYLOAD)] = None,
     policy: Annotated[str | None, typer.Option(help="The policy that decides. Default: default.")] = None,
@@ -40,7 +40,7 @@ def decide(
 ) -> None:
     """Ask a router, and print its answer: JSON, indented where a person reads it.
 
-    Exit status: 0 decided, 1 the router said no, 2 wrong use, 3 no answer. With --file: the worst of them.
+    Exit status: 0 decided, 1 the router refused, 2 wrong use, 3 no answer. With --file: the worst of them.
 
     Example:  router decide --tenant acme --type chat --payload '{"text": "hello"}' --context user_id=u-42
     """
@@ -99,7 +99,7 @@ async def _asked(client: Client, line: bytes, timeout_s: float) -> tuple[int, ob
 
     try:
         answer: Answer = await client.decide_raw(line, timeout=timeout_s)
-    except RouterError as exc:  # this line's own trouble: the others are asked all the same
+    except RouterError as exc:  # only this line failed: the others are still sent
         return ends.SILENT if isinstance(exc, Unanswered) else ends.NO, {"ok": False, "error": {"code": exc.code, "message": str(exc)}}
     return ends.OK if answer.ok else ends.NO, orjson.loads(answer.raw)
 

@@ -1,4 +1,4 @@
-"""`router decisions`: how a decision came about, told by the instance that recorded it."""
+"""`router decisions`: how a decision was made, from the instance that recorded it."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ SERVICE = "explain_decision"
 
 @decisions.callback()
 def _group() -> None:
-    """One command so far; it keeps its name."""
+    """A group with one command; so the command keeps its name."""
 
 
 @decisions.command()
 def explain(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
-    tenant: Annotated[str, typer.Option(help="Whose request it was.")],
-    by_message: Annotated[bool, typer.Option("--message-id", help="What is given is the message id.")] = False,
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
+    by_message: Annotated[bool, typer.Option("--message-id", help="The given id is the message id.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 2.0,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain one decision: what was known when it was made, who was considered, why the others fell.
+    """Explain one decision: what was known when it was made, which providers were considered, why the others were excluded.
 
-    It is computed again by the same version of its policy, and said to be the same or not. Recorded are the tenants that the
-    setting `recorder.tenants` names, by the instance that decided; with --json one record a line, as that instance told it.
+    It is computed again by the same version of its policy, and the result says whether it is the same. Recorded are the tenants that
+    the setting `recorder.tenants` names, by the instance that decided; with --json one record a line, as that instance sent it.
 
-    Exit status: 0 explained, 1 not recorded, or it does not come out the same again, 2 wrong use, 3 no answer.
+    Exit status: 0 explained, 1 not recorded, or the result is not the same again, 2 wrong use, 3 no answer.
 
     Example:  router decisions explain r-42 --tenant acme
     """
@@ -58,10 +58,10 @@ async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: f
     from router.cli.explained import print_explained
 
     async with jetstream_of(settings) as jetstream:
-        heard = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
-    if not heard.good:
-        return complain_of(heard)
-    found = sorted(heard.good, key=lambda record: -record["at_ms"])
+        answers = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    if not answers.good:
+        return complain_of(answers)
+    found = sorted(answers.good, key=lambda record: -record["at_ms"])
     if as_json:
         print_lines(found)
     else:

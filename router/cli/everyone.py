@@ -1,7 +1,7 @@
-"""Asking every instance of a router at once, and knowing who did not answer.
+"""Ask every instance of a router at once, and count those that did not answer.
 
-The service protocol's PING goes out beside the question: it tells how many there are, at once. So the wait ends as soon as
-everybody has answered, and an instance that is too slow is missed, not forgotten.
+The service protocol's PING goes out beside the question and shows at once how many instances there are. So the wait ends as soon
+as all of them have answered, and an instance that is too slow is counted as missing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from router.delivery.connection import Connection
 
 PING = "$SRV.PING.router-admin"
-QUIET_S = 0.3  # nobody new within this time: everybody is known
+QUIET_S = 0.3  # without a new answer for this long, all instances are known
 TICK_S = 0.01
 
 
@@ -43,7 +43,7 @@ class Heard:
         return max(0, self.instances - len(self.answers))
 
     def hear(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
-        """An answer; the server's own word that nobody listens has no body."""
+        """Take one answer. The server's own message that no service listens has no body."""
         try:
             answer = orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -56,52 +56,52 @@ class Heard:
 
 
 async def ask_everyone(connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float) -> Heard:
-    """What every instance says of `asked` within `timeout_s`; nobody at all is no error here. Poison: the question is too large."""
+    """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
     from router.admin.door import API_KEY
     from router.delivery.connection import head_of
     from router.errors import Poison
 
-    question, heard, key = orjson.dumps(asked), Heard(), settings.admin.api_key
+    question, answers, key = orjson.dumps(asked), Heard(), settings.admin.api_key
     head = head_of({API_KEY: key.get_secret_value()} if key is not None else {})
     if len(question) + len(head) > connection.max_payload:  # the server would close the connection for it
         raise Poison(f"the question is larger than the {connection.max_payload} bytes that the server takes")
     inboxes = connection.new_inbox(), connection.new_inbox()
-    sids = [await connection.attend(inbox, hear) for inbox, hear in zip(inboxes, (heard.hear, heard.count), strict=True)]
+    sids = [await connection.attend(inbox, take) for inbox, take in zip(inboxes, (answers.hear, answers.count), strict=True)]
     try:
         connection.post(subject, question, inboxes[0], head)
         connection.post(PING, reply=inboxes[1])
         await connection.require_permission(subject)
-        await _wait(heard, timeout_s)
+        await _wait(answers, timeout_s)
     finally:
         for sid in sids:
             await connection.leave(sid)
-    return heard
+    return answers
 
 
-def complain_of(heard: Heard) -> int:
-    """Why there is nothing to show, on standard error; the exit status."""
-    if not heard.answers:
+def complain_of(answers: Heard) -> int:
+    """Print on standard error why there is nothing to show, and return the exit status."""
+    if not answers.answers:
         ends.complain("no router answered: is one running here, with admin.enabled?")
         return ends.SILENT
-    for text in dict.fromkeys(map(reason_of, heard.errors)):
+    for text in dict.fromkeys(map(reason_of, answers.errors)):
         ends.complain(text)
-    if heard.missing:
-        ends.complain(f"{heard.missing} of {heard.instances} instances did not answer in time: --timeout gives them longer")
+    if answers.missing:
+        ends.complain(f"{answers.missing} of {answers.instances} instances did not answer in time: --timeout gives them longer")
     return ends.NO
 
 
 def reason_of(error: Mapping[str, Any]) -> str:
-    """A service's error as a line, with what to do where that is not the router's to say."""
+    """Write a service's error as one line, with a hint if the operator can solve it."""
     hint = ": give it as the setting admin.api_key (ROUTER_ADMIN__API_KEY)" if error.get("code") == "unauthorized" else ""
     return f"{error.get('code')}: {error.get('message')}{hint}"
 
 
-async def _wait(heard: Heard, timeout_s: float) -> None:
+async def _wait(answers: Heard, timeout_s: float) -> None:
     now = asyncio.get_running_loop().time
-    until, quiet_from, known = now() + timeout_s, now(), (0, 0)
+    until, quiet_from, before = now() + timeout_s, now(), (0, 0)
     while now() < until:
         await asyncio.sleep(TICK_S)
-        if (found := (len(heard.answers), heard.instances)) != known:
-            known, quiet_from = found, now()
-        if now() - quiet_from >= QUIET_S and not heard.missing:
+        if (counts := (len(answers.answers), answers.instances)) != before:
+            before, quiet_from = counts, now()
+        if now() - quiet_from >= QUIET_S and not answers.missing:
             return

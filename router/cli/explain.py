@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(metavar="[CODE]", help="As it was read. Without it all are listed, by where they are met.")
+        str | None, typer.Argument(metavar="[CODE]", help="The code as it was shown. Without it all are listed, by where they occur.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain an error code, a decision's or a dead letter's reason, a policy's id, a verdict or an exit status.
 
-    With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; the nearest names are told.
+    With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; then similar names are shown.
 
     Example:  router explain policy_not_found    router explain POL-047-006    router explain
     """
@@ -49,7 +49,7 @@ def _list(as_json: bool) -> None:
 
 
 def _rows() -> Iterator[tuple[object, ...]]:
-    """A line for each place where a code is met, kind by kind."""
+    """Yield a line for each place where a code occurs, kind by kind."""
     from router.codes import KINDS, codes
 
     for kind in KINDS:
@@ -79,7 +79,7 @@ def _show(found: Code, as_json: bool) -> None:
 
 
 def _fields(code: Code) -> dict[str, object]:
-    """The code, and the sentence of its rule; that one is left out where the pages were not installed."""
+    """Return the code with the sentence of its rule; without it if the pages are not installed."""
     from msgspec import to_builtins
 
     from router.codes.pages import read_rule
@@ -89,5 +89,5 @@ def _fields(code: Code) -> dict[str, object]:
 
 
 def _unknown(code: str, near: list[str]) -> str:
-    meant = f"did you mean {', '.join(near)}? " if near else ""
-    return f"no code is called {code!r}: {meant}`router explain` lists them all"
+    similar = f"did you mean {', '.join(near)}? " if near else ""
+    return f"no code is called {code!r}: {similar}`router explain` lists them all"

@@ -1,4 +1,4 @@
-"""One recorded decision for people: what was known, what was considered, and whether it comes out the same again."""
+"""One recorded decision for people: what was known, what was considered, and whether the same result is computed again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_explained(record: Record) -> None:
 
 
 def explained_panel(record: Record) -> Panel:
-    """The whole of it in a frame."""
+    """Return the whole record in a frame."""
     parts: list[RenderableType] = [grid(_who(record))]
     if record["states"]:
         parts += [heading("known of the providers then"), table(PROVIDERS, _providers(record["states"]))]
@@ -39,11 +39,11 @@ def explained_panel(record: Record) -> Panel:
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
-def answer_text(told: Record) -> str:
-    """`openai (weighted)`, or `decision_failed: why`."""
-    if (decision := told.get("decision")) is not None:
+def answer_text(answer: Record) -> str:
+    """Return `openai (weighted)`, or `decision_failed: why`."""
+    if (decision := answer.get("decision")) is not None:
         return f"{decision['provider_id']} ({decision['reason']})"
-    error = told.get("error") or {}
+    error = answer.get("error") or {}
     return f"{error.get('code')}: {error.get('message')}"
 
 

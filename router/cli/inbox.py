@@ -1,4 +1,4 @@
-"""`router inbox`: events taken from another context's stream, handled once; and how many wait."""
+"""`router inbox`: handle events of another context's stream, each once; and count those that wait."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def consume(
         str | None,
         typer.Argument(metavar="[MODULE:FUNCTION]", help="async handle(connection, event), in the row's own transaction."),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Tell a service instead: POST here. Default: inbox.handler.url.")] = None,
+    url: Annotated[str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")] = None,
     dsn: Dsn = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Consume until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Consume until SIGTERM or Ctrl-C; then finish the messages in flight and end with 0. A second signal ends at once: 130.
 
     Prints one JSON line, inbox.ready, before the first message is taken. Logs go to standard error.
 
@@ -42,7 +42,7 @@ def consume(
         raise typer.BadParameter("give MODULE:FUNCTION or --url: an event has one handler")
     with ends.errors_told():
         settings = mailbox_settings(dsn, None, nats_url, config, {"inbox.handler.url": url})
-        from router.app.inbox import InboxService  # looked for by now
+        from router.app.inbox import InboxService  # only after the extra was checked
 
         service = InboxService(settings, function_at(target, "my_package.events:handle") if target is not None else None)
     ends.run(_consume(service))
@@ -50,7 +50,7 @@ def consume(
 
 @inbox.command()
 def backlog(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Count what was received and is not processed, and when the oldest of it came (QRY-051).
+    """Count the received events that are not processed, and show when the oldest of them arrived (QRY-051).
 
     Example:  router inbox backlog --json
     """

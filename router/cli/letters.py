@@ -1,4 +1,4 @@
-"""A dead letter as people see it."""
+"""A dead letter, printed for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def row(letter: DeadLetter) -> Sequence[object]:
-    """One line of a list."""
+    """Return one line of a list."""
     stored, subject = letter.stored_at[:19].replace("T", " "), letter.original_subject
     error = " at ".join(text for text in (letter.code, letter.field) if text)
     return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
@@ -29,13 +29,13 @@ def print_letter(letter: DeadLetter) -> None:
 
 
 def panel(letter: DeadLetter) -> Panel:
-    """The whole letter in a frame: what happened, the message's headers, its payload."""
+    """Return the whole dead letter in a frame: what happened, the message's headers, its payload."""
     body = shown(letter.payload) if letter.payload is not None else ""
     parts: list[RenderableType] = [grid(_what(letter))]
     if letter.headers:
         parts += [heading("headers"), grid(letter.headers.items())]
     parts += [heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")), Text(body)]
-    title = f"letter {letter.sequence}"
+    title = f"dead letter {letter.sequence}"
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 

@@ -1,8 +1,8 @@
-"""How a serving process lives and ends: signals, and the tree that also holds an embedded broker.
+"""Signals of a serving process, and the supervision tree that also holds an embedded broker.
 
 first SIGTERM or SIGINT    cancel the work: it drains, then the status is 0
-the second                 cancel it again: nobody waits any more, the status is 130
-SIGHUP                     where there is something to reload: reload it; else as the first SIGTERM, and logged
+the second                 cancel the drain as well: the status is 130
+SIGHUP                     reload if the process can; otherwise the same as the first SIGTERM, and logged
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ LAST_CHANCE_S = 1.0
 
 
 async def until_told(work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None) -> int:
-    """Run `work` until it ends or a signal ends it; the status to exit with."""
+    """Run `work` until it ends or a signal ends it; return the exit status."""
     give_large_blocks_back()
     task = asyncio.ensure_future(work)
-    told = _Told(task)
+    signals = _Told(task)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.once_more)
-    if reload is not None or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` means what it says
-        loop.add_signal_handler(signal.SIGHUP, reload or told.to_reload)
+        loop.add_signal_handler(number, signals.once_more)
+    if reload is not None or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under `nohup` SIGHUP stays ignored
+        loop.add_signal_handler(signal.SIGHUP, reload or signals.to_reload)
     with contextlib.suppress(asyncio.CancelledError):
         await task
-    return INTERRUPTED if told.times > 1 else OK
+    return INTERRUPTED if signals.times > 1 else OK
 
 
 class _Told:
-    """Counts the signals, and acts on each."""
+    """Counts the signals, and drains or cancels the work."""
 
     def __init__(self, task: asyncio.Future[None]) -> None:
         self._task = task
@@ -49,7 +49,7 @@ class _Told:
         self.times = 0
 
     def to_reload(self) -> None:
-        """There is nothing that could stay while something new starts. It never hurries: a terminal that closes sends it as well."""
+        """Drain: one process cannot reload. It never counts as a second signal, because a closing terminal sends SIGHUP, too."""
         log.warning(events.RELOAD_REFUSED, error="reload needs --workers 2 or more: this process drains, and ends")
         self._drain()
 
@@ -60,7 +60,7 @@ class _Told:
             return
         self._task.cancel()
         if self.times == 2:
-            # Whatever still holds on after that would be waited for by the loop: the store is safe, so leave.
+            # The loop would wait for whatever still runs after that. The store is safe, so leave.
             asyncio.get_running_loop().call_later(LAST_CHANCE_S, os._exit, INTERRUPTED)
 
     def _drain(self) -> None:
@@ -70,7 +70,7 @@ class _Told:
 
 
 async def on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> None:
-    """Serve on a broker of our own: started first, kept alive, stopped last. `stop_s`: what serving may take to end."""
+    """Serve on an embedded broker: started first, kept alive, stopped last. `stop_s`: how long serving may take to end."""
     await server.start()
     try:
         await supervise(_tree(server, serve, stop_s))
@@ -79,7 +79,7 @@ async def on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitab
 
 
 def _tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> Supervisor:
-    """The broker comes back by itself; a router that ends, ends the process, as it does without a broker of its own."""
+    """The broker is restarted if it ends; a router that ends, ends the process, as it does without an embedded broker."""
     broker = Supervisor("broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30))
     router = Child("service", serve, shutdown_s=stop_s)
     return Supervisor("serve", (broker, router), intensity=Intensity(restarts=0))

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 Dsn = Annotated[
     str | None,
     typer.Option(
-        metavar="DSN", help="The context's database. Better in ROUTER_MAILBOX__DSN: options are seen by others.", show_default=False
+        metavar="DSN", help="The context's database. Better in ROUTER_MAILBOX__DSN: other users can see options.", show_default=False
     ),
 ]
-ContextName = Annotated[str | None, typer.Option("--context", help="Whose events. Default: mailbox.context.")]
+ContextName = Annotated[str | None, typer.Option("--context", help="The context. Default: mailbox.context.")]
 
-mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox: made, checked.", rich_markup_mode="rich")
+mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox: created, checked.", rich_markup_mode="rich")
 
 
 @mailbox.command()
 def migrate(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Apply the migrations that are missing; running it twice does nothing.
+    """Apply the missing migrations; running it twice does nothing.
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router mailbox migrate
     """
@@ -38,7 +38,7 @@ def migrate(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False)
 
 @mailbox.command()
 def check(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Say what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.
+    """List what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.
 
     Example:  router mailbox check
     """

@@ -1,6 +1,6 @@
-"""What a command prints: tables for people, JSON for programs. Nothing that a message holds may steer a terminal.
+"""What a command prints: tables for people, JSON for programs. No text of a message can steer a terminal.
 
-Whoever prints no table does not wait for rich: it is imported by what draws.
+Only the functions that draw import rich, so a command without a table does not wait for it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-WIDE = 200  # columns, where no terminal says how many there are
+WIDE = 200  # columns, if there is no terminal
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
 
 
 def console() -> Console:
-    """Standard output, for people."""
+    """Open standard output for people."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:
-    """One JSON line; indented when a person looks at it."""
+    """Print one JSON line; indented on a terminal."""
     print(json_text(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
 
 
@@ -43,7 +43,7 @@ def print_lines(values: Iterable[object]) -> None:
 
 
 def json_text(value: object, option: int = 0) -> str:
-    """The value as JSON; what could steer a terminal is written as JSON's own escapes, so a program reads the same value."""
+    """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
     text = orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
     if text.isprintable():
         return text
@@ -55,7 +55,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A quiet table; a cell that is a verdict has its colour."""
+    """Build a plain table; a cell that holds a verdict has its colour."""
     from rich import box
     from rich.table import Table
 
@@ -68,7 +68,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def grid(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names and values, one pair a line; what is None is left out."""
+    """Build a table of names and values, one pair a line; a value of None is left out."""
     from rich.table import Table
 
     made = Table.grid(padding=(0, 2))
@@ -81,7 +81,7 @@ def grid(pairs: Iterable[tuple[str, object]]) -> Table:
 
 
 def heading(text: str) -> Text:
-    """Above a part of a panel."""
+    """Build the heading of a part of a panel."""
     from rich.text import Text
 
     return Text(f"\n{text}", style="dim")
@@ -89,7 +89,7 @@ def heading(text: str) -> Text:
 
 @contextmanager
 def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error while a person looks at it; it is told (done, total)."""
+    """Show a bar on standard error if that is a terminal; the caller updates it with (done, total)."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -1,4 +1,4 @@
-"""`router provider invoke`: ask a provider through a router, and hear it at once or piece by piece."""
+"""`router provider invoke`: ask a provider through a router, and print the answer at once or piece by piece."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ provider = typer.Typer(help="Providers of the registry, asked directly.", no_arg
 
 @provider.callback()
 def _providers() -> None:
-    """A group, also while it has one command."""
+    """A group with one command."""
 
 
 @provider.command()
 def invoke(
     provider_id: Annotated[str, typer.Argument(metavar="ID", help="The provider's id in the registry.")],
     *,
-    prompt: Annotated[str, typer.Option(help="What it is asked; @FILE reads a file, - standard input.")],
-    tenant: Annotated[str, typer.Option(help="Who asks.")],
+    prompt: Annotated[str, typer.Option(help="The prompt; @FILE reads a file, - standard input.")],
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it comes.")] = False,
     parameter: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
     context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
@@ -40,7 +40,7 @@ def invoke(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a provider once. Prints its answer, with --stream as it comes; with --json all that is said of it, a line for each chunk.
+    """Ask a provider once. Prints its answer, with --stream as it arrives; with --json the whole response, a line for each chunk.
 
     Exit status: 0 answered, 1 it failed or is not registered, 2 wrong use, 3 no router answers.
 
@@ -95,7 +95,7 @@ def _show(chunk: StreamChunk, as_json: bool) -> None:
 
 
 def _reason(response: ProviderResponse) -> str:
-    hint = ": `router extension list` shows who is registered" if response.error_code == "extension_not_found" else ""
+    hint = ": `router extension list` shows the registered ones" if response.error_code == "extension_not_found" else ""
     return f"{response.error_code}: {response.error_message}{hint}"
 
 

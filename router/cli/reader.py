@@ -1,6 +1,6 @@
-"""Who reads what a command prints may stop: `router dlq list | head -1`.
+"""The exit status if the reader of the output stops: `router dlq list | head -1`.
 
-That is no answer of the router's, and must not look like one: click ends with 1, which here says "the answer is no". The status is
+That is no answer of the router and must not look like one: click ends with 1, which here means "the answer is no". The status is
 the one that a shell gives to a process that wrote to a closed pipe, 141.
 """
 
@@ -13,8 +13,8 @@ from router.cli.ends import READER_GONE
 
 
 def status_of(code: int | str | None) -> int | str | None:
-    """The status to end with, instead of `code`."""
-    if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click, within typer, met a closed pipe, and says so by this alone
+    """Return the status to exit with, instead of `code`."""
+    if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click, inside typer, found a closed pipe; this wrapper is the only sign
         return _without_reader()
     try:
         sys.stdout.flush()
@@ -24,6 +24,6 @@ def status_of(code: int | str | None) -> int | str | None:
 
 
 def _without_reader() -> int:
-    """What is still buffered goes nowhere: the interpreter would complain of it at its end."""
+    """Drop what is still buffered: otherwise the interpreter would print an error at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return READER_GONE

@@ -1,4 +1,4 @@
-"""`router request`: one request's way, from what is kept of it."""
+"""`router request`: the steps of one request, from what is stored of it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ MOST = 1_000_000
 def request(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
-    tenant: Annotated[str, typer.Option(help="Whose request it was.")],
-    look: Annotated[int, typer.Option(metavar="N", help="Of each stream the newest N messages are read.", min=1, max=MOST)] = 10_000,
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
+    look: Annotated[int, typer.Option(metavar="N", help="Read the newest N messages of each stream.", min=1, max=MOST)] = 10_000,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one request's way in order, with times: request, decision, assignment, acknowledgements, result, usage, dead letters.
+    """Show one request's steps in order, with times: request, decision, assignment, acknowledgements, result, usage, dead letters.
 
-    Read are the streams and the bucket of assignments; what was not read, or is not kept, stands below. No payload is shown.
-    Exit status: 0 something was found, 1 nothing.
+    It reads the streams and the bucket of assignments; what it did not read, or what is not stored, is listed below. No payload is
+    shown. Exit status: 0 something was found, 1 nothing.
 
     Example:  router request r-42 --tenant acme
     """

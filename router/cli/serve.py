@@ -1,4 +1,4 @@
-"""`router serve`: one router until it is told to stop, as one process or several, on an embedded broker if asked for."""
+"""`router serve`: run a router until a signal stops it, as one process or several, on an embedded broker if asked for."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 STORE = Path(".router/nats")
 PORT = 4222
 
-STOP_S = 10.0  # beyond the hard deadline: what is closed after the drain
+STOP_S = 10.0  # beyond the hard deadline: for closing after the drain
 
-Read = Callable[[], "Settings"]  # every source anew: at the start, and again at each reload
+Read = Callable[[], "Settings"]  # reads every source: at the start, and again at each reload
 Serve = Callable[[], Coroutine[Any, Any, None]]
-Announce = Callable[[str, str], None]  # the server's URL, the pages'
+Announce = Callable[[str, str], None]  # gets the server's URL and the HTTP address
 
 
 def serve(
@@ -35,15 +35,15 @@ def serve(
     config: ConfigFile = None,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001.")] = None,
     workers: Workers = None,
-    embedded: Annotated[bool, typer.Option("--embedded", help="Start a NATS server of our own as well.")] = False,
-    store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server keeps its streams.", file_okay=False)] = STORE,
+    embedded: Annotated[bool, typer.Option("--embedded", help="Start an embedded NATS server as well.")] = False,
+    store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server stores its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
 ) -> None:
-    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal: 130.
 
     Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to standard error.
-    --policies only seeds: it puts what the server never had and changes nothing that somebody wrote. Only the samples, which an
-    embedded server starts with, give way to it: its files replace them, the others of them are removed, and the log tells each.
+    --policies only seeds: it stores what the server never had and changes no policy that a person wrote. Only the samples, which an
+    embedded server starts with, are replaced: its files replace them, the others of them are removed, and the log names each.
 
     With --workers 2 and more a parent supervises so many processes: one that dies is started again, and SIGHUP reads the
     settings anew and replaces one after the other, so that requests are answered all the time.
@@ -54,7 +54,7 @@ def serve(
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
     given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
     server = _embedded_server(store, nats_port) if embedded else None
-    # A server of our own that does not start is a failure, not a silence.
+    # An embedded server that does not start is a failure, not a missing answer.
     ends.run(_serve(lambda: _settings(config, given, server), server), unavailable=ends.SILENT if server is None else ends.NO)
 
 
@@ -106,7 +106,7 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
 
 
 async def _as_it_stands(settings: Settings) -> Settings:
-    """What is announced: the samples only where nobody's own policy stands."""
+    """Return the settings to announce: with the samples only if the server has no policy of a user."""
     from router.app.policy_seed import only_samples
     from router.cli.policy.store import store_of
     from router.errors import NotMade
@@ -124,14 +124,14 @@ def _one(read: Read, announce: Announce) -> Serve:
     from router.app import RouterService
 
     async def serve() -> None:
-        # Read here: by now an embedded server has its address.
+        # Read the settings here: only now the embedded server has its address.
         await RouterService(read()).run(lambda ready: announce(ready.nats_url, ready.http))
 
     return serve
 
 
 def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
-    """This process is the parent of routers; what serves, and what reloads."""
+    """This process is the parent of several routers; return the functions that serve and reload."""
     from router.fleet import Fleet
 
     fleet = Fleet(read, announce)
@@ -139,7 +139,7 @@ def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]
 
 
 def samples() -> Path:
-    """The policies that come with the package."""
+    """Return the directory of the policies that come with the package."""
     from router.samples import find_policies
 
     return find_policies()
@@ -154,7 +154,7 @@ def _announce(nats_url: str, http: str, settings: Settings) -> None:
         line["workers"] = settings.workers
     print(orjson.dumps(line, default=str).decode(), flush=True)
     if is_sample:
-        print("router: no --policies given: the samples that come with the package are in force", file=sys.stderr)
+        print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr)
     if sys.stderr.isatty():
         print(_invitation(nats_url, http), file=sys.stderr, flush=True)
 

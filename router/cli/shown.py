@@ -1,4 +1,4 @@
-"""Bytes of a stranger, made fit to be looked at: JSON indented, text escaped, the rest as hexadecimal and ASCII."""
+"""Make bytes from outside safe to print: JSON indented, text escaped, the rest as hexadecimal and ASCII."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from router.cli.output import printable
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
-MOST = 4096  # bytes; the whole of it is in --json
+MOST = 4096  # bytes; --json shows all of them
 ROW = 16
 
 
 def shown(data: bytes) -> str:
-    """At most the first 4096 bytes, safe on any terminal."""
+    """Format at most the first 4096 bytes, safe on any terminal."""
     if len(data) <= MOST:
         return _json(data) or _text_or_bytes(data, data)
     return f"{_text_or_bytes(data, data[:MOST])}\n… and {len(data) - MOST} more bytes"
@@ -24,7 +24,7 @@ def shown(data: bytes) -> str:
 def _json(data: bytes) -> str | None:
     try:
         return printable(orjson.dumps(read_value(data, MOST), option=orjson.OPT_INDENT_2).decode())
-    except Malformed:  # nested deeper than could be written again, too
+    except Malformed:  # also if it is nested too deep to be written again
         return None
 
 
@@ -33,11 +33,11 @@ def _text_or_bytes(data: bytes, head: bytes) -> str:
         data.decode("utf-8")
     except UnicodeDecodeError:
         return "\n".join(_hexadecimal(head))
-    return printable(head.decode("utf-8", "ignore"))  # a character that is cut in two is left out
+    return printable(head.decode("utf-8", "ignore"))  # a character that was cut in two is left out
 
 
 def _hexadecimal(data: bytes) -> Iterator[str]:
     for start in range(0, len(data), ROW):
         row = data[start : start + ROW]
-        letters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
-        yield f"{start:06x}  {row.hex(' '):<{3 * ROW - 1}}  {letters}"
+        ascii_ = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield f"{start:06x}  {row.hex(' '):<{3 * ROW - 1}}  {ascii_}"

@@ -1,4 +1,4 @@
-"""`router topology`: streams and consumers as declared, against what a server has."""
+"""`router topology`: compare the declared streams and consumers with those of a server."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Workers = Annotated[
 
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
-topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, made, exported.", rich_markup_mode="rich")
+topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, created, exported.", rich_markup_mode="rich")
 
-DONE = {"missing": "made", "drifted": "brought back"}  # by the state that it was found in
+DONE = {"missing": "made", "drifted": "brought back"}  # by the state before
 
-# What the `nats` tool asks for in a stream's file and the server fills in by itself.
+# Fields that the `nats` tool requires in a stream's file and the server sets by itself.
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
 
 
 @topology.command()
 def plan(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Say what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
+    """Show what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
 
     Example:  router topology plan
     """
@@ -45,9 +45,9 @@ def plan(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = 
 
 @topology.command()
 def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Make what is missing, and bring back what has drifted. Nothing is ever deleted.
+    """Create what is missing, and restore what has drifted. Nothing is ever deleted.
 
-    A worker makes its durable itself where it may; where it may not, name it here.
+    A worker creates its durable itself if it may; if it may not, name the durable here.
     Exit status: 0 done, 1 the server refused, or does not answer.
 
     Example:  router topology apply    router topology apply --worker caf-worker
@@ -59,7 +59,7 @@ def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile =
 
 @topology.command()
 def mirror(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Mirror the stream of usage into the account of this key, for the lake to read there.
+    """Mirror the stream of usage into the account of this key, so that the lake reads it there.
 
     An account of its own keeps the lake's key away from every other stream: deploy/nats/accounts.conf imports what it needs.
     Exit status: 0 done, 1 the server refused, or does not answer.
@@ -127,7 +127,7 @@ async def _mirror(settings: Settings, as_json: bool) -> int:
 
 
 def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
-    """What the router declares, and the durables of these workers."""
+    """Return the topology that the router declares, with the durables of these workers."""
     from router.app import declared
     from router.delivery.topology import Topology
     from router.sdk.worker import worker_durable
@@ -138,7 +138,7 @@ def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
 
 
 def _print(differences: Sequence[Difference], as_json: bool, *, nothing: str, is_done: bool = False) -> None:
-    """What differs, or, once it `is_done`, what was made of it."""
+    """Print the differences, or, if `is_done`, what was done about them."""
     from msgspec import to_builtins
 
     if as_json:

@@ -10,9 +10,9 @@ from router.cli.output import print_json
 
 
 def tree(nats_url: NatsUrl = None, config: ConfigFile = None, workers: Workers = None, as_json: AsJson = False) -> None:
-    """Draw who supervises whom: names, restart rules, deadlines. No server is asked.
+    """Draw the supervision tree: names, restart rules, deadlines. No server is asked.
 
-    With --workers 2 and more: the parent's tree, and then the tree inside each worker.
+    With --workers 2 and more: the parent's tree, and then the tree inside each process.
 
     Example:  router tree
     """

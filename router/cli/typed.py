@@ -1,6 +1,6 @@
-"""What people type for a value: text or JSON, `@FILE` for a file's content, `-` for standard input.
+"""Read values of options: text or JSON, `@FILE` for a file's content, `-` for standard input.
 
-Every command that takes a payload takes it like that. What cannot be read names the option it was given for, and is wrong use.
+Every command reads a payload like that. A value that cannot be read is wrong use, and the message names its option.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
 
 def payload_of(text: str, option: str = "--payload") -> Any:
-    """JSON where it is JSON, else text; bytes that are neither stay bytes."""
+    """Return JSON if it is JSON, else text, else bytes."""
     from router.contracts.codec import value_of
 
     data = _content(text, option)
@@ -26,7 +26,7 @@ def payload_of(text: str, option: str = "--payload") -> Any:
 
 
 def message_of(text: str, option: str = "--payload") -> Any:
-    """The same where only JSON is spoken: what is neither JSON nor text is refused."""
+    """Read a payload that must be JSON or text. Raises BadParameter for other bytes."""
     value = payload_of(text, option)
     if isinstance(value, bytes):
         raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint=option)
@@ -34,7 +34,7 @@ def message_of(text: str, option: str = "--payload") -> Any:
 
 
 def prompt_of(text: str, option: str = "--prompt") -> str | bytes:
-    """Text, also where it looks like JSON."""
+    """Return text, even if it looks like JSON."""
     from router.contracts.codec import value_of
 
     return value_of(_content(text, option))
@@ -55,7 +55,7 @@ def object_of(text: str, option: str) -> dict[str, Any]:
 
 
 def pairs_of(pairs: Iterable[str], option: str) -> dict[str, object]:
-    """`KEY=VALUE` of a repeatable option; VALUE text or JSON."""
+    """Read `KEY=VALUE` of a repeatable option; VALUE is text or JSON."""
     found: dict[str, object] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -66,7 +66,7 @@ def pairs_of(pairs: Iterable[str], option: str) -> dict[str, object]:
 
 
 def bytes_of(name: str, option: str) -> bytes:
-    """A file's content; `-` is standard input."""
+    """Return a file's content; `-` is standard input."""
     try:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as exc:

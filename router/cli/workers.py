@@ -1,4 +1,4 @@
-"""`router workers`: listen to heartbeats for a moment, and say who is alive, who is busy, who fell silent."""
+"""`router workers`: listen to heartbeats for a moment, and list which workers are alive, busy or silent."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 TICK_S = 0.05
-MOST_REFUSED = 20  # that are told
+MOST_REFUSED = 20  # refused heartbeats that are reported
 
 
 def workers(
     listen: Annotated[
-        float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker is heard every 5 s as a rule.", min=0.1)
+        float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker usually sends a heartbeat every 5 s.", min=0.1)
     ] = 6.0,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the workers that are heard; with --json one object a line. A worker is silent after three missed heartbeats.
+    """List the workers that send heartbeats; with --json one object a line. A worker is silent after three missed heartbeats.
 
-    Exit status: 0 somebody is alive, 1 nobody is.
+    Exit status: 0 a worker is alive, 1 none is.
 
     Example:  router workers --for 20
     """
@@ -67,7 +67,7 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
 
 
 def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
-    """A worker, or why it is none, in the order in which they came; at most `MOST_REFUSED`."""
+    """Take one heartbeat, or keep the reason why it is none, in order; at most `MOST_REFUSED`."""
     from router.clock import now_ms, steady
     from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
 
@@ -79,7 +79,7 @@ def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: by
 
 
 async def _wait(seconds: float, known: Liveness) -> None:
-    """With a bar where somebody looks at it."""
+    """Wait, with a bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -105,5 +105,5 @@ def _row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple
 def _fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
     from msgspec import to_builtins
 
-    told = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
-    return {name: value for name, value in told.items() if value is not None}
+    fields = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""`router agent`: MeshForge's agents run, and their stores looked at."""
+"""`router agent`: run MeshForge's agents, and inspect their stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from router.cli.agent.replay import replay
 from router.cli.agent.run import run
 from router.cli.agent.send import send
 
-agent = typer.Typer(help="Agents whose effects happen once: run them, look into their stores, replay them.", no_args_is_help=True)
+agent = typer.Typer(help="Agents whose effects happen once: run them, inspect their stores, replay them.", no_args_is_help=True)
 agent.command()(run)
 agent.command()(send)
 agent.command("hash")(hash_)

@@ -1,4 +1,4 @@
-"""`router agent hash`, `events`, `state` and `verify`: a store looked at, also while an agent works on it."""
+"""`router agent hash`, `events`, `state` and `verify`: read a store, also while an agent works on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent"
 
 
 def hash_(store: StoreFile, as_json: AsJson = False) -> None:
-    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them did.
+    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them changed.
 
     Example:  router agent hash --store ledger.db
     """
@@ -66,7 +66,7 @@ def state(
     limit: Annotated[int, typer.Option(help="At most so many, by name.", min=1)] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show what an agent remembers; with --json one object a line, values whole. Exit status: 0, or 1 for a NAME that it does not know.
+    """Show an agent's state; with --json one object a line, values whole. Exit status: 0, or 1 for a NAME that is not there.
 
     Example:  router agent state --store ledger.db --prefix balance:
     """
@@ -87,7 +87,7 @@ def state(
 
 
 def verify(store: StoreFile, as_json: AsJson = False) -> None:
-    """Check a store: whole, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
+    """Check a store: complete, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
 
     Example:  router agent verify --store ledger.db
     """

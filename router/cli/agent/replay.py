@@ -1,4 +1,4 @@
-"""`router agent replay`: a store's events applied again, from nothing; the same hashes, or the agent is not deterministic."""
+"""`router agent replay`: apply a store's events again to an empty store; other hashes mean that the agent is not deterministic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replay(
     *,
     store: StoreFile,
     into: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the fresh store here. Default: it is thrown away.", dir_okay=False)
+        Path | None, typer.Option(metavar="FILE", help="Keep the fresh store here. Default: it is deleted.", dir_okay=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -46,8 +46,8 @@ def replay(
 def _replayed(adapter: AgentAdapter, store: Path, into: Path | None, is_quiet: bool) -> Replayed:
     from router.runtime.replay import replay as apply_again
 
-    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, progress("replaying", is_quiet=is_quiet) as told:
-        return apply_again(adapter, store, into or Path(home) / "fresh.db", told)
+    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, progress("replaying", is_quiet=is_quiet) as advance:
+        return apply_again(adapter, store, into or Path(home) / "fresh.db", advance)
 
 
 def _verdict(stored: object, replayed: object, name: str) -> str:

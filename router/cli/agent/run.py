@@ -1,4 +1,4 @@
-"""`router agent run`: an agent at work until it is told to stop."""
+"""`router agent run`: run an agent until a signal stops it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def run(
     store: Annotated[
         Path | None, typer.Option("--store", metavar="FILE", help="Its event store. Default: {name}.db here.", dir_okay=False)
     ] = None,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="Work in hand may take this long at the end.", min=0)] = 10.0,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)] = 10.0,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz. Default: none.", min=1, max=65535)] = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Run an agent until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Run an agent until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
 
-    Prints one JSON line, agent.ready, once an earlier life's work is finished and messages are fetched. Logs go to standard error.
+    Prints one JSON line, agent.ready, once the previous run's work is finished and messages are fetched. Logs go to standard error.
     Exit status: 1 the store failed, 2 the store, the durable or the filters are another's, 3 no broker answered.
 
     Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
@@ -54,7 +54,7 @@ def run(
 
 
 def places_of(settings: Settings) -> Places:
-    """Where the agents of these settings work."""
+    """Return the streams and limits of agents for these settings."""
     from router.runtime.places import Places
 
     agents = settings.agents

@@ -1,4 +1,4 @@
-"""`router agent send`: a command or an event put where an agent takes it."""
+"""`router agent send`: publish a command or an event to an agent's subject."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def send(
 ) -> None:
     """Send a command to an agent, and wait until it is stored. Exit status: 0 stored (or stored before), 1 refused, 3 no stream took it.
 
-    The agent makes its streams, so it runs first.
+    The agent creates its streams, so start it first.
 
     Example:  router agent send ledger.post --payload '{"account": "acme", "amount": 250}'
     """
@@ -53,10 +53,10 @@ async def _send(settings: Settings, made: Effect, as_json: bool) -> int:
 
     async with jetstream_of(settings) as jetstream:
         stored = await jetstream.publish(made.subject, made.data, {MESSAGE_ID: made.id})
-    told = {"key": made.id, "subject": made.subject, "stream": stored["stream"], "sequence": stored["seq"]}
+    fields = {"key": made.id, "subject": made.subject, "stream": stored["stream"], "sequence": stored["seq"]}
     is_duplicate = bool(stored.get("duplicate"))
     if as_json:
-        print_json({**told, "duplicate": is_duplicate})
+        print_json({**fields, "duplicate": is_duplicate})
     else:
         was_stored = "was stored before" if is_duplicate else "stored"
         print(f"{made.id} {was_stored}: {stored['stream']} {stored['seq']} on {made.subject}")

@@ -1,4 +1,4 @@
-"""`router bus check-drain`: whether an old version of the schema can be dropped."""
+"""`router bus check-drain`: check whether support for an old version of the schema can be removed."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def check_drain(
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="The schema_version whose support is to be dropped.")] = "1.0",
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="The schema_version whose support is to be removed.")] = "1.0",
     *,
     lag_only: Annotated[
-        bool, typer.Option("--lag-only", help="Look at the durables that exist alone: no consumer will ever begin anew.")
+        bool, typer.Option("--lag-only", help="Check only the durables that exist: no consumer will ever start from the beginning.")
     ] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether a version of the envelope can still be met: a consumer without it would TERM what is left of it.
+    """Check whether messages of an envelope version can still arrive: a consumer without support would TERM them.
 
-    It can, as long as a stream holds one message of it, or (with --lag-only) as long as a durable has one to come.
-    Exit status: 0 it may be dropped, 1 it may not.
+    They can while a stream holds one message of that version, or (with --lag-only) while a durable still has one to deliver.
+    Exit status: 0 support may be removed, 1 it may not.
 
     Example:  router bus check-drain 1.0
     """

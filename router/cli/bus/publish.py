@@ -1,4 +1,4 @@
-"""`router bus publish`: an event or a command put on the bus."""
+"""`router bus publish`: publish an event or a command on the bus."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Kind = Annotated[str, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM.
 
 
 def publish(
-    message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it says the subject.")] = None,
+    message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it determines the subject.")] = None,
     *,
     payload: Payload = "{}",
-    actor: Annotated[str, typer.Option("--actor", help="Who triggered it.")] = "router-cli",
+    actor: Annotated[str, typer.Option("--actor", help="The id of the actor that triggered it.")] = "router-cli",
     actor_kind: Kind = "HUMAN",
     message_id: Id = None,
     correlation: Annotated[str | None, typer.Option("--correlation", help="correlation_id.")] = None,
@@ -44,7 +44,7 @@ def publish(
     Example:  router bus publish LoopCreated --payload '{"loop_id": "loop_1"}' --actor user_1
     """
     if (message_type is None) == (file is None):
-        raise typer.BadParameter("say a TYPE, or --file with a whole envelope")
+        raise typer.BadParameter("give a TYPE, or --file with a whole envelope")
     with ends.errors_told():
         settings = settings_of(nats_url, config)
         envelope = (
@@ -69,9 +69,9 @@ async def _publish(settings: Settings, envelope: MessageEnvelope, command: str |
 
     async with Bus(settings=settings) as bus:
         receipt = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
-    told = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
+    fields = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
     if as_json:
-        print_json({**told, "idempotency_key": envelope.idempotency_key})
+        print_json({**fields, "idempotency_key": envelope.idempotency_key})
     else:
         print(f"{envelope.message_id} {'was stored before' if receipt.is_duplicate else 'stored'}: {receipt.stream} {receipt.sequence}")
     return ends.OK

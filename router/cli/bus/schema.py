@@ -1,4 +1,4 @@
-"""`router bus schema`: the envelope's JSON Schema, and whether a file is an envelope."""
+"""`router bus schema`: print the envelope's JSON Schema, or check whether a file is an envelope."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from router.cli import ends
 
 def schema(
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Say whether this file is an envelope instead; - is standard input.")
+        Path | None, typer.Option("--check", metavar="FILE", help="Check whether this file is an envelope instead; - is standard input.")
     ] = None,
 ) -> None:
     """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
@@ -32,7 +32,7 @@ def schema(
 def _verdict(data: bytes) -> int:
     from router.contracts.envelope import read_envelope
 
-    found = read_envelope(data)  # Malformed names the field: told as any other error
+    found = read_envelope(data)  # raises Malformed, which names the field
     print(f"{found.message_type} {found.message_id}, version {found.schema_version}, key {found.idempotency_key}")
     return ends.OK
 

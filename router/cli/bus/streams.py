@@ -1,4 +1,4 @@
-"""`router bus topology`: the streams of the bus as declared, against what a server has."""
+"""`router bus topology`: compare the declared streams of the bus with those of a server."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def topology(
-    apply: Annotated[bool, typer.Option("--apply", help="Make what is missing, and bring back what has drifted.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Create what is missing, and restore what has drifted.")] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the streams of the bus and how a server's differ from them. Nothing is ever deleted.
+    """Show the streams of the bus and how a server's streams differ. Nothing is ever deleted.
 
     Their names and limits come from NATS_STREAM_PREFIX, NATS_MESSAGE_TTL_SECS, NATS_MAX_MSGS_PER_SUBJECT and
     NATS_DUPLICATE_WINDOW_SECS. Exit status: 0 all is as declared, 1 something differs.

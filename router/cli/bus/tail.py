@@ -1,4 +1,4 @@
-"""`router bus tail`: what goes over the bus, as it comes."""
+"""`router bus tail`: show messages of the bus as they arrive."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def tail(
     category: Annotated[str, typer.Argument(help="events, commands, queries or dlq.")] = "events",
     *,
     only: Annotated[str | None, typer.Option("--only", help="One domain or command: loop, iteration.start.")] = None,
-    last: Annotated[int, typer.Option("--last", "-n", help="Begin so many messages back.", min=0)] = 10,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Go on until Ctrl-C, or end at what is there now.")] = True,
+    last: Annotated[int, typer.Option("--last", "-n", help="Begin this many messages back.", min=0)] = 10,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Continue until Ctrl-C, or end at the newest message.")] = True,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show messages of a stream as they come; nothing is consumed. With --json one object a line.
+    """Show messages of a stream as they arrive; nothing is consumed. With --json one object a line.
 
     Example:  router bus tail events --only loop --last 100 --no-follow
     """
@@ -61,7 +61,7 @@ async def _tail(settings: Settings, category: str, only: str | None, last: int, 
 
 
 async def _start(jetstream: JetStream, stream: str, last: int) -> int | None:
-    """The sequence `last` messages back, as far as none of them is missing."""
+    """Return the sequence `last` messages back, if none of them is missing."""
     info = await jetstream.stream(stream)
     return None if info is None else max(1, int(info["state"]["last_seq"]) - last + 1)
 
@@ -79,7 +79,7 @@ def _fields(one: Stored) -> dict[str, object]:
 
 
 def _line(one: Stored) -> str:
-    """When, where, what, by whom, and its payload; bytes that are no envelope as they are."""
+    """Return time, subject, type, actor and payload; bytes that are no envelope as they are."""
     when, body = one.time[11:23], _body(one.data)
     if not isinstance(body, dict) or "message_type" not in body:
         return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {shown(one.data)}"
@@ -91,5 +91,5 @@ def _line(one: Stored) -> str:
 def _body(data: bytes) -> object:
     try:
         return read_value(data, len(data))
-    except Malformed:  # nested deeper than could be written again, too
+    except Malformed:  # also if it is nested too deep to be written again
         return data.decode("utf-8", "replace")

@@ -1,12 +1,12 @@
-"""`router demo`: the product in a few seconds, on a broker of its own that leaves nothing behind.
+"""`router demo`: the product in a few seconds, on a temporary broker that leaves nothing behind.
 
-story     what is asked, in which form, and what must be answered
-circle    one request followed to its usage event
-mending   a result that cannot be read, and how it is processed after all
-acts      the three of them, played: what is done, what is told, what was wrong
-stage     a broker in a temporary directory, a router, a worker, a client
-witness   who watches what is published
-telling   the tables
+requests     the requests, and the answers that they must get
+round_trip   one request, followed to its usage event
+repair       an unreadable result: dead letter, edited, replayed, metered
+chapters     the three chapters: what is done, what is printed, what is checked
+environment  a broker in a temporary directory, a router, a worker, a client
+recorder     records the published messages with their times
+printing     tables for people, JSON lines for programs
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["demo"]
 def demo(as_json: AsJson = False) -> None:
     """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
 
-    Exit status: 0 everything was as it should be, 1 something was not.
+    Exit status: 0 every check passed, 1 one did not.
 
     Example:  router demo
     """

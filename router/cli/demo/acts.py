@@ -1,4 +1,4 @@
-"""The demo's three acts: each does something on the stage, has it told, and says what was not as it should be."""
+"""The demo's chapters: each does something, prints it, and returns what was not as expected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Problems = list[str]
 
 
 async def decisions(stage: Stage, telling: Telling) -> Problems:
-    """Requests in every form, and a malformed one."""
+    """Send requests in every form, and a malformed one."""
     asked = [await stage.asked(step) for step in STEPS]
     telling.answers(asked)
     refused, letter = await stage.asked(BROKEN), await stage.letter_of(stage.settings.decide.subject)
@@ -21,7 +21,7 @@ async def decisions(stage: Stage, telling: Telling) -> Problems:
 
 
 async def circle(stage: Stage, telling: Telling) -> Problems:
-    """One request, from its decision to its usage event."""
+    """Follow one request from its decision to its usage event."""
     subjects, witness = Subjects(stage.settings), stage.witness
     witness.begin()
     answer = await stage.answer_to(BODY)
@@ -30,13 +30,13 @@ async def circle(stage: Stage, telling: Telling) -> Problems:
         return ["the pushed request was refused"]
     way = (request_sight(subjects), decided, *await work_sights(witness, subjects))
     telling.way(
-        "The whole circle", "one request followed to the event that is billed; the assignment is stored before the answer goes out", way
+        "The whole circle", "one request followed to the event that is billed; the assignment is stored before the answer is sent", way
     )
     return list(circle_wrong(way, await stage.stored_ack(way[2].body["assignment_id"])))
 
 
 async def mending(stage: Stage, telling: Telling) -> Problems:
-    """A poisoned result, kept, mended and replayed."""
+    """Publish an unreadable result, find its dead letter, edit and replay it."""
     subjects, witness = Subjects(stage.settings), stage.witness
     witness.begin()
     await stage.publish(subjects.results, POISONED)

@@ -1,4 +1,4 @@
-"""The whole circle, followed by one request: decided, assigned, acknowledged, done, metered."""
+"""One request, followed through the whole round trip: decided, assigned, acknowledged, answered, metered."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BODY = orjson.dumps(
 
 
 class Subjects:
-    """Where the circle runs, by settings."""
+    """The subjects of the round trip, by settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.decide = settings.decide.subject
@@ -53,7 +53,7 @@ def decision_sight(answer: Answer, ms: float) -> Sight:
 
 
 async def work_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
-    """What follows a decision, in its order."""
+    """Observe what follows a decision, in order."""
     return (
         await witness.sees("assignment", subjects.assignments, lambda body: f"deadline {body['options']['deadline_ms']} ms"),
         await witness.sees("acknowledgement", subjects.acks, lambda body: str(body["status"])),
@@ -63,12 +63,12 @@ async def work_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
 
 
 def outcome(body: Mapping[str, Any]) -> str:
-    """A result, or the usage event made of it."""
+    """Describe a result, or the usage event made of it."""
     return f"{body['status']} · {body['latency_ms']} ms · cost {body['cost']}"
 
 
 def circle_wrong(way: Sequence[Sight], stored_ack: str | None) -> Iterator[str]:
-    """What did not go round. `stored_ack`: what stands on the assignment."""
+    """Yield what was not as expected. `stored_ack`: the status stored with the assignment."""
     *_, decision, assignment, ack, result, usage = way
     if not decision.body.get("ok"):
         yield "the pushed request was refused"
@@ -80,6 +80,6 @@ def circle_wrong(way: Sequence[Sight], stored_ack: str | None) -> Iterator[str]:
     if (ack.body["status"], result.body["status"], usage.body["status"]) != ("accepted", "success", "success"):
         yield f"the circle ended with {ack.body['status']}, {result.body['status']}, {usage.body['status']}"
     if (usage.body["cost"], usage.body["request_id"]) != (result.body["cost"], REQUEST_ID):
-        yield "the usage event says something else than the result"
+        yield "the usage event differs from the result"
     if stored_ack != "accepted":
-        yield f"the assignment stands as {stored_ack}, expected accepted"
+        yield f"the assignment's status is {stored_ack}, expected accepted"

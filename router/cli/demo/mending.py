@@ -1,4 +1,4 @@
-"""A result that nobody can read, and how it is processed after all: dead letter, mended, replayed, metered."""
+"""An unreadable result: it becomes a dead letter, is edited, replayed and metered."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.cli.demo.witness import Sight, Witness
 from router.deadletters import DeadLetter, ReplayReport
 from router.outcome import VALIDATION_FAILED
 
-# A worker of another house: it says "done" where the contract says success.
+# A worker with a mistake: it sends "done" where the contract says success.
 _RESULT: dict[str, Any] = {
     "request_id": "r-mended",
     "tenant_id": "globex",
@@ -26,7 +26,7 @@ MENDED = orjson.dumps({**_RESULT, "status": "success"})
 
 
 def letter_sights(subjects: Subjects, letter: DeadLetter, ms: float) -> Sequence[Sight]:
-    """The result as it came, and what was kept of it."""
+    """Describe the result as it was published, and its dead letter."""
     return (
         Sight("result", subjects.results, "status done", 0.0),
         Sight("dead letter", letter.subject, f"{letter.reason} at {letter.field}", ms),
@@ -34,7 +34,7 @@ def letter_sights(subjects: Subjects, letter: DeadLetter, ms: float) -> Sequence
 
 
 async def replay_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
-    """What happened once it was mended."""
+    """Observe the replayed result and its usage event."""
     return (
         await witness.sees("mended, replayed", subjects.results, lambda body: f"status {body['status']}"),
         await witness.sees("usage event", subjects.usage, outcome),
@@ -44,12 +44,12 @@ async def replay_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]
 def mending_wrong(
     letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
-    """What did not come right. `left`: what stands in the letter's place afterwards; `usage`: every event since the poison."""
+    """Yield what was not as expected. `left`: the dead letter after the replay; `usage`: every event since the result."""
     if letter is None or (letter.reason, letter.payload) != (VALIDATION_FAILED, POISONED):
-        yield "the poisoned result left no letter of its own"
+        yield "the poisoned result left no dead letter of its own"
     if (report.sent, len(report.kept)) != (1, 0):
         yield f"the replay sent {report.sent}, kept {len(report.kept)}"
     if left is not None:
-        yield "the letter is still there after its replay"
+        yield "the dead letter is still there after its replay"
     if [event.get("request_id") for event in usage] != ["r-mended"]:
         yield f"the mended result was metered {len(usage)} times"

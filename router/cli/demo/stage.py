@@ -1,4 +1,4 @@
-"""Where the demo plays: a broker in a temporary directory, a router and a worker in this process, a client, and a witness.
+"""The demo's environment: a broker in a temporary directory, a router and a worker in this process, a client, and a recorder.
 
 Nothing is left behind.
 """
@@ -38,7 +38,7 @@ _COUNTER = re.compile(r"(router_\w{1,100}_total(?:\{[^{}]*\})?) ([0-9.e+]+)")
 
 
 class Stage:
-    """What the story acts upon."""
+    """What the chapters act on."""
 
     def __init__(self, settings: Settings, client: Client, jetstream: JetStream, witness: Witness, ready: Ready) -> None:
         self.settings = settings
@@ -48,7 +48,7 @@ class Stage:
         self._jetstream = jetstream
 
     async def asked(self, step: Step) -> Asked:
-        """Ask, and time it."""
+        """Send a request and measure its time."""
         begun = time.perf_counter()
         answer = await self._client.decide_raw(step.body)
         return Asked(step, answer, (time.perf_counter() - begun) * 1000)
@@ -57,7 +57,7 @@ class Stage:
         return await self._client.decide_raw(body)
 
     async def stored_ack(self, assignment_id: str) -> str | None:
-        """What stands on an assignment, as `router assignments` shows it; it is written behind the ack's own way."""
+        """Return an assignment's status, as `router assignments` shows it; the router writes it shortly after the ack arrives."""
         bucket = self.settings.buckets.assignments_known.name
         found = await _soon(lambda: find_assignment(self._jetstream, bucket, assignment_id), lambda one: one.ack is not None)
         return found.status if found is not None else None
@@ -67,7 +67,7 @@ class Stage:
         await self._jetstream.connection.jetstream().publish(subject, data)
 
     async def letter_of(self, subject: str) -> DeadLetter | None:
-        """The newest letter of a subject, once there is one."""
+        """Wait for the newest dead letter of a subject."""
         wanted = DeadLetterFilter(subject=subject)
         return await _soon(lambda: self._newest_letter(wanted), lambda _: True)
 
@@ -77,7 +77,7 @@ class Stage:
         return None
 
     async def replayed(self, letter: DeadLetter, payload: bytes) -> ReplayReport:
-        """The message of a letter sent again, with another payload."""
+        """Replay the message of a dead letter with another payload."""
         stream = self.settings.streams.dlq.name
         how = ReplayOptions(subject_pattern=self.settings.dlq.subject_pattern, payload=payload)
         return await replay(self._jetstream, stream, read_by_sequence(self._jetstream, stream, [letter.sequence]), how)
@@ -86,7 +86,7 @@ class Stage:
         return await show(self._jetstream, self.settings.streams.dlq.name, sequence)
 
     async def counted(self) -> Counted:
-        """Every counter that moved, as a scrape shows it."""
+        """Return every counter that is not 0, as a scrape shows it."""
         text = await asyncio.to_thread(_fetched, f"{self.ready.http}/metrics")
         found = (match for line in text.splitlines() if (match := _COUNTER.fullmatch(line)))
         return {match[1]: float(match[2]) for match in found if float(match[2])}
@@ -94,7 +94,7 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def on_stage() -> AsyncIterator[Stage]:
-    """Everything up; afterwards everything down, in reverse."""
+    """Start everything, and stop it in reverse order."""
     with tempfile.TemporaryDirectory(prefix="router-demo-") as directory:
         server = EmbeddedServer(Path(directory))
         url = await server.start()
@@ -129,7 +129,7 @@ async def _worker(settings: Settings) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _running(work: Coroutine[Any, Any, None], ready: asyncio.Future[Any]) -> AsyncIterator[None]:
-    """Work that has said that it is ready; cancelled in the end."""
+    """Run work until the block ends; the block starts once the work is ready."""
     task = asyncio.create_task(work)
     try:
         both: set[asyncio.Future[Any]] = {ready, task}
@@ -146,7 +146,7 @@ async def _running(work: Coroutine[Any, Any, None], ready: asyncio.Future[Any]) 
 
 
 async def _soon(look: Callable[[], Awaitable[T | None]], is_it: Callable[[T], bool]) -> T | None:
-    """What `look` finds once it is as it should be; what it found last, when that takes too long."""
+    """Poll `look` until its value is as expected; return the last value if that takes too long."""
     until = time.perf_counter() + SEEN_WITHIN_S
     while (found := await look()) is None or not is_it(found):
         if time.perf_counter() > until:

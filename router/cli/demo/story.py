@@ -1,4 +1,4 @@
-"""What the demo asks, and what must come back: the same few requests that a first reader would try."""
+"""The demo's requests and the expected answers: the few requests that a new user would try."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Counted = Mapping[str, float]  # a series as Prometheus writes it -> its value
 
 
 class Step(Struct, frozen=True):
-    """One request. `expects` is a decision's reason or an error's code; `like`: same provider as the step of that title."""
+    """One request. `expects` is a decision's reason or an error's code; `like`: same provider as the request of that title."""
 
     title: str
     says: str
     body: bytes
     expects: str
     like: str | None = None
-    is_replay: bool = False  # of `like`: the very same answer
+    is_replay: bool = False  # of `like`: exactly the same answer
 
 
 class Asked(Struct, frozen=True):
-    """A step, its answer, and how long it took, milliseconds."""
+    """A request, its answer, and how long it took, milliseconds."""
 
     step: Step
     answer: Answer
@@ -37,7 +37,7 @@ class Asked(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """What the answer said: a reason, or an error's code."""
+        """The reason of the decision, or the code of the error."""
         answer = self.answer
         if answer.decision is not None:
             return answer.decision.reason
@@ -72,22 +72,22 @@ STEPS = (
     _step("task, again", "acme · chat · request r-2", _TASK, "weighted", like="task", is_replay=True),
     _step("no such policy", "acme · chat · policy nope", {"message": _CHAT, "policy_id": "nope"}, POLICY_NOT_FOUND),
 )
-BROKEN = _step("no tenant", "chat, from nobody", {"message": {"message_type": "chat", "payload": "Who am I?"}}, INVALID_REQUEST)
+BROKEN = _step("no tenant", "chat, without a tenant", {"message": {"message_type": "chat", "payload": "Who am I?"}}, INVALID_REQUEST)
 
-# What must have been counted, whatever the labels.
+# The least values of the counters, over all labels.
 LEAST_COUNTED = {
     "router_decisions_total": len(STEPS) - 1,  # a replay is no decision
     "router_idempotent_replays_total": 1,
     "router_assignments_published_total": 1,
     "router_acks_total": 1,
-    "router_results_total": 2,  # the worker's, and the one that was mended
+    "router_results_total": 2,  # the worker's, and the repaired one
     "router_usage_published_total": 2,
     "router_dlq_total": 2,
 }
 
 
 def wrong(asked: Sequence[Asked]) -> Iterator[str]:
-    """What was not answered as it should have been."""
+    """Yield the answers that differ from what was expected."""
     by_title = {one.step.title: one for one in asked}
     for one in asked:
         first = by_title.get(one.step.like or "")

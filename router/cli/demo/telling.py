@@ -1,4 +1,4 @@
-"""How the demo is told: tables for people, JSON lines for programs."""
+"""Printers of the demo: tables for people, JSON lines for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 
 
 class Telling(Protocol):
-    """Called in this order."""
+    """Prints the demo; the methods are called in this order."""
 
     def begins(self, ready: Ready) -> None: ...
     def answers(self, asked: Sequence[Asked]) -> None: ...
@@ -32,7 +32,7 @@ class Telling(Protocol):
 
 
 class Tables:
-    """For people."""
+    """Prints tables for people."""
 
     def __init__(self) -> None:
         self._console = console()
@@ -75,7 +75,7 @@ class Tables:
 
 
 class Lines:
-    """For programs: one JSON object a line, `event` says which."""
+    """Prints one JSON object a line for programs; `event` names its kind."""
 
     def begins(self, ready: Ready) -> None:
         _line("begins", nats_url=ready.nats_url, http=ready.http)

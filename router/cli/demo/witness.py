@@ -1,4 +1,4 @@
-"""Who watches a message on its way: every publish on the subjects of the circle, with the time it was seen."""
+"""Record every message that is published on the subjects of the round trip, with the time at which it was seen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SEEN_WITHIN_S = 5.0
 
 
 class Sight(Struct, frozen=True):
-    """One thing that happened on the way: `ms` since the way began."""
+    """One step of the round trip: `ms` since it began."""
 
     name: str
     subject: str
@@ -28,7 +28,7 @@ class Sight(Struct, frozen=True):
 
 
 class Witness:
-    """Keeps what is published; `begin` forgets what came before and sets the clock to 0."""
+    """Keeps published messages; `begin` drops the earlier ones and sets the clock to 0."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, float, dict[str, Any]]] = []
@@ -51,7 +51,7 @@ class Witness:
         return [body for seen, _, body in self._seen if seen == subject]
 
     async def sees(self, name: str, subject: str, says: Callable[[Mapping[str, Any]], str]) -> Sight:
-        """The newest on this subject, as soon as there is one. Raises Unanswered when there is none for five seconds."""
+        """Wait for a message on this subject and return the newest. Raises Unanswered if there is none for five seconds."""
         try:
             async with asyncio.timeout(SEEN_WITHIN_S):
                 while not (found := [one for one in self._seen if one[0] == subject]):
@@ -65,7 +65,7 @@ class Witness:
 
 @asynccontextmanager
 async def watching(connection: Connection, subjects: Sequence[str]) -> AsyncIterator[Witness]:
-    """A witness of everything that is published there."""
+    """Record everything that is published on these subjects."""
     witness = Witness()
     for subject in subjects:
         await connection.attend(subject, witness.hear)

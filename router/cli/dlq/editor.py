@@ -1,4 +1,4 @@
-"""One payload in the operator's editor."""
+"""Edit one payload in the operator's editor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.contracts.malformed import Malformed
 
 
 def edited(data: bytes) -> bytes | None:
-    """What was saved; JSON is opened indented. None, and said why: not changed, no text, or JSON no more."""
+    """Return the saved text; JSON is opened indented. None, with a line on standard error: unchanged, no text, or no longer JSON."""
     import click
 
     text = _text(data)

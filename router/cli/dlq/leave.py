@@ -1,4 +1,4 @@
-"""`router dlq export` and `discard`: letters taken along, letters thrown away."""
+"""`router dlq export` and `discard`: write dead letters to a file, or delete them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def export(
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write letters as JSON lines, oldest first; they stay where they are.
+    """Write dead letters as JSON lines, oldest first; they stay in their stream.
 
     Example:  router dlq export --all -o letters.jsonl
     """
@@ -52,14 +52,14 @@ def discard(
     tenant: Tenant = None,
     since: Since = None,
     every: All = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     erase: Annotated[bool, typer.Option("--erase", help="Overwrite them on disk as well; some 170 a second.")] = False,
     of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Throw letters away, for good; it asks first. Exit status: 0 done, 1 it was called off.
+    """Delete dead letters for good; it asks first. Exit status: 0 done, 1 it was cancelled.
 
     Example:  router dlq discard --reason unreadable
     """
@@ -79,25 +79,25 @@ async def _export(settings: Settings, chosen: Chosen, output: Path | None) -> in
             advance = open_files.enter_context(progress("export", is_quiet=output is None))
             count = await write_out(chosen.of(jetstream, stream), write, advance)
     if output is not None:
-        print(f"{count} letters in {output}")
+        print(f"{count} dead letters in {output}")
     return ends.OK
 
 
 async def _discard(settings: Settings, chosen: Chosen, *, yes: bool, erase: bool, as_json: bool) -> int:
-    from router.deadletters import discard as throw_away
+    from router.deadletters import discard as discard_letters
 
     stream = settings.streams.dlq.name
     async with jetstream_of(settings) as jetstream:
         if not yes:
             count = sum([len(handful.letters) async for handful in chosen.of(jetstream, stream)])
-            if not count or not typer.confirm(f"Throw away {count} letters of {stream} for good?", err=True):
-                print("no such letters" if not count else "nothing was thrown away")
+            if not count or not typer.confirm(f"Discard {count} dead letters of {stream} for good?", err=True):
+                print("no such dead letters" if not count else "nothing was discarded")
                 return ends.OK if not count else ends.NO
         with progress("discard", is_quiet=as_json) as advance:
             letters = chosen.of(jetstream, stream, ERASED_AT_ONCE if erase else None)
-            gone = await throw_away(jetstream, stream, letters, erase=erase, on_progress=advance)
+            count = await discard_letters(jetstream, stream, letters, erase=erase, on_progress=advance)
     if as_json:
-        print_json({"discarded": gone})
+        print_json({"discarded": count})
     else:
-        print(f"{gone} letters thrown away")
+        print(f"{count} dead letters discarded")
     return ends.OK

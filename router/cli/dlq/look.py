@@ -1,4 +1,4 @@
-"""`router dlq list`, `show`, `stats`: letters looked at, and left where they are."""
+"""`router dlq list`, `show`, `stats`: read dead letters; they stay in their stream."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List letters, the newest first; with --json one object a line. Exit status 0, also when there are none.
+    """List dead letters, the newest first; with --json one object a line. Exit status 0, also when there are none.
 
     Example:  router dlq list --tenant acme --since 2h
     """
@@ -43,13 +43,13 @@ def list_(
 
 
 def show(
-    sequence: Annotated[int, typer.Argument(metavar="SEQ", help="The letter's number in `router dlq list`.", min=1)],
+    sequence: Annotated[int, typer.Argument(metavar="SEQ", help="The number in `router dlq list`.", min=1)],
     of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one letter whole, its payload decoded. Exit status: 0 shown, 1 there is no such letter.
+    """Show one dead letter whole, its payload decoded. Exit status: 0 shown, 1 there is no such dead letter.
 
     Example:  router dlq show 17
     """
@@ -59,7 +59,7 @@ def show(
 
 
 def stats(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Count the letters by subject and reason, and say how full their stream is.
+    """Count the dead letters by subject and reason, and say how full their stream is.
 
     Example:  router dlq stats
     """
@@ -93,7 +93,7 @@ async def _groups(settings: Settings, wanted: DeadLetterFilter, as_json: bool) -
         print_lines({**dict(zip(names, group.kind, strict=True)), **group.facts()} for group in groups)
     elif groups:
         rows = [(group.count, *group.kind, group.oldest[:19], group.newest[:19], group.last_sequence) for group in groups]
-        print_table(("letters", *names, "oldest", "newest", "last seq"), rows)
+        print_table(("dead letters", *names, "oldest", "newest", "last seq"), rows)
     else:
         print("no dead letters")
     return ends.OK
@@ -107,7 +107,7 @@ async def _show(settings: Settings, sequence: int, as_json: bool) -> int:
     async with jetstream_of(settings) as jetstream:
         letter = await letter_at(jetstream, settings.streams.dlq.name, sequence)
     if letter is None:
-        ends.complain(f"there is no letter {sequence} in {settings.streams.dlq.name}")
+        ends.complain(f"there is no dead letter {sequence} in {settings.streams.dlq.name}")
         return ends.NO
     if as_json:
         print_json(as_full_fields(letter))
@@ -129,9 +129,9 @@ async def _stats(settings: Settings, as_json: bool) -> int:
         print_json({"stream": stream, "letters": state["messages"], "bytes": state["bytes"], "max_bytes": limit, "kinds": kinds})
         return ends.OK
     full = f", {state['bytes'] / limit:.0%} of what it may hold" if limit > 0 else ""
-    letters = "1 letter" if state["messages"] == 1 else f"{state['messages']} letters"
+    letters = "1 dead letter" if state["messages"] == 1 else f"{state['messages']} dead letters"
     print(f"{stream}: {letters}, {state['bytes'] / 1e6:.1f} MB{full}")
     if groups:
         rows = [(group.count, *group.kind, f"{group.bytes / 1e6:.1f}", group.oldest[:19], group.newest[:19]) for group in groups]
-        print_table(("letters", "subject", "reason", "MB", "oldest", "newest"), rows)
+        print_table(("dead letters", "subject", "reason", "MB", "oldest", "newest"), rows)
     return ends.OK

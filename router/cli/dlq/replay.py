@@ -1,4 +1,4 @@
-"""`router dlq replay`: letters sent again, once what they failed of is mended."""
+"""`router dlq replay`: publish the messages of dead letters again, once the cause of their failure is fixed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from router.deadletters import NotReplayed, ReplayOptions, ReplayReport
     from router.delivery.api import JetStream
 
-SOME = 20  # sequences told of each cause
+SOME = 20  # sequences shown of each cause
 
 
 def replay(
@@ -31,27 +31,27 @@ def replay(
     since: Since = None,
     every: All = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, and send nothing.")] = False,
-    rate: Annotated[float | None, typer.Option(help="At most so many letters a second.", min=0.1)] = None,
-    edit: Annotated[bool, typer.Option("--edit", help="Open the payload of the one letter in $EDITOR first.")] = False,
-    max_replays: Annotated[int, typer.Option(help="A message is sent again at most so often in all.", min=1)] = 3,
+    rate: Annotated[float | None, typer.Option(help="At most this many messages a second.", min=0.1)] = None,
+    edit: Annotated[bool, typer.Option("--edit", help="Open the payload of the one dead letter in $EDITOR first.")] = False,
+    max_replays: Annotated[int, typer.Option(help="Publish a message again at most this often in all.", min=1)] = 3,
     forget: Annotated[
-        bool, typer.Option("--forget-interrupted", help="Go on, though what a killed replay sent long ago cannot be known any more.")
+        bool, typer.Option("--forget-interrupted", help="Continue, although what a killed replay sent long ago is no longer known.")
     ] = False,
     of: Of = "router",
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send the messages of letters again, to where they failed; a letter goes when its message is proven to stand there.
+    """Publish the messages of dead letters again, where they failed; a dead letter is removed once its message is proven to be stored.
 
     It may be killed at any moment: run it again, and every message is sent once. A message that is still wrong fails again and becomes
-    a new letter; mend it with --edit. Exit status: 0 all sent, 1 some were kept.
+    a new dead letter; fix it with --edit. Exit status: 0 all sent, 1 some were kept.
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
     chosen = Chosen(sequences, wanted_by(subject, reason, tenant, since), is_all=every)
     if edit and len(chosen.sequences) != 1:
-        raise typer.BadParameter("--edit takes the number of one letter")
+        raise typer.BadParameter("--edit takes the number of one dead letter")
     with ends.errors_told():
         settings = settings_with(of, nats_url, config)
     how = _how(settings, max_replays)
@@ -86,15 +86,15 @@ async def _replay(
 
 
 async def _with_edited(jetstream: JetStream, stream: str, sequence: int, how: ReplayOptions) -> ReplayOptions:
-    """With the payload as the editor left it; None in it: there is nothing to send, and it was said why."""
+    """Return the options with the edited payload; without one if there is nothing to send, which was reported."""
     from msgspec.structs import replace
 
     from router.deadletters import NotReplayed, original_of, show
 
     letter = await show(jetstream, stream, sequence)
-    original = await original_of(jetstream, letter, how) if letter is not None else NotReplayed(sequence, "there is no such letter")
+    original = await original_of(jetstream, letter, how) if letter is not None else NotReplayed(sequence, "there is no such dead letter")
     if isinstance(original, NotReplayed):
-        ends.complain(f"letter {sequence}: {original.cause}")
+        ends.complain(f"dead letter {sequence}: {original.cause}")
         return how
     return replace(how, payload=edited(original.data))
 
@@ -124,7 +124,7 @@ def _tell(report: ReplayReport, as_json: bool) -> None:
         print_json({"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt})
         return
     if report.finished:
-        print(f"{report.finished} letters of an interrupted replay were removed: their messages had been sent")
+        print(f"{report.finished} dead letters of an interrupted replay were removed: their messages had been sent")
     print(f"{report.sent} sent again, {len(report.kept)} kept")
     if report.sent:
         print("what fails again is a new dead letter: `router dlq list` shows it")
@@ -135,11 +135,11 @@ def _tell(report: ReplayReport, as_json: bool) -> None:
 
 def _print_kept(kept: list[NotReplayed]) -> None:
     if kept:
-        print_table(("kept", "because", "letters"), ((count, cause, _shortly(some, count)) for cause, count, some in _causes(kept)))
+        print_table(("kept", "because", "dead letters"), ((count, cause, _shortly(some, count)) for cause, count, some in _causes(kept)))
 
 
 def _causes(kept: list[NotReplayed]) -> list[tuple[str, int, list[int]]]:
-    """(cause, how many letters, the first of them), the most frequent cause first."""
+    """Return (cause, how many dead letters, the first of them), the most frequent cause first."""
     counts = Counter(one.cause for one in kept)
     return [(cause, count, [one.sequence for one in kept if one.cause == cause][:SOME]) for cause, count in counts.most_common(SOME)]
 

@@ -1,4 +1,4 @@
-"""`router extension call`: one call by hand, through the registry's route, with the request that a router would send."""
+"""`router extension call`: call an extension once, through the registry's route, with the request that a router would send."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def call(
     extension_id: ExtensionId,
     *,
     payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
-    tenant: Annotated[str, typer.Option(help="On whose behalf.")] = "acme",
-    policy: Annotated[str, typer.Option(help="The policy that it is called for.")] = "default",
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")] = "acme",
+    policy: Annotated[str, typer.Option(help="The policy of the request.")] = "default",
     type_: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
     metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context.")] = "{}",
     timeout_ms: Annotated[int | None, typer.Option(help="Instead of the registry's.", min=10)] = None,
@@ -77,14 +77,14 @@ async def _route(settings: Settings, extension_id: str, about: Mapping[str, Any]
 
 
 def _request(route: Route, trace_id: str, payload: object, about: Mapping[str, Any]) -> dict[str, object]:
-    """Both shapes of docs/extensions.md#calls."""
-    told = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
+    """Build the request of docs/extensions.md#calls, for a provider or for the other kinds."""
+    common = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
     context = {**about["metadata"], "policy_id": about["policy_id"]}
     if route.kind == "provider":
         prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
-        return {**told, "provider_id": route.extension_id, "prompt": prompt, "parameters": {}, "context": context}
+        return {**common, "provider_id": route.extension_id, "prompt": prompt, "parameters": {}, "context": context}
     message = {"message_id": trace_id, "message_type": about["type"], "payload": payload, "metadata": {}}
-    return {**told, "payload": message, "metadata": context, "config": dict(route.config)}
+    return {**common, "payload": message, "metadata": context, "config": dict(route.config)}
 
 
 def _tell(route: Route, data: bytes, headers: Mapping[str, str], latency_ms: float, as_json: bool) -> int:
@@ -108,7 +108,7 @@ def _tell(route: Route, data: bytes, headers: Mapping[str, str], latency_ms: flo
 
 
 def _json(text: str) -> Any:
-    """JSON, or the text itself."""
+    """Return JSON, or the text itself."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

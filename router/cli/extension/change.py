@@ -1,4 +1,4 @@
-"""`router extension enable`, `disable`, `remove`: an entry switched, or taken out of the registry."""
+"""`router extension enable`, `disable`, `remove`: switch an entry, or delete it from the registry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def enable(
 def disable(
     extension_id: ExtensionId, author: Author = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False
 ) -> None:
-    """Keep its entry, and let no router call it: policies meet extension_not_found. Exit status: 0 it is disabled, 1 not registered.
+    """Keep its entry, and let no router call it: policies get extension_not_found. Exit status: 0 it is disabled, 1 not registered.
 
     Example:  router extension disable pii_guard
     """
@@ -43,12 +43,12 @@ def disable(
 def remove(
     extension_id: ExtensionId,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take it out of the registry; it asks first. Exit status: 0 it is gone, 1 it was not there, or it was called off.
+    """Delete it from the registry; it asks first. Exit status: 0 it is deleted, 1 it was not there, or it was cancelled.
 
     Example:  router extension remove pii_guard
     """
@@ -70,7 +70,7 @@ async def _switch(settings: Settings, extension_id: str, enabled: bool, author: 
 async def _remove(settings: Settings, extension_id: str, yes: bool, as_json: bool) -> int:
     async with store_of(settings) as store:
         if not yes:
-            await store.get(extension_id)  # whoever is not there need not be asked about
+            await store.get(extension_id)  # raises before the question if it is not there
             if not typer.confirm(f"Remove {extension_id} from the registry?", err=True):
                 print("nothing was removed")
                 return ends.NO

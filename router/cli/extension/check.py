@@ -1,4 +1,4 @@
-"""`router extension check`: the contract, tried on an extension that runs, in whatever language."""
+"""`router extension check`: test a running extension against the contract, whatever its language."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def check(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Where it listens, as beamline.ext.pre.normalize_text.v1.")],
     *,
     type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider. Default: as the subject says.")] = None,
-    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="One that it can do something with.")] = '"hello"',
-    extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="What a policy would say to it.")] = "{}",
+    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="A payload that it can handle.")] = '"hello"',
+    extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The config that a policy would send.")] = "{}",
     timeout_ms: Annotated[int, typer.Option(help="How long it may take to answer.", min=10, max=60_000)] = 2000,
-    strict: Annotated[bool, typer.Option("--strict", help="What it should do, it must do.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat recommendations as requirements.")] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send good requests and bad ones, and see whether the router could work with the answers.
+    """Send good requests and bad ones, and check whether the router could use the answers.
 
-    Exit status: 0 it can be used, 1 something failed, 3 nobody listens there. The requests come from the tenant contract-check.
+    Exit status: 0 it can be used, 1 a check failed, 3 no service listens there. The requests come from the tenant contract-check.
 
     Example:  router extension check beamline.ext.validate.pii_guard.v1 --payload '"my text"'
     """
@@ -75,7 +75,7 @@ async def _verdict(connection: Connection, subject: str, case: Case, timeout_s: 
 
 
 async def _heard(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
-    """What came back; None: nothing in time. Raises Unanswered where nobody listens."""
+    """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service listens."""
     import nats.errors
 
     from router.contracts.extension import ERROR, ERROR_CODE
@@ -85,12 +85,12 @@ async def _heard(connection: Connection, subject: str, data: bytes, headers: Map
     try:
         answer = await connection.request(subject, data, timeout=timeout_s, headers=dict(headers) or None)
     except nats.errors.NoRespondersError:
-        raise Unanswered(f"nobody listens on {subject}") from None
+        raise Unanswered(f"no service listens on {subject}") from None
     except (nats.errors.Error, TimeoutError):
         return None
-    said = answer.headers or {}
-    code = said.get(ERROR_CODE)
-    return Reaction(answer.data, _number(code) if code is not None else None, said.get(ERROR))
+    answered = answer.headers or {}
+    code = answered.get(ERROR_CODE)
+    return Reaction(answer.data, _number(code) if code is not None else None, answered.get(ERROR))
 
 
 def _number(code: str) -> int:
@@ -102,7 +102,7 @@ def _silent(timeout_s: float) -> str:
 
 
 def _named(subject: str, type_: str | None) -> tuple[str, str]:
-    """The kind and the id that a subject says, or the option's kind."""
+    """Return the kind and the id that a subject names; the option's kind wins."""
     from router import ids
     from router.extensions.entry import KINDS, SUBJECTS
 

@@ -1,4 +1,4 @@
-"""`router extension health`: how extensions fare, as all instances of a running router see them, and who answers for them now."""
+"""`router extension health`: how extensions perform, as all instances of a running router see it, and how many services answer now."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def health(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a running router how its extensions fared in the last five minutes, on all its instances.
+    """Ask a running router how its extensions performed in the last five minutes, on all its instances.
 
-    An extension that no instance called has no status: nothing is known of it. "services" counts who answers for it now by the
-    NATS service protocol; a plain subscriber answers no such question.
+    An extension that no instance called has no status. "services" counts the services that answer now by the NATS service
+    protocol; a plain subscriber does not answer it.
 
-    Exit status: 0 nobody is unhealthy, 1 somebody is or the router refuses to tell, 3 no router answers.
+    Exit status: 0 no extension is unhealthy, 1 one is or the router refuses the request, 3 no router answers.
 
     Example:  router extension health
     """

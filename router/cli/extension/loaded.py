@@ -1,4 +1,4 @@
-"""Extensions as an author writes them, loaded from a file or a module."""
+"""Import extensions from an author's file or module."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def extensions_at(target: str) -> list[Extension]:
-    """Every extension in `FILE`, or the one at `FILE:FUNCTION`; a module's name will do for a file. Raises Misconfigured."""
+    """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name. Raises Misconfigured."""
     from router.extension import Extension
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
@@ -37,7 +37,7 @@ def _module(place: str) -> ModuleType:
         return _file(Path(place)) if place.endswith(".py") else import_module(place)
     except Misconfigured:
         raise
-    except Exception as exc:  # whatever a stranger's file does while it is imported
+    except Exception as exc:  # a user's file may raise anything while it is imported
         raise Misconfigured(place, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
 
 
@@ -49,7 +49,7 @@ def _file(path: Path) -> ModuleType:
         raise Misconfigured(str(path), "is no Python file")
     module = module_from_spec(spec)
     sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.resolve()))  # what stands beside it may be imported, as when it is run
+    sys.path.insert(0, str(path.parent.resolve()))  # modules beside it can be imported, as when it is run
     spec.loader.exec_module(module)
     return module
 

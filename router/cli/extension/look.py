@@ -1,4 +1,4 @@
-"""`router extension list` and `show`: what is registered."""
+"""`router extension list` and `show`: print what is registered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the router makes of an extension's answer, in one line for people."""
+"""Describe in one line what the router does with an extension's answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import orjson
 
 
 def what_the_router_does(kind: str, extension_id: str, answer: bytes) -> str:
-    """Read with the router's own readers. An answer that it cannot read is `extension_error`."""
+    """Read the answer with the router's own readers. An answer that it cannot read is `extension_error`."""
     from router.errors import RouterError
 
     try:
@@ -44,5 +44,5 @@ def _provided(extension_id: str, answer: bytes) -> str:
     from router.contracts.provider_call import read_answer
 
     read = read_answer(answer, extension_id)
-    told = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
-    return f"success, cost {read.cost:g}" + (f", {told}" if told else "")
+    details = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
+    return f"success, cost {read.cost:g}" + (f", {details}" if details else "")

@@ -1,4 +1,4 @@
-"""`router extension register`: an entry from a file or from options, checked, then written."""
+"""`router extension register`: write an entry from a file or from options, after checking it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register(
     subject: Annotated[str | None, typer.Option(help="Its subject. Default: the one of version v1.")] = None,
     timeout_ms: Annotated[int | None, typer.Option(help="A call may take this long; 10..60000.")] = None,
     retry: Annotated[int | None, typer.Option(help="Further attempts after a failure; 0..3.")] = None,
-    config_json: Annotated[str | None, typer.Option("--extension-config", metavar="JSON", help="What each call is given.")] = None,
+    config_json: Annotated[str | None, typer.Option("--extension-config", metavar="JSON", help="The config that each call gets.")] = None,
     replaces: Annotated[
         int | None, typer.Option(metavar="VERSION", help="Only over this version; 0: only if there is none.", min=0)
     ] = None,
@@ -38,9 +38,9 @@ def register(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Register an extension, or register it anew; every running router uses it within a second.
+    """Register an extension, or replace its entry; every running router uses it within a second.
 
-    The same entry again changes nothing. Exit status: 0 it is registered, 1 the entry is wrong or somebody else was quicker.
+    The same entry again changes nothing. Exit status: 0 it is registered, 1 the entry is wrong or another write came first.
 
     Example:  router extension register --id pii_guard --type validator --timeout-ms 200
     """
@@ -81,7 +81,7 @@ def _read(name: str) -> Document:
 
 
 def _made(extension_id: str, kind: str, subject: str | None, given: Document) -> Document:
-    """The entry that the options say; what is wrong with it is told like that of a file."""
+    """Return the entry of these options; mistakes are reported as for a file."""
     from router.extensions import KINDS, subject_of
 
     if kind not in KINDS:

@@ -1,4 +1,4 @@
-"""`router extension serve` and `serve-samples`: extensions served until told to stop."""
+"""`router extension serve` and `serve-samples`: serve extensions until a signal stops them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
-Register = Annotated[bool, typer.Option("--register", help="Have the router write the entries that are missing.")]
-ApiKey = Annotated[str | None, typer.Option(help="For registering, where the router asks for one. Default: the setting admin.api_key.")]
-Concurrency = Annotated[int, typer.Option(help="Requests at work at once, for each function that awaits or blocks.", min=1)]
+Register = Annotated[bool, typer.Option("--register", help="Ask the router to write the entries that are missing.")]
+ApiKey = Annotated[str | None, typer.Option(help="For registering, if the router requires one. Default: the setting admin.api_key.")]
+Concurrency = Annotated[int, typer.Option(help="Requests in progress at once, for each function that awaits or blocks.", min=1)]
 
 
 def serve(
@@ -34,12 +34,12 @@ def serve(
         list[str] | None, typer.Option(metavar="ID[=WEIGHT]", help="This process in the registry; may be given again.")
     ] = None,
     concurrency: Concurrency = 64,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="Requests in hand may take this long at the end.", min=0)] = 10.0,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running requests may take at the end.", min=0)] = 10.0,
     api_key: ApiKey = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Serve extensions until SIGTERM or Ctrl-C; then finish what is in hand and end with 0.
+    """Serve extensions until SIGTERM or Ctrl-C; then finish what is in flight and end with 0.
 
     Prints one JSON line, extensions.ready, once requests are answered. Logs go to standard error.
 

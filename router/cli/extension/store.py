@@ -1,4 +1,4 @@
-"""What the commands share: the registry's bucket for as long as a command needs it, who is writing, an entry as JSON."""
+"""Shared by the commands: the registry's bucket while a command needs it, the author's name, an entry as JSON."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from router.config import Settings
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
-Author = Annotated[str | None, typer.Option(help="Who writes, for the history. Default: the user's name.")]
+Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
 
 
 @asynccontextmanager
 async def store_of(settings: Settings) -> AsyncIterator[ExtensionStore]:
-    """The registry. Raises BrokerUnavailable."""
+    """Open the registry. Raises BrokerUnavailable."""
     from router.app.extension_store import ExtensionStore
     from router.buckets.documents import DocumentBucket
 
@@ -30,7 +30,7 @@ async def store_of(settings: Settings) -> AsyncIterator[ExtensionStore]:
 
 
 def author_of(given: str | None) -> str:
-    """Whoever is said, else whoever is logged in."""
+    """Return the given author, else the logged-in user."""
     try:
         return given or getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name
@@ -38,6 +38,6 @@ def author_of(given: str | None) -> str:
 
 
 def fields_of(one: Registered) -> dict[str, object]:
-    """The entry as it was written, and who wrote it when."""
+    """Return the entry as it was written, with its author and time."""
     record = one.record
     return {"id": one.entry.id, "version": record.version, "author": record.author, "time": record.time, "entry": record.document}

@@ -1,4 +1,4 @@
-"""`router extension try`: one function on one payload, without NATS; and what the router would make of its answer."""
+"""`router extension try`: call one function with one payload, without NATS; and show what the router would do with its answer."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ EMPTY = "{}"
 
 
 def try_(
-    target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="Where it stands; a module's name will do for a file.")],
+    target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="The extension; FILE may be a module's name.")],
     *,
     payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
     config: Annotated[
-        str, typer.Option("--config", "--extension-config", metavar="JSON|@FILE", help="What a policy would say to it.")
+        str, typer.Option("--config", "--extension-config", metavar="JSON|@FILE", help="The config that a policy would send.")
     ] = EMPTY,
     metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context; a provider's context.")] = EMPTY,
     parameters: Annotated[str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")] = EMPTY,
     message_type: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
-    tenant: Annotated[str, typer.Option(help="On whose behalf.")] = "acme",
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")] = "acme",
     as_json: AsJson = False,
 ) -> None:
-    """Run one extension here, as if the router had asked. No broker is needed.
+    """Run one extension here, as if the router had called it. No broker is needed.
 
     Exit status: 0 it answered (a rejection is an answer), 1 it failed or what it returned is no answer, 2 it cannot be loaded.
 
@@ -87,7 +87,7 @@ def _answer(extension: Extension, data: bytes) -> bytes:
 
 
 def _show(extension: Extension, exc: BaseException) -> None:
-    """Where it was raised, from the author's first line on."""
+    """Print the traceback, from the author's first line on."""
     frames = traceback.extract_tb(exc.__traceback__)
     own = inspect.getsourcefile(extension.function)
     first = next((place for place, frame in enumerate(frames) if frame.filename == own), 0)
@@ -108,10 +108,10 @@ def _tell_failure(extension: Extension, failed: Failed, as_json: bool) -> int:
 
 
 def _request(extension: Extension, parts: dict[str, Any]) -> dict[str, Any]:
-    told = {"trace_id": "try-1", "tenant_id": parts["tenant_id"], "config": parts["config"]}
+    common = {"trace_id": "try-1", "tenant_id": parts["tenant_id"], "config": parts["config"]}
     if extension.kind == "provider":
         prompt = parts["payload"] if isinstance(parts["payload"], str) else orjson.dumps(parts["payload"]).decode()
-        asked = {"provider_id": extension.id, "prompt": prompt, "parameters": parts["parameters"], "context": parts["metadata"]}
-        return {**told, **asked}
+        call = {"provider_id": extension.id, "prompt": prompt, "parameters": parts["parameters"], "context": parts["metadata"]}
+        return {**common, **call}
     message = {"message_id": "try-1", "message_type": parts["message_type"], "payload": parts["payload"], "metadata": {}}
-    return {**told, "payload": message, "metadata": {"policy_id": "default", **parts["metadata"]}}
+    return {**common, "payload": message, "metadata": {"policy_id": "default", **parts["metadata"]}}

@@ -1,4 +1,4 @@
-"""`router outbox backlog`, `parked`, `requeue`: what is left, what failed, and failed rows put back."""
+"""`router outbox backlog`, `parked`, `requeue`: count what is left, list what failed, and publish failed rows again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def backlog(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = N
 
 def parked(
     *,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again by themselves.")] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again automatically.")] = False,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 100,
     dsn: Dsn = None,
     config: ConfigFile = None,
@@ -57,7 +57,7 @@ def requeue(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish parked events after all, once what they failed of is mended. Exit status: 0 done, 1 there were none.
+    """Publish parked events again, once the cause of their failure is fixed. Exit status: 0 done, 1 there were none.
 
     Example:  router outbox requeue --all
     """

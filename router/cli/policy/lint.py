@@ -1,4 +1,4 @@
-"""`router policy lint`: documents looked at before a router sees them. No server is asked."""
+"""`router policy lint`: check documents before a router reads them. No server is asked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lint(
 
 
 def _documents(path: Path) -> Iterator[tuple[Path, str]]:
-    """Files, and how each is called in the output."""
+    """Yield the files, and the name of each in the output."""
     if path.is_file():
         yield path, str(path)
         return

@@ -1,4 +1,4 @@
-"""`router policy list`, `show`, `history`, `diff`: which policies there are, what they say, who changed what."""
+"""`router policy list`, `show`, `history`, `diff`: which policies there are, their content, and who changed what."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from router.cli.session import settings_of
 if TYPE_CHECKING:
     from router.config import Settings
 
-Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="A former version instead of the present one.", min=1)]
+Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="An earlier version instead of the present one.", min=1)]
 Former = Annotated[int, typer.Argument(metavar="A", help="The version before.", min=1)]
 Later = Annotated[int, typer.Argument(metavar="B", help="The version after.", min=1)]
 
@@ -50,7 +50,7 @@ def show(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the policy that a tenant's request would meet: its own, or the shared one, in the newest form of a document.
+    """Show the policy that a tenant's request would use: its own, or the shared one, in the newest form of a document.
 
     With --version exactly that one of the tenant's own. Exit status: 0 shown, 1 there is none or it cannot be used.
 
@@ -85,7 +85,7 @@ def diff(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed between two versions, place by place. Exit status: 0 they say the same, 1 they differ.
+    """Show what changed between two versions, place by place. Exit status: 0 they are the same, 1 they differ.
 
     Example:  router policy diff acme default 3 4
     """

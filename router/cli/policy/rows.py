@@ -1,4 +1,4 @@
-"""Policies, their versions and what differs, as a row for people and as an object for programs."""
+"""Format policies, versions and differences: a row for people and an object for programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def change_fields(change: Change) -> dict[str, object]:
 
 
 def difference_fields(one: DocumentDifference) -> dict[str, object]:
-    """`before` or `after` is left out where there is nothing."""
+    """Leave out `before` or `after` if it has no value."""
     from router.policy.difference import ABSENT
 
     sides = {"before": one.before, "after": one.after}

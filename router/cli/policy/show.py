@@ -1,4 +1,4 @@
-"""What `router policy show` prints: one document, from a server or from a directory, as a tenant's request would meet it."""
+"""Print one document for `router policy show`, from a server or a directory, as a tenant's request would use it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def show_stored(settings: Settings, tenant: str, name: str, version: int | None, as_json: bool) -> int:
-    """The status to end with."""
+    """Return the exit status."""
     async with store_of(settings) as store:
         owner, record = await _met(store, tenant, name) if version is None else (tenant, await store.get(tenant, name, version))
     written = {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
@@ -27,7 +27,7 @@ async def show_stored(settings: Settings, tenant: str, name: str, version: int |
 
 
 def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
-    """The same for `<tenant>/<policy>.json` in a directory."""
+    """Do the same for `<tenant>/<policy>.json` in a directory."""
     from router import ids
     from router.policy import SHARED, PolicyError, load_policy
 
@@ -48,7 +48,7 @@ def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
 
 
 async def _met(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
-    """The tenant's own, else the shared one. Raises PolicyNotFound."""
+    """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
     from router.app.policy_store import PolicyNotFound
     from router.policy import SHARED
 

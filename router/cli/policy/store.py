@@ -1,4 +1,4 @@
-"""The policies of a server, as every command of `router policy` reaches them; and the options that several take."""
+"""The policies of a server for the commands of `router policy`, and the options that several of them share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 
 @asynccontextmanager
 async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
-    """Raises BrokerUnavailable."""
+    """Open the store. Raises BrokerUnavailable."""
     from router.app.policy_store import PolicyStore
     from router.buckets.documents import DocumentBucket
 
@@ -38,12 +38,12 @@ def author_of(given: str | None) -> str:
         return given
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # nobody by that number, as in a container
+    except (KeyError, OSError):  # the user's number has no name, as in a container
         return "unknown"
 
 
 def refuse(exc: PolicyError, file: str, as_json: bool) -> int:
-    """Say everything that is wrong with a document, each with its path; the status to end with."""
+    """Print every mistake of a document with its path; return the exit status."""
     if as_json:
         print_json({"ok": False, "code": exc.code, "errors": [{"path": path, "message": message} for path, message in exc.errors]})
     for path, message in exc.errors:

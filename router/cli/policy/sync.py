@@ -1,4 +1,4 @@
-"""`router policy sync DIR`: a directory under version control is the source; the server is made equal to it."""
+"""`router policy sync DIR`: make the server's policies equal to a directory under version control."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sync(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put what differs from DIR, and delete what is not in it. One bad document, and nothing at all is changed.
+    """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing is changed.
 
     Exit status: 0 all is equal now (with --dry-run: already), 1 refused, somebody else wrote meanwhile, or (--dry-run) it differs.
 

@@ -1,4 +1,4 @@
-"""What a candidate changes: the answers of all instances as one account, for people and for programs."""
+"""Combine what all instances answer about a candidate policy, for people and for programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from router.cli.output import print_json, print_table
 
-Compared = Mapping[str, Any]  # one recorded request, as `try_policy` tells it
+Compared = Mapping[str, Any]  # one recorded request, as `try_policy` returns it
 Pair = tuple[str, str]
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
@@ -19,7 +19,7 @@ DOUBTS = ("request", "why it cannot be compared")
 
 
 class Tried(Struct, frozen=True):
-    """The newest recorded requests of all instances, newest first, by what becomes of them."""
+    """The newest recorded requests of all instances, newest first, by what the candidate changes."""
 
     changed: tuple[Compared, ...]
     unclear: tuple[Compared, ...]
@@ -33,12 +33,12 @@ class Tried(Struct, frozen=True):
 
     @property
     def pairs(self) -> Mapping[Pair, int]:
-        """How often each change comes, the most numerous first."""
+        """How often each change occurs, the most frequent first."""
         return dict(Counter((named(one["before"]), named(one["after"])) for one in self.changed).most_common())
 
 
 def tried(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> Tried:
-    """Each instance gave the newest that it recorded: of all of them together the newest `against` count."""
+    """Combine the answers: each instance sent its newest; of all of them together the newest `against` count."""
     answers = list(answers)
     newest = sorted((one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"])[:against]
     return Tried(
@@ -51,7 +51,7 @@ def tried(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> T
 
 
 def named(choice: Compared) -> str:
-    """`openai (weighted)`; of a refusal its code."""
+    """Return `openai (weighted)`; for a refusal its code."""
     provider = choice.get("provider")
     return f"{provider} ({choice['reason']})" if provider is not None else str(choice["reason"])
 

@@ -1,4 +1,4 @@
-"""`router policy try`: a candidate tried out, on one request here, or on what a running router decided last."""
+"""`router policy try`: try a candidate, on one request here, or on the last decisions of a running router."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ MOST = 1000
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--request", metavar="FILE", help="Decide this one request, here, with no router.", exists=True, dir_okay=False),
+    typer.Option("--request", metavar="FILE", help="Decide this one request here, without a router.", exists=True, dir_okay=False),
 ]
 
 
 def try_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
     *,
-    tenant: Annotated[str | None, typer.Option(help="Whose policy it will be. Default: the name of FILE's directory.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
     policy: Annotated[str | None, typer.Option(help="The policy's id. Default: the name of FILE.")] = None,
     against: Annotated[
         int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MOST)
@@ -44,10 +44,10 @@ def try_(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try a policy out before it is put. Nothing is written anywhere.
+    """Try a policy before it is written. Nothing is stored.
 
-    --against N: what every instance recorded last (the setting `recorder.tenants`) is decided again by the candidate. The draw
-    is held still, so a candidate that says the same changes nothing. Compared is the choice: not extensions, not rate limits.
+    --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
+    is the same, so an identical candidate changes nothing. Only the choice is compared: no extensions, no rate limits.
 
     Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or there is nothing to compare it
     with, 2 wrong use, 3 no answer. With --request: 0 decided, 1 refused.
@@ -65,7 +65,7 @@ def try_(
 
 
 def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
-    """Checked as `put` checks it: what is wrong ends the command, what looks wrong is only said."""
+    """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
     from router.app.policy_check import checked
     from router.policy import PolicyError, lint
 
@@ -79,18 +79,18 @@ def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPol
 
 
 async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, *, is_guessed: bool) -> int:
-    """`is_guessed`: the tenant is not what somebody said."""
+    """`is_guessed`: the tenant is the directory's name, not an option."""
     from router.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
     async with jetstream_of(settings) as jetstream:
-        heard = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
-    if not heard.good:
-        return complain_of(heard)
-    found = tried(heard.good, against, heard.missing)
+        answers = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    if not answers.good:
+        return complain_of(answers)
+    found = tried(answers.good, against, answers.missing)
     if found.total == 0:
-        is_recorded = any(answer["is_recorded"] for answer in heard.good)
+        is_recorded = any(answer["is_recorded"] for answer in answers.good)
         ends.complain(_why_nothing(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
         return ends.NO
     (print_tried_json if as_json else print_tried)(found)
@@ -121,7 +121,7 @@ def _request(file: Path) -> RouteRequest:
 
 
 def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
-    """As a router would that knows nothing of the providers yet."""
+    """Decide as a router does that has no figures of the providers yet."""
     from msgspec import to_builtins
 
     from router.cli.explained import STEPS, answer_text
@@ -131,10 +131,10 @@ def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
 
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
-    told = answer_told(answer)
+    fields = answer_told(answer)
     if as_json:
-        print_json({**told, "trace": to_builtins(trace)})
+        print_json({**fields, "trace": to_builtins(trace)})
     else:
         print_table(STEPS, ((step.stage, step.subject, step.verdict) for step in trace))
-        print(printable(answer_text(told)))
+        print(printable(answer_text(fields)))
     return ends.OK if isinstance(answer, Decision) else ends.NO

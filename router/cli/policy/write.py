@@ -1,4 +1,4 @@
-"""`router policy put`, `rollback`, `delete`: one more version each. Nobody overwrites what they have not seen."""
+"""`router policy put`, `rollback`, `delete`: each writes one more version, and only over a version that the caller has seen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from router.config import Settings
 
 STDIN = Path("-")
-Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you have seen and replace.", min=1)]
+Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
 
 
 def put(
@@ -32,9 +32,9 @@ def put(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a policy: every router uses it within a second. Without --replaces there must be none yet.
+    """Write a policy: every router uses it within a second. Without --replaces there must be none yet.
 
-    Exit status: 0 it is in force, 1 refused: the document is wrong, or somebody else wrote first.
+    Exit status: 0 it is in force, 1 refused: the document is wrong, or another write came first.
 
     Example:  router policy put acme default ./default.json --replaces 3
     """
@@ -53,9 +53,9 @@ def rollback(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a former version once more, as a new one. Works for a deleted policy too.
+    """Write an earlier version again, as a new one. Works for a deleted policy too.
 
-    Exit status: 0 it is in force, 1 that version is not kept any more, or somebody else wrote meanwhile.
+    Exit status: 0 it is in force, 1 that version is no longer stored, or another write came first.
 
     Example:  router policy rollback acme default --to 3
     """
@@ -73,9 +73,9 @@ def delete(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a policy: requests for it meet the shared one, or none. Its history stays, `rollback` brings it back.
+    """Delete a policy: requests for it use the shared one, or get none. Its history stays, `rollback` restores it.
 
-    Exit status: 0 it is gone, 1 there is none, or it is at another version than --replaces says.
+    Exit status: 0 it is deleted, 1 there is none, or its version is not the one of --replaces.
 
     Example:  router policy delete acme trial
     """

@@ -1,4 +1,4 @@
-"""`router usage backfill`: days made again from bronze, the difference first."""
+"""`router usage backfill`: make days again from bronze, after showing the difference."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def backfill(
 ) -> None:
     """Make silver and gold of these days again from bronze. Without a difference nothing is written.
 
-    Exit status: 0 no difference, or it is mended; 1 there is one, and it was left.
+    Exit status: 0 no difference, or it was written; 1 there is one, and it was not written.
 
     Example:  router usage backfill --from 2026-11-01 --to 2026-11-03 --dry-run
     """
@@ -79,10 +79,10 @@ def _working(what: str) -> Status:
 def _show(found: BackfillDifference, as_json: bool) -> None:
     from msgspec import to_builtins
 
-    told = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
+    fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
     if as_json:
-        print_json(told)
+        print_json(fields)
     elif found.is_none:
-        print("no difference: the tables are what bronze says")
+        print("no difference: the tables are what bronze gives")
     else:
-        console().print(grid((name.replace("_", " "), value) for name, value in told.items()))
+        console().print(grid((name.replace("_", " "), value) for name, value in fields.items()))

@@ -1,4 +1,4 @@
-"""`router usage compact`: small files put together, a day a file, and what dead jobs left taken away."""
+"""`router usage compact`: merge small files into one for each day, and delete what dead jobs left."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from router.cli.options import AsJson
 from router.cli.output import print_json
 from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
 
-AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with so many files in a table.", min=2)]
+AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with at least N files in a table.", min=2)]
 
 
 def compact(at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE, as_json: AsJson = False) -> None:
-    """Fewer files, the same rows. Reads as of an earlier commit keep working: no file that counted is removed.
+    """Merge files: fewer files, the same rows. Reads as of an earlier commit keep working: no committed file is removed.
 
     Example:  router usage compact --at-least 4
     """

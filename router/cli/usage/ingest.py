@@ -1,4 +1,4 @@
-"""`router usage ingest`: the stream's new messages into the tables, with what happens shown while it happens."""
+"""`router usage ingest`: write the stream's new messages into the tables, and show the progress."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Commit
 
 LOOK_S = 1
-AWAY_S = 5.0  # a broker that answers nothing for so long before anything has begun
+AWAY_S = 5.0  # how long the broker may be silent before the job starts
 
-Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Go on for ever, or end at what is there now.")]
+Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Run for ever, or end at the stream's present end.")]
 Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch, at most: what is held in memory at once.", min=1)]
-OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End where messages are gone, or go on without them.")]
+OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
 
 
 def ingest(
@@ -45,9 +45,9 @@ def ingest(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the usage stream into the warehouse. Each micro-batch counts wholly or not at all, once, whatever dies meanwhile.
+    """Read the usage stream into the warehouse. Each micro-batch counts completely or not at all, once, whatever process dies.
 
-    With --continuous and --json, or where nobody watches, each commit is a line of JSON.
+    With --continuous and --json, or if standard error is no terminal, each commit is a line of JSON.
 
     Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses anything.
 
@@ -78,7 +78,7 @@ def _run(
 
 
 def _look(settings: Settings, stream: str) -> None:
-    """Who has no broker, or the wrong one, hears of it before Spark takes its time."""
+    """Connect before Spark starts, so that a missing or wrong broker is reported at once."""
     from msgspec.structs import replace
 
     from router.lake.source.broker import read_facts
@@ -103,7 +103,7 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
 
 @contextmanager
 def _interrupts(shown: Shown) -> Iterator[list[int]]:
-    """How many commits there were at the first Ctrl-C. Spark's own handler would cancel the batch; ours lets it be written."""
+    """Yield the number of commits at the first Ctrl-C. Spark's own handler would cancel the batch; this one lets it finish."""
     asked: list[int] = []
 
     def interrupted(*_: object) -> None:
@@ -120,9 +120,9 @@ def _interrupts(shown: Shown) -> Iterator[list[int]]:
 
 
 class Shown:
-    """What a person sees: rows, rate, what is left; and at the end what came of it.
+    """Shows rows, rate and what is left, and at the end the totals.
 
-    `is_told_each`: for whoever collects logs of a query without an end, a line of JSON for each commit.
+    `is_told_each`: print a line of JSON for each commit, for those who collect the logs of an endless query.
     """
 
     def __init__(self, *, is_quiet: bool, is_told_each: bool = False) -> None:
@@ -149,11 +149,11 @@ class Shown:
             self._tell(commit)
         read = self._counts["read"]
         left = max(0, self._waiting - read)
-        told = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
-        self.bar.update(self._task, completed=read, told=told)
+        status = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
+        self.bar.update(self._task, completed=read, told=status)
 
     def _tell(self, commit: Commit) -> None:
-        """`seconds`: since the commit before it, so waiting for messages is in it."""
+        """`seconds`: since the previous commit, with the time of waiting for messages."""
         seconds, self._last = perf_counter() - self._last, perf_counter()
         print_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
 
@@ -161,13 +161,13 @@ class Shown:
         self.bar.update(self._task, told="ending after this micro-batch; Ctrl-C again ends it at once")
 
     def end(self, as_json: bool) -> None:
-        told = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
+        totals = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
         if self._is_told_each:
-            print_lines([told])
+            print_lines([totals])
         elif as_json:
-            print_json(told)
+            print_json(totals)
         else:
-            console().print(grid(told.items()))
+            console().print(grid(totals.items()))
 
     @property
     def _seconds(self) -> float:

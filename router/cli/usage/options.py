@@ -1,4 +1,4 @@
-"""Options that several usage commands take."""
+"""Options that several usage commands share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spa
 
 
 def an_existing(location: str) -> Warehouse:
-    """A warehouse that somebody has written to. Raises Misconfigured."""
+    """Open a warehouse that has commits. Raises Misconfigured if it has none."""
     from router.errors import Misconfigured
 
     try:

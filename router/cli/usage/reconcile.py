@@ -1,4 +1,4 @@
-"""`router usage reconcile`: does it add up? Stream, tables and results against one another; for people, and for CI."""
+"""`router usage reconcile`: compare stream, tables and results with one another; for people, and for CI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Warehouse
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
-NoResults = Annotated[bool, typer.Option("--no-results", help="Leave the workers' results out.")]
+NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
 
 
 def reconcile(
@@ -36,7 +36,7 @@ def reconcile(
 ) -> None:
     """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly.
 
-    What differs is named: sequences, event ids, groups. Exit status: 0 it all agrees, 1 something differs, 3 the broker is away.
+    Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
 
     Example:  router usage reconcile --warehouse ./usage --json
     """
@@ -69,7 +69,7 @@ def _with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> 
 
 
 def _ledger(settings: Settings) -> ResultLedger | None:
-    """None where nobody has ever sent a result."""
+    """Open the streams of results; None if there is no such stream."""
     from router.errors import Misconfigured
     from router.lake.reconcile.ledger import open_ledger
 

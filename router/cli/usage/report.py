@@ -1,4 +1,4 @@
-"""`router usage report`: the warehouse's gold as a table, as JSON or CSV, and as a page with charts."""
+"""`router usage report`: print the warehouse's gold as a table, as JSON or CSV, and as a page with charts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BY = "day,tenant,provider"  # a screen's worth; programs get every dimension
 
 
 class Engine(StrEnum):
-    """Who reads the files."""
+    """The program that reads the files."""
 
     PYARROW = "pyarrow"
     SPARK = "spark"
@@ -33,7 +33,7 @@ ByNames = Annotated[
     str | None,
     typer.Option("--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {BY}; in JSON and CSV all."),
 ]
-Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' own time; may be repeated.")]
+Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' timestamps; may be repeated.")]
 Tenants = Annotated[list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")]
 Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="ID", help="May be repeated.")]
 ReadBy = Annotated[Engine, typer.Option("--engine", help="spark: for a warehouse that only a cluster reaches.")]
@@ -57,7 +57,7 @@ def report(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what was used: counts, exact costs, percentiles (within 1 %), error rates. No JVM is started but for --engine spark.
+    """Report usage: counts, exact costs, percentiles (within 1 %), error rates. Only --engine spark starts a JVM.
 
     Exit status: 0 there is usage, 1 there is none.
 
@@ -81,7 +81,7 @@ def report(
 
 
 def _read_by(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
-    """What the page needs is read with it, once."""
+    """Return the columns to read by: with a page also those that it needs, so that files are read once."""
     if html is None:
         return wanted
     from router.lake.report.page import BY as OF_THE_PAGE
@@ -96,8 +96,8 @@ def _parts(
         return _parts_by_spark(found, query, as_of_commit, master)
     from router.lake.report.read import read_parts
 
-    with progress("reading", is_quiet=is_quiet) as told:
-        return read_parts(found, query, as_of_commit, told)
+    with progress("reading", is_quiet=is_quiet) as advance:
+        return read_parts(found, query, as_of_commit, advance)
 
 
 def _parts_by_spark(found: Warehouse, query: UsageQuery, as_of_commit: int | None, master: str | None) -> list[ReportPart]:
@@ -116,5 +116,5 @@ def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, commit: 
     from router.lake.report.page import render_page
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
-    asked = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    file.write_text(render_page(parts, f"{asked or 'All events'}. The warehouse as of commit {commit}."))
+    selection = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
+    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of commit {commit}."))

@@ -1,4 +1,4 @@
-"""`router usage schema`: what the tables are, and their columns."""
+"""`router usage schema`: print the tables and their columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.cli import ends
 from router.cli.options import AsJson
 from router.cli.output import console, heading, print_json, table
 
-Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them. Default: all.")]
+Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
 
 
 def schema(name: Only = None, as_json: AsJson = False) -> None:

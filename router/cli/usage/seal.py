@@ -1,4 +1,4 @@
-"""`router usage seal`: close a period, list what is closed, prove that it still reads the same."""
+"""`router usage seal`: close a period, list the closed ones, verify that they still read the same."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Verify = Annotated[bool, typer.Option("--verify", help="Read every sealed period
 def seal(
     first: FirstDay = None, last: LastDay = None, verify: Verify = False, warehouse: WarehouseAt = WAREHOUSE, as_json: AsJson = False
 ) -> None:
-    """Close the days from --from to --to; without them, list what is closed.
+    """Close the days from --from to --to; without them, list the closed periods.
 
-    What comes later for a closed day is an adjustment of the day it comes in. Exit status: 1 where --verify finds a difference.
+    A later event of a closed day becomes an adjustment of the day on which it arrives. Exit status: 1 if --verify finds a difference.
 
     Example:  router usage seal --from 2026-10-01 --to 2026-10-31
     """
@@ -35,9 +35,9 @@ def seal(
         at = an_existing(warehouse)
         from router.lake.jobs import seal as job
 
-        told = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
-        held = [job.is_unchanged(at, one) if verify else None for one in told]
-        _show(told, held, as_json)
+        seals = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
+        held = [job.is_unchanged(at, one) if verify else None for one in seals]
+        _show(seals, held, as_json)
     raise typer.Exit(ends.NO if False in held else ends.OK)
 
 

@@ -1,4 +1,4 @@
-"""How a report looks: a table for a screen, CSV, JSON."""
+"""Print a report: a table for a screen, CSV, JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _print_csv(made: UsageReport) -> None:
 
 
 def _print_table(made: UsageReport, totals: ReportLine) -> None:
-    """What all lines share is told once, above: a report of one day has no column of that day."""
+    """Print values that all lines share once, above the table: a report of one day has no column of that day."""
     shared = _shared(made)
     names = [name for name in made.by if name not in shared]
     rows = [[*(line.group[name] for name in names), *_figures(line)] for line in made.lines[:ROWS]]
@@ -55,7 +55,7 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
 
 
 def _shared(made: UsageReport) -> dict[str, str]:
-    """Names with one value, when there are several lines, and something is left to tell those apart."""
+    """Return the names with one value in all lines, if there are several lines."""
     first, *others = made.lines
     return {name: value for name, value in first.group.items() if others and all(line.group[name] == value for line in others)}
 
