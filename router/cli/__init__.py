@@ -23,6 +23,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except SystemExit as ended:
-        from router.cli.reader import status_of
+        from router.cli.closed_output import choose_status
 
-        sys.exit(status_of(ended.code))
+        sys.exit(choose_status(ended.code))

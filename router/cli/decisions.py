@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.everyone import ask_everyone, complain_of
+from router.cli import exit_codes
+from router.cli.broadcast import ask_all_instances, report_failure
 from router.cli.options import AsJson, ConfigFile, NatsUrl, check_request_id
 from router.cli.output import print_lines
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -47,24 +47,24 @@ def explain(
     Example:  router decisions explain r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    ends.run(_explain(settings, asked, timeout, as_json))
+    exit_codes.run(_explain(settings, asked, timeout, as_json))
 
 
 async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: float, as_json: bool) -> int:
     from router.admin.service import ADMIN
-    from router.cli.explained import print_explained
+    from router.cli.decision_record import print_decision_record
 
-    async with jetstream_of(settings) as jetstream:
-        answers = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    async with open_jetstream(settings) as jetstream:
+        answers = await ask_all_instances(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
     if not answers.good:
-        return complain_of(answers)
+        return report_failure(answers)
     found = sorted(answers.good, key=lambda record: -record["at_ms"])
     if as_json:
         print_lines(found)
     else:
         for record in found:
-            print_explained(record)
-    return ends.OK if all(record["again"].get("is_same", True) for record in found) else ends.NO
+            print_decision_record(record)
+    return exit_codes.OK if all(record["again"].get("is_same", True) for record in found) else exit_codes.NO

@@ -24,7 +24,7 @@ WIDE = 200  # columns, if there is no terminal
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
 
 
-def console() -> Console:
+def open_console() -> Console:
     """Open standard output for people."""
     from rich.console import Console
 
@@ -33,16 +33,16 @@ def console() -> Console:
 
 def print_json(value: object) -> None:
     """Print one JSON line; indented on a terminal."""
-    print(json_text(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
+    print(format_json(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
 
 
 def print_lines(values: Iterable[object]) -> None:
     """One JSON object a line, however wide the terminal."""
     for value in values:
-        print(json_text(value), flush=True)
+        print(format_json(value), flush=True)
 
 
-def json_text(value: object, option: int = 0) -> str:
+def format_json(value: object, option: int = 0) -> str:
     """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
     text = orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
     if text.isprintable():
@@ -51,10 +51,10 @@ def json_text(value: object, option: int = 0) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    console().print(table(columns, rows))
+    open_console().print(build_table(columns, rows))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def build_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Build a plain table; a cell that holds a verdict has its colour."""
     from rich import box
     from rich.table import Table
@@ -63,11 +63,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for name in columns:
         made.add_column(name, overflow="fold")
     for row in rows:
-        made.add_row(*(cell(value) for value in row))
+        made.add_row(*(build_cell(value) for value in row))
     return made
 
 
-def grid(pairs: Iterable[tuple[str, object]]) -> Table:
+def build_grid(pairs: Iterable[tuple[str, object]]) -> Table:
     """Build a table of names and values, one pair a line; a value of None is left out."""
     from rich.table import Table
 
@@ -76,11 +76,11 @@ def grid(pairs: Iterable[tuple[str, object]]) -> Table:
     made.add_column(overflow="fold")
     for name, value in pairs:
         if value is not None:
-            made.add_row(cell(name), cell(value))
+            made.add_row(build_cell(name), build_cell(value))
     return made
 
 
-def heading(text: str) -> Text:
+def build_heading(text: str) -> Text:
     """Build the heading of a part of a panel."""
     from rich.text import Text
 
@@ -88,7 +88,7 @@ def heading(text: str) -> Text:
 
 
 @contextmanager
-def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+def show_progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on standard error if that is a terminal; the caller updates it with (done, total)."""
     from rich.console import Console
     from rich.progress import Progress
@@ -99,7 +99,7 @@ def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, in
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def cell(value: object) -> Text:
+def build_cell(value: object) -> Text:
     from rich.text import Text
 
     if isinstance(value, Text):

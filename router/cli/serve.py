@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Workers
 
 if TYPE_CHECKING:
@@ -53,36 +53,38 @@ def serve(
     if embedded and nats_url is not None:
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
     given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
-    server = _embedded_server(store, nats_port) if embedded else None
+    server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
-    ends.run(_serve(lambda: _settings(config, given, server), server), unavailable=ends.SILENT if server is None else ends.NO)
+    exit_codes.run(
+        _serve(lambda: _load_settings(config, given, server), server), unavailable=exit_codes.NO_ANSWER if server is None else exit_codes.NO
+    )
 
 
-def _embedded_server(store: Path, port: int) -> EmbeddedServer:
+def _make_server(store: Path, port: int) -> EmbeddedServer:
     from router.embedded import EmbeddedServer
 
     return EmbeddedServer(store, port=port)
 
 
-def _settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
+def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
     from router.config import load
     from router.errors import Misconfigured
 
     settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
     if directory is None and server is not None:
-        return _seeded_from(samples(), settings)
+        return _set_policies_dir(find_samples(), settings)
     if directory is not None and not directory.is_dir():
         raise Misconfigured("policies.dir", f"{directory} is not a directory")
     return settings
 
 
-def _seeded_from(directory: Path | None, settings: Settings) -> Settings:
+def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
     return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": directory})})
 
 
 async def _serve(read: Read, server: EmbeddedServer | None) -> int:
-    from router.cli.life import on_embedded_broker, until_told
+    from router.cli.signals import run_until_signal, serve_on_embedded_broker
     from router.observability import configure
 
     settings = read()
@@ -91,35 +93,35 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     def announce(nats_url: str, http: str) -> None:
         _announce(nats_url, http, settings)
 
-    serve, reload = (_one(read, announce), None) if settings.workers == 1 else _several(read, announce)
+    serve, reload = (_serve_alone(read, announce), None) if settings.workers == 1 else _serve_fleet(read, announce)
     if server is None:
-        return await until_told(serve(), reload=reload)
+        return await run_until_signal(serve(), reload=reload)
     server.take_bodies_of(settings.max_payload_bytes)
     stop_s = settings.drain.hard_deadline_ms / 1000 + STOP_S
 
     async def serve_what_stands() -> None:
         nonlocal settings
-        settings = await _as_it_stands(read())
+        settings = await _drop_unused_samples(read())
         await serve()
 
-    return await until_told(on_embedded_broker(server, serve_what_stands, stop_s), reload=reload)
+    return await run_until_signal(serve_on_embedded_broker(server, serve_what_stands, stop_s), reload=reload)
 
 
-async def _as_it_stands(settings: Settings) -> Settings:
+async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
     from router.app.policy_seed import only_samples
-    from router.cli.policy.store import store_of
+    from router.cli.policy.store import open_store
     from router.errors import NotMade
 
-    if settings.policies.dir != samples():
+    if settings.policies.dir != find_samples():
         return settings
     with contextlib.suppress(NotMade):  # a new server has no bucket yet
-        async with store_of(settings) as store:
-            return settings if await only_samples(store) else _seeded_from(None, settings)
+        async with open_store(settings) as store:
+            return settings if await only_samples(store) else _set_policies_dir(None, settings)
     return settings
 
 
-def _one(read: Read, announce: Announce) -> Serve:
+def _serve_alone(read: Read, announce: Announce) -> Serve:
     """This process is the router."""
     from router.app import RouterService
 
@@ -130,7 +132,7 @@ def _one(read: Read, announce: Announce) -> Serve:
     return serve
 
 
-def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
+def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
     """This process is the parent of several routers; return the functions that serve and reload."""
     from router.fleet import Fleet
 
@@ -138,7 +140,7 @@ def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]
     return fleet.run, fleet.reload
 
 
-def samples() -> Path:
+def find_samples() -> Path:
     """Return the directory of the policies that come with the package."""
     from router.samples import find_policies
 
@@ -147,7 +149,7 @@ def samples() -> Path:
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:
     directory = settings.policies.dir
-    is_sample = directory == samples()
+    is_sample = directory == find_samples()
     policies = "samples" if is_sample else directory
     line: dict[str, object] = {"event": "router.ready", "nats_url": nats_url, "http": http, "policies": policies}
     if settings.workers > 1:
@@ -156,10 +158,10 @@ def _announce(nats_url: str, http: str, settings: Settings) -> None:
     if is_sample:
         print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr)
     if sys.stderr.isatty():
-        print(_invitation(nats_url, http), file=sys.stderr, flush=True)
+        print(_format_invitation(nats_url, http), file=sys.stderr, flush=True)
 
 
-def _invitation(nats_url: str, http: str) -> str:
+def _format_invitation(nats_url: str, http: str) -> str:
     where = "" if nats_url.endswith(f":{PORT}") else f" --nats-url {nats_url}"
     return f"""
   ready    {nats_url}    {http}/readyz

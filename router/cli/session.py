@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-def settings_of(nats_url: str | None, config: Path | None) -> Settings:
+def load_settings(nats_url: str | None, config: Path | None) -> Settings:
     """Load the settings of a command. Raises Misconfigured."""
     from router.config import load
 
     return load(config, {"nats.url": nats_url}).settings
 
 
-def mailbox_settings(
+def load_mailbox_settings(
     dsn: str | None, context: str | None, nats_url: str | None, config: Path | None, more: Mapping[str, object] = NOTHING
 ) -> Settings:
     """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
@@ -34,7 +34,7 @@ def mailbox_settings(
 
 
 @asynccontextmanager
-async def jetstream_of(settings: Settings) -> AsyncIterator[JetStream]:
+async def open_jetstream(settings: Settings) -> AsyncIterator[JetStream]:
     """Open JetStream over a connection of its own. Raises BrokerUnavailable."""
     from router.app.connect import connect_by
     from router.delivery.api import JetStream

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -38,9 +38,9 @@ def plan(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = 
 
     Example:  router topology plan
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_plan(settings, worker or (), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_plan(settings, worker or (), as_json))
 
 
 @topology.command()
@@ -52,9 +52,9 @@ def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile =
 
     Example:  router topology apply    router topology apply --worker caf-worker
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_apply(settings, worker or (), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_apply(settings, worker or (), as_json))
 
 
 @topology.command()
@@ -66,9 +66,9 @@ def mirror(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson 
 
     Example:  router topology mirror
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_mirror(settings, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_mirror(settings, as_json))
 
 
 @topology.command()
@@ -84,8 +84,8 @@ def export(
 
     Example:  router topology export --dir ./nats    then    nats stream add --config ./nats/stream-ROUTER_DECIDE.json
     """
-    with ends.errors_told():
-        streams, consumers = _configurations(settings_of(None, config))
+    with exit_codes.report_errors():
+        streams, consumers = _list_configurations(load_settings(None, config))
     if directory is None:
         print_json({"streams": streams, "consumers": consumers})
         return
@@ -99,19 +99,19 @@ def export(
 async def _plan(settings: Settings, workers: Sequence[str], as_json: bool) -> int:
     from router.delivery.topology import compare
 
-    async with jetstream_of(settings) as jetstream:
-        differences = await compare(jetstream, _wanted(settings, workers))
+    async with open_jetstream(settings) as jetstream:
+        differences = await compare(jetstream, _declare(settings, workers))
     _print(differences, as_json, nothing="all is as declared")
-    return ends.NO if differences else ends.OK
+    return exit_codes.NO if differences else exit_codes.OK
 
 
 async def _apply(settings: Settings, workers: Sequence[str], as_json: bool) -> int:
     from router.delivery.topology import apply as bring_about
 
-    async with jetstream_of(settings) as jetstream:
-        done = await bring_about(jetstream, _wanted(settings, workers))
+    async with open_jetstream(settings) as jetstream:
+        done = await bring_about(jetstream, _declare(settings, workers))
     _print(done, as_json, nothing="nothing to do: all was as declared", is_done=True)
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _mirror(settings: Settings, as_json: bool) -> int:
@@ -120,13 +120,13 @@ async def _mirror(settings: Settings, as_json: bool) -> int:
 
     usage = settings.streams.usage
     spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         done = await bring_about(jetstream, Topology((spec,)))
     _print(done, as_json, nothing="nothing to do: the mirror was as declared", is_done=True)
-    return ends.OK
+    return exit_codes.OK
 
 
-def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
+def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
     """Return the topology that the router declares, with the durables of these workers."""
     from router.app import declared
     from router.delivery.topology import Topology
@@ -145,17 +145,17 @@ def _print(differences: Sequence[Difference], as_json: bool, *, nothing: str, is
         print_lines({**to_builtins(one), **({"done": DONE[one.state]} if is_done else {})} for one in differences)
     elif differences:
         state, changes = ("done", "declared / before") if is_done else ("state", "declared / on the server")
-        rows = ((one.kind, one.name, DONE[one.state] if is_done else one.state, _changes(one)) for one in differences)
+        rows = ((one.kind, one.name, DONE[one.state] if is_done else one.state, _format_changes(one)) for one in differences)
         print_table(("", "name", state, changes), rows)
     else:
         print(nothing)
 
 
-def _changes(difference: Difference) -> str:
+def _format_changes(difference: Difference) -> str:
     return "\n".join(f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items())
 
 
-def _configurations(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _list_configurations(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from router.app import declared
 
     wanted = declared(settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl, Workers
 from router.cli.output import print_json
 
@@ -16,15 +16,15 @@ def tree(nats_url: NatsUrl = None, config: ConfigFile = None, workers: Workers =
 
     Example:  router tree
     """
-    with ends.errors_told():
-        drawings = _drawings(nats_url, config, workers)
+    with exit_codes.report_errors():
+        drawings = _draw_trees(nats_url, config, workers)
     if as_json:
         print_json({name: drawing.splitlines() for name, drawing in drawings.items()})
     else:
         print("\n\n".join(drawings.values()))
 
 
-def _drawings(nats_url: str | None, config: Path | None, workers: int | None) -> dict[str, str]:
+def _draw_trees(nats_url: str | None, config: Path | None, workers: int | None) -> dict[str, str]:
     from router.app import RouterService
     from router.config import load
     from router.supervision import draw

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from router.cli import ends
-from router.cli.loaded import function_at
+from router.cli import exit_codes
+from router.cli.import_target import import_function
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -62,13 +62,17 @@ def worker(
     from router.sdk.echo import Echo
     from router.sdk.invoking import Invoking
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         client = Client(settings.nats) if providers else None
         echoing = Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost)
         made = Worker(
             settings.nats,
-            function_at(target, "my_package.models:answer") if target is not None else Invoking(client) if client is not None else echoing,
+            import_function(target, "my_package.models:answer")
+            if target is not None
+            else Invoking(client)
+            if client is not None
+            else echoing,
             worker_id=worker_id or f"{socket.gethostname()}:{os.getpid()}",
             subject=subject or settings.assignment.subjects[0],
             durable=durable,
@@ -77,14 +81,14 @@ def worker(
             ack_wait_s=ack_wait,
             drain_s=drain,
             encoding=encoding,
-            on_done=_untold if quiet else _told,
-            places=places_of(settings),
+            on_done=_ignore if quiet else _print_handled,
+            places=make_places(settings),
             start=cast("Start", start),  # Worker refuses other values
         )
-    ends.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
+    exit_codes.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
 
 
-def places_of(settings: Settings) -> Places:
+def make_places(settings: Settings) -> Places:
     """Return the streams, buckets and subjects of a worker for these settings."""
     from router.sdk import Places
 
@@ -99,20 +103,20 @@ def places_of(settings: Settings) -> Places:
 async def _work(worker: Worker, settings: Settings, facts: dict[str, object], client: Client | None) -> int:
     from contextlib import nullcontext
 
-    from router.cli.life import until_told
+    from router.cli.signals import run_until_signal
     from router.observability import configure
 
     configure(settings.log.level, settings.log.format)
     announce = partial(_announce, worker.worker_id, facts)
     async with client or nullcontext():
-        return await until_told(worker.run(announce))
+        return await run_until_signal(worker.run(announce))
 
 
 def _announce(worker_id: str, facts: dict[str, object], nats_url: str) -> None:
     print_lines([{"event": "worker.ready", "worker_id": worker_id, "nats_url": nats_url, **facts}])
 
 
-def _told(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
+def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None:
     line = {
         "event": "worker.handled",
         "assignment_id": assignment.assignment_id,
@@ -125,4 +129,4 @@ def _told(assignment: ExecAssignment, step: StepResult, latency_ms: int) -> None
     print_lines([{name: value for name, value in line.items() if value is not None}])
 
 
-def _untold(*_: object) -> None: ...
+def _ignore(*_: object) -> None: ...

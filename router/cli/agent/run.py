@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.agent.loaded import Target, agent_at
+from router.cli import exit_codes
+from router.cli.agent.import_agent import Target, import_agent
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -38,22 +38,22 @@ def run(
     Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
     """
     from router.app.collector import calm_collector
-    from router.cli.life import until_told
+    from router.cli.signals import run_until_signal
     from router.observability import configure
     from router.sdk.agent import Agent
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-        adapter = agent_at(target)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+        adapter = import_agent(target)
         path = store or Path(f"{adapter.name}.db")
         http = (settings.http.host, http_port) if http_port is not None else None
-        agent = Agent(settings.nats, adapter, store=path, places=places_of(settings), drain_s=drain, http=http)
+        agent = Agent(settings.nats, adapter, store=path, places=make_places(settings), drain_s=drain, http=http)
     configure(settings.log.level, settings.log.format)
     with calm_collector():
-        ends.run(until_told(agent.run(partial(_announce, adapter.name, path))))
+        exit_codes.run(run_until_signal(agent.run(partial(_announce, adapter.name, path))))
 
 
-def places_of(settings: Settings) -> Places:
+def make_places(settings: Settings) -> Places:
     """Return the streams and limits of agents for these settings."""
     from router.runtime.places import Places
 

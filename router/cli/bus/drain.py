@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import to_builtins
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, print_table, progress
-from router.cli.session import jetstream_of, settings_of
+from router.cli.output import print_json, print_table, show_progress
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.bus.drained import Drain
@@ -34,17 +34,17 @@ def check_drain(
 
     Example:  router bus check-drain 1.0
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_check(settings, version, lag_only=lag_only, as_json=as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_check(settings, version, lag_only=lag_only, as_json=as_json))
 
 
 async def _check(settings: Settings, version: str, *, lag_only: bool, as_json: bool) -> int:
     from router.bus.drained import drain_of
 
     prefix = settings.bus.stream_prefix
-    async with jetstream_of(settings) as jetstream:
-        with progress("read", is_quiet=as_json) as advance:
+    async with open_jetstream(settings) as jetstream:
+        with show_progress("read", is_quiet=as_json) as advance:
             found = [await drain_of(jetstream, f"{prefix}-{category}", version, advance) for category in ("events", "commands")]
     drains = [one for one in found if one is not None]
     is_drained = not any(one.is_awaited if lag_only else not one.is_over for one in drains)
@@ -52,17 +52,17 @@ async def _check(settings: Settings, version: str, *, lag_only: bool, as_json: b
         print_json({"version": version, "drained": is_drained, "streams": [to_builtins(one) for one in drains]})
     else:
         _print(version, drains, is_drained)
-    return ends.OK if is_drained else ends.NO
+    return exit_codes.OK if is_drained else exit_codes.NO
 
 
 def _print(version: str, drains: list[Drain], is_drained: bool) -> None:
     if not drains:
         print("there are no such streams")
         return
-    rows = [(one.stream, one.standing, one.gone_at, _waiting(one)) for one in drains]
+    rows = [(one.stream, one.standing, one.gone_at, _list_waiting(one)) for one in drains]
     print_table(("stream", f"of version {version}", "gone by", "to come, by durable"), rows)
     print(f"version {version} " + ("may be dropped" if is_drained else "must be kept"))
 
 
-def _waiting(drain: Drain) -> str:
+def _list_waiting(drain: Drain) -> str:
     return ", ".join(f"{name}: {count}" for name, count in drain.waiting.items()) or "no durables"

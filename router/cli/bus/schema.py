@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 
 
 def schema(
@@ -25,19 +25,19 @@ def schema(
     if check is None:
         print(envelope_schema_file(), end="")
         return
-    with ends.errors_told():
-        raise typer.Exit(_verdict(_bytes_of(check)))
+    with exit_codes.report_errors():
+        raise typer.Exit(_check(_read_bytes(check)))
 
 
-def _verdict(data: bytes) -> int:
+def _check(data: bytes) -> int:
     from router.contracts.envelope import read_envelope
 
     found = read_envelope(data)  # raises Malformed, which names the field
     print(f"{found.message_type} {found.message_id}, version {found.schema_version}, key {found.idempotency_key}")
-    return ends.OK
+    return exit_codes.OK
 
 
-def _bytes_of(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as exc:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from router.cli.demo.telling import Telling
+    from router.cli.demo.printing import DemoPrinter
 
 __all__ = ["demo"]
 
@@ -29,25 +29,25 @@ def demo(as_json: AsJson = False) -> None:
 
     Example:  router demo
     """
-    from router.cli.demo.telling import Lines, Tables
+    from router.cli.demo.printing import JsonPrinter, TablePrinter
 
-    ends.run(_play(Lines() if as_json else Tables()))
+    exit_codes.run(_play(JsonPrinter() if as_json else TablePrinter()))
 
 
-async def _play(telling: Telling) -> int:
-    from router.cli.demo.acts import circle, decisions, mending
-    from router.cli.demo.stage import on_stage
-    from router.cli.demo.story import counted_wrong
+async def _play(telling: DemoPrinter) -> int:
+    from router.cli.demo.chapters import play_decisions, play_repair, play_round_trip
+    from router.cli.demo.environment import open_environment
+    from router.cli.demo.requests import check_counters
     from router.observability import configure
 
     configure("error")
     problems: list[str] = []
-    async with on_stage() as stage:
-        telling.begins(stage.ready)
-        for act in (decisions, circle, mending):
+    async with open_environment() as stage:
+        telling.print_start(stage.ready)
+        for act in (play_decisions, play_round_trip, play_repair):
             problems += await act(stage, telling)
-        counted = await stage.counted()
-        telling.counts(counted)
-        problems += counted_wrong(counted)
-    telling.ends(problems)
-    return ends.NO if problems else ends.OK
+        counted = await stage.read_counters()
+        telling.print_counters(counted)
+        problems += check_counters(counted)
+    telling.print_end(problems)
+    return exit_codes.NO if problems else exit_codes.OK

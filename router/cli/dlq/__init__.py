@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from router.cli.dlq.leave import discard, export
-from router.cli.dlq.look import list_, show, stats
+from router.cli.dlq.export_discard import discard, export
+from router.cli.dlq.list_show import list_, show, stats
 from router.cli.dlq.replay import replay
 
 dlq = typer.Typer(no_args_is_help=True, help="Dead letters: what failed, why, and its content; and replay.", rich_markup_mode="rich")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
+from router.cli.option_values import read_object, read_text_payload
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import jetstream_of, settings_of
-from router.cli.typed import message_of, object_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -43,38 +43,38 @@ def check(
     """
     from router.sdk.extension.contract import cases
 
-    kind, extension_id = _named(subject, type_)
-    tried = cases(kind, extension_id, message_of(payload), object_of(extension_config, "--extension-config"))
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
+    kind, extension_id = _parse_subject(subject, type_)
+    tried = cases(kind, extension_id, read_text_payload(payload), read_object(extension_config, "--extension-config"))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
 
 
 async def _check(settings: Settings, subject: str, tried: Sequence[Case], *, timeout_s: float, strict: bool, as_json: bool) -> int:
     found = []
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         for case in tried:
-            found.append(await _verdict(jetstream.connection, subject, case, timeout_s, strict))
+            found.append(await _check_case(jetstream.connection, subject, case, timeout_s, strict))
     is_usable = all(verdict != FAIL for _, verdict, _ in found)
     if as_json:
         checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
         print_json({"subject": subject, "ok": is_usable, "checks": checks})
     else:
         print_table(COLUMNS, found)
-    return ends.OK if is_usable else ends.NO
+    return exit_codes.OK if is_usable else exit_codes.NO
 
 
-async def _verdict(connection: Connection, subject: str, case: Case, timeout_s: float, strict: bool) -> tuple[str, str, str | None]:
+async def _check_case(connection: Connection, subject: str, case: Case, timeout_s: float, strict: bool) -> tuple[str, str, str | None]:
     if len(case.data) > connection.max_payload - 1024:
         return case.name, WARN, f"not tried: this server takes at most {connection.max_payload} bytes"
-    heard = await asyncio.gather(*(_heard(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
-    why = next((why for one in heard if (why := _silent(timeout_s) if one is None else case.judge(one)) is not None), None)
+    heard = await asyncio.gather(*(_request(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
+    why = next((why for one in heard if (why := _describe_silence(timeout_s) if one is None else case.judge(one)) is not None), None)
     if why is None:
         return case.name, OK, None
     return case.name, FAIL if case.is_must or strict else WARN, why
 
 
-async def _heard(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
+async def _request(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
     """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service listens."""
     import nats.errors
 
@@ -90,18 +90,18 @@ async def _heard(connection: Connection, subject: str, data: bytes, headers: Map
         return None
     answered = answer.headers or {}
     code = answered.get(ERROR_CODE)
-    return Reaction(answer.data, _number(code) if code is not None else None, answered.get(ERROR))
+    return Reaction(answer.data, _parse_code(code) if code is not None else None, answered.get(ERROR))
 
 
-def _number(code: str) -> int:
+def _parse_code(code: str) -> int:
     return int(code) if code.isdecimal() and len(code) == 3 else 0
 
 
-def _silent(timeout_s: float) -> str:
+def _describe_silence(timeout_s: float) -> str:
     return f"no answer within {timeout_s:g} s"
 
 
-def _named(subject: str, type_: str | None) -> tuple[str, str]:
+def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
     """Return the kind and the id that a subject names; the option's kind wins."""
     from router import ids
     from router.extensions.entry import KINDS, SUBJECTS

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.session import jetstream_of
+from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.app.extension_store import ExtensionStore, Registered
@@ -20,16 +20,16 @@ Author = Annotated[str | None, typer.Option(help="The author, for the history. D
 
 
 @asynccontextmanager
-async def store_of(settings: Settings) -> AsyncIterator[ExtensionStore]:
+async def open_store(settings: Settings) -> AsyncIterator[ExtensionStore]:
     """Open the registry. Raises BrokerUnavailable."""
     from router.app.extension_store import ExtensionStore
     from router.buckets.documents import DocumentBucket
 
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         yield ExtensionStore(DocumentBucket(jetstream, settings.buckets.extensions.name))
 
 
-def author_of(given: str | None) -> str:
+def choose_author(given: str | None) -> str:
     """Return the given author, else the logged-in user."""
     try:
         return given or getpass.getuser()
@@ -37,7 +37,7 @@ def author_of(given: str | None) -> str:
         return "somebody"
 
 
-def fields_of(one: Registered) -> dict[str, object]:
+def list_fields(one: Registered) -> dict[str, object]:
     """Return the entry as it was written, with its author and time."""
     record = one.record
     return {"id": one.entry.id, "version": record.version, "author": record.author, "time": record.time, "entry": record.document}

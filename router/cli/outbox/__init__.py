@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from router.cli.outbox.look import backlog, parked, requeue
+from router.cli.outbox.list_requeue import backlog, parked, requeue
 from router.cli.outbox.relay import relay
 
 outbox = typer.Typer(no_args_is_help=True, help="The outbox: publish it, inspect it, repair it.", rich_markup_mode="rich")

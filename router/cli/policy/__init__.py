@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from router.cli.policy.lint import lint
-from router.cli.policy.look import diff, history, list_, show
+from router.cli.policy.list_show import diff, history, list_, show
 from router.cli.policy.sync import sync
 from router.cli.policy.try_ import try_
 from router.cli.policy.write import delete, put, rollback

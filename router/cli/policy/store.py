@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.output import print_json
-from router.cli.session import jetstream_of
+from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.app.policy_store import PolicyStore
@@ -24,16 +24,16 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 
 
 @asynccontextmanager
-async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
+async def open_store(settings: Settings) -> AsyncIterator[PolicyStore]:
     """Open the store. Raises BrokerUnavailable."""
     from router.app.policy_store import PolicyStore
     from router.buckets.documents import DocumentBucket
 
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         yield PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
 
 
-def author_of(given: str | None) -> str:
+def choose_author(given: str | None) -> str:
     if given is not None:
         return given
     try:
@@ -47,5 +47,5 @@ def refuse(exc: PolicyError, file: str, as_json: bool) -> int:
     if as_json:
         print_json({"ok": False, "code": exc.code, "errors": [{"path": path, "message": message} for path, message in exc.errors]})
     for path, message in exc.errors:
-        ends.complain(f"{file}: {path}: {message}")
-    return ends.NO
+        exit_codes.complain(f"{file}: {path}: {message}")
+    return exit_codes.NO

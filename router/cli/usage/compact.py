@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 from router.cli.output import print_json
-from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
+from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with at least N files in a table.", min=2)]
 
@@ -19,8 +19,8 @@ def compact(at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE, as_json: 
 
     Example:  router usage compact --at-least 4
     """
-    with ends.errors_told():
-        at = an_existing(warehouse)
+    with exit_codes.report_errors():
+        at = open_warehouse(warehouse)
         from router.lake.jobs import compact as job
 
         made = job.compact(at, at_least=at_least)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import console, grid, print_json, progress
-from router.cli.session import jetstream_of, settings_of
+from router.cli.output import build_grid, open_console, print_json, show_progress
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -55,8 +55,8 @@ def generate(
     from router.clock import now_ms
     from router.lake.generate import Load, LoadPlan
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         plan = LoadPlan(
             events=events,
             duplicates=duplicates,
@@ -68,19 +68,19 @@ def generate(
             until_ms=now_ms() if until is None else until,
             seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         )
-    ends.run(_generate(settings, Load(plan), truth, as_json))
+    exit_codes.run(_generate(settings, Load(plan), truth, as_json))
 
 
 async def _generate(settings: Settings, load: Load, file: Path, as_json: bool) -> int:
     from router.lake.generate import fill
 
     stream = settings.streams.usage.name
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         await _make_missing(jetstream, settings, stream)
-        with progress("filling", is_quiet=as_json) as advance:
+        with show_progress("filling", is_quiet=as_json) as advance:
             filled = await fill(jetstream, load, stream, advance)
-    _show(_written(load, filled, file), as_json)
-    return ends.OK
+    _show(_write_figures(load, filled, file), as_json)
+    return exit_codes.OK
 
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
@@ -93,7 +93,7 @@ async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -
         await create(jetstream, Topology(streams=usage, consumers=()))
 
 
-def _written(load: Load, filled: FillResult, file: Path) -> dict[str, object]:
+def _write_figures(load: Load, filled: FillResult, file: Path) -> dict[str, object]:
     """Write the figures into their file, and return those that are shown."""
     from msgspec import to_builtins
 
@@ -108,4 +108,4 @@ def _show(figures: dict[str, object], as_json: bool) -> None:
     if as_json:
         print_json(figures)
     else:
-        console().print(grid((name.replace("_", " "), value) for name, value in figures.items()))
+        open_console().print(build_grid((name.replace("_", " "), value) for name, value in figures.items()))

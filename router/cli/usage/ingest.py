@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import console, grid, print_json, print_lines
-from router.cli.session import settings_of
+from router.cli.output import build_grid, open_console, print_json, print_lines
+from router.cli.session import load_settings
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
-from router.cli.usage.source import bounds_of, reading, source_of
+from router.cli.usage.source import make_bounds, make_source_options, read_source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,8 +53,8 @@ def ingest(
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         _run(settings, warehouse, master, as_json, continuous=continuous, max_rows=max_rows, fails_on_loss=fail_on_data_loss)
 
 
@@ -65,35 +65,35 @@ def _run(
 
     check_spark()
     stream = settings.streams.usage.name
-    _look(settings, stream)
+    _check_broker(settings, stream)
     spark = create_session(master)
     try:
         from router.lake.jobs.ingest import IngestJob
 
-        source = {**source_of(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
-        job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=bounds_of(settings))
+        source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
+        job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=make_bounds(settings))
         _watch(spark, job, as_json)
     finally:
         spark.stop()
 
 
-def _look(settings: Settings, stream: str) -> None:
+def _check_broker(settings: Settings, stream: str) -> None:
     """Connect before Spark starts, so that a missing or wrong broker is reported at once."""
     from msgspec.structs import replace
 
     from router.lake.source.broker import read_facts
 
-    read_facts(replace(reading(settings.nats, stream), timeout_s=AWAY_S))
+    read_facts(replace(read_source_options(settings.nats, stream), timeout_s=AWAY_S))
 
 
 def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
     from router.lake.jobs.ingest import start_ingest
 
-    shown = Shown(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
+    shown = IngestProgress(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
     with shown.bar:
-        running = start_ingest(spark, job, shown.commit)
+        running = start_ingest(spark, job, shown.on_commit)
         shown.begin(running)
-        with _interrupts(shown) as asked:
+        with _count_interrupts(shown) as asked:
             while not running.wait(LOOK_S):
                 if asked and (shown.commits > asked[0] or not running.is_busy):
                     spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
@@ -102,7 +102,7 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
 
 
 @contextmanager
-def _interrupts(shown: Shown) -> Iterator[list[int]]:
+def _count_interrupts(shown: IngestProgress) -> Iterator[list[int]]:
     """Yield the number of commits at the first Ctrl-C. Spark's own handler would cancel the batch; this one lets it finish."""
     asked: list[int] = []
 
@@ -110,7 +110,7 @@ def _interrupts(shown: Shown) -> Iterator[list[int]]:
         if asked:
             raise KeyboardInterrupt
         asked.append(shown.commits)
-        shown.ending()
+        shown.show_ending()
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:
@@ -119,7 +119,7 @@ def _interrupts(shown: Shown) -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-class Shown:
+class IngestProgress:
     """Shows rows, rate and what is left, and at the end the totals.
 
     `is_told_each`: print a line of JSON for each commit, for those who collect the logs of an endless query.
@@ -142,22 +142,22 @@ class Shown:
         self._waiting = running.waiting
         self.bar.update(self._task, total=running.waiting or None)
 
-    def commit(self, commit: Commit) -> None:
+    def on_commit(self, commit: Commit) -> None:
         self.commits += 1
         self._counts.update(commit.counts)
         if self._is_told_each:
-            self._tell(commit)
+            self._print_commit(commit)
         read = self._counts["read"]
         left = max(0, self._waiting - read)
         status = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
         self.bar.update(self._task, completed=read, told=status)
 
-    def _tell(self, commit: Commit) -> None:
+    def _print_commit(self, commit: Commit) -> None:
         """`seconds`: since the previous commit, with the time of waiting for messages."""
         seconds, self._last = perf_counter() - self._last, perf_counter()
         print_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
 
-    def ending(self) -> None:
+    def show_ending(self) -> None:
         self.bar.update(self._task, told="ending after this micro-batch; Ctrl-C again ends it at once")
 
     def end(self, as_json: bool) -> None:
@@ -167,7 +167,7 @@ class Shown:
         elif as_json:
             print_json(totals)
         else:
-            console().print(grid(totals.items()))
+            open_console().print(build_grid(totals.items()))
 
     @property
     def _seconds(self) -> float:

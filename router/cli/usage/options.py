@@ -18,7 +18,7 @@ AsOfCommit = Annotated[int | None, typer.Option("--as-of-commit", metavar="N", h
 Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master. Default: local[*].")]
 
 
-def an_existing(location: str) -> Warehouse:
+def open_warehouse(location: str) -> Warehouse:
     """Open a warehouse that has commits. Raises Misconfigured if it has none."""
     from router.errors import Misconfigured
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 from router.cli.output import print_lines, print_table
-from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
+from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
     from router.lake.warehouse import Seal
@@ -31,14 +31,14 @@ def seal(
 
     Example:  router usage seal --from 2026-10-01 --to 2026-10-31
     """
-    with ends.errors_told():
-        at = an_existing(warehouse)
+    with exit_codes.report_errors():
+        at = open_warehouse(warehouse)
         from router.lake.jobs import seal as job
 
         seals = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
         held = [job.is_unchanged(at, one) if verify else None for one in seals]
         _show(seals, held, as_json)
-    raise typer.Exit(ends.NO if False in held else ends.OK)
+    raise typer.Exit(exit_codes.NO if False in held else exit_codes.OK)
 
 
 def _show(seals: list[Seal], held: list[bool | None], as_json: bool) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 SILENCE_MS = 15_000  # a person is waiting, and a busy server may be slow
 
 
-def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
+def make_source_options(config: NatsConfig, stream: str) -> dict[str, str]:
     """Return the options that `spark.read.format("jetstream").options(…)` takes."""
     named = {
         "url": ",".join(config.url),
@@ -34,7 +34,7 @@ def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
     return {name: str(value) for name, value in named.items() if value is not None}
 
 
-def bounds_of(settings: Settings) -> EventBounds:
+def make_bounds(settings: Settings) -> EventBounds:
     """Return the limits of a result, widened by how long results and dead letters are stored before their event is."""
     from router.lake.tables.body import EventBounds
 
@@ -44,9 +44,9 @@ def bounds_of(settings: Settings) -> EventBounds:
     )
 
 
-def reading(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
+def read_source_options(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
     """Return checked options, for a reader without Spark. Raises Misconfigured."""
     from router.lake.source.options import read_options
 
     silence = {"timeoutMs": str(SILENCE_MS), "includeHeaders": str(has_headers).lower()}
-    return read_options({**source_of(config, stream), **silence})
+    return read_options({**make_source_options(config, stream), **silence})

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NO_HEADERS: Mapping[str, str] = {}
 
 
-async def asked(
+async def request(
     connection: Connection,
     subject: str,
     body: bytes,

@@ -17,7 +17,7 @@ from router.errors import Unanswered
 SEEN_WITHIN_S = 5.0
 
 
-class Sight(Struct, frozen=True):
+class ObservedMessage(Struct, frozen=True):
     """One step of the round trip: `ms` since it began."""
 
     name: str
@@ -27,47 +27,47 @@ class Sight(Struct, frozen=True):
     body: Mapping[str, Any] = {}
 
 
-class Witness:
+class MessageRecorder:
     """Keeps published messages; `begin` drops the earlier ones and sets the clock to 0."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, float, dict[str, Any]]] = []
-        self._came = asyncio.Event()
-        self._begun = 0.0
+        self._has_news = asyncio.Event()
+        self._start = 0.0
 
     def begin(self) -> None:
         self._seen.clear()
-        self._begun = time.perf_counter()
+        self._start = time.perf_counter()
 
     @property
     def now_ms(self) -> float:
-        return (time.perf_counter() - self._begun) * 1000
+        return (time.perf_counter() - self._start) * 1000
 
-    def hear(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def on_message(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         self._seen.append((subject, self.now_ms, orjson.loads(data)))
-        self._came.set()
+        self._has_news.set()
 
-    def all_on(self, subject: str) -> list[Mapping[str, Any]]:
+    def list_bodies(self, subject: str) -> list[Mapping[str, Any]]:
         return [body for seen, _, body in self._seen if seen == subject]
 
-    async def sees(self, name: str, subject: str, says: Callable[[Mapping[str, Any]], str]) -> Sight:
+    async def wait_for(self, name: str, subject: str, says: Callable[[Mapping[str, Any]], str]) -> ObservedMessage:
         """Wait for a message on this subject and return the newest. Raises Unanswered if there is none for five seconds."""
         try:
             async with asyncio.timeout(SEEN_WITHIN_S):
                 while not (found := [one for one in self._seen if one[0] == subject]):
-                    self._came.clear()
-                    await self._came.wait()
+                    self._has_news.clear()
+                    await self._has_news.wait()
         except TimeoutError:
             raise Unanswered(f"{name}: nothing came on {subject} within {SEEN_WITHIN_S:g} s") from None
         _, ms, body = found[-1]
-        return Sight(name, subject, says(body), ms, body)
+        return ObservedMessage(name, subject, says(body), ms, body)
 
 
 @asynccontextmanager
-async def watching(connection: Connection, subjects: Sequence[str]) -> AsyncIterator[Witness]:
+async def record_messages(connection: Connection, subjects: Sequence[str]) -> AsyncIterator[MessageRecorder]:
     """Record everything that is published on these subjects."""
-    witness = Witness()
+    witness = MessageRecorder()
     for subject in subjects:
-        await connection.attend(subject, witness.hear)
+        await connection.attend(subject, witness.on_message)
     await connection.flush()
     yield witness

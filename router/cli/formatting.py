@@ -14,29 +14,29 @@ MOST = 4096  # bytes; --json shows all of them
 ROW = 16
 
 
-def shown(data: bytes) -> str:
+def format_bytes(data: bytes) -> str:
     """Format at most the first 4096 bytes, safe on any terminal."""
     if len(data) <= MOST:
-        return _json(data) or _text_or_bytes(data, data)
-    return f"{_text_or_bytes(data, data[:MOST])}\n… and {len(data) - MOST} more bytes"
+        return _format_json(data) or _format_text(data, data)
+    return f"{_format_text(data, data[:MOST])}\n… and {len(data) - MOST} more bytes"
 
 
-def _json(data: bytes) -> str | None:
+def _format_json(data: bytes) -> str | None:
     try:
         return printable(orjson.dumps(read_value(data, MOST), option=orjson.OPT_INDENT_2).decode())
     except Malformed:  # also if it is nested too deep to be written again
         return None
 
 
-def _text_or_bytes(data: bytes, head: bytes) -> str:
+def _format_text(data: bytes, head: bytes) -> str:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:
-        return "\n".join(_hexadecimal(head))
+        return "\n".join(_format_hex(head))
     return printable(head.decode("utf-8", "ignore"))  # a character that was cut in two is left out
 
 
-def _hexadecimal(data: bytes) -> Iterator[str]:
+def _format_hex(data: bytes) -> Iterator[str]:
     for start in range(0, len(data), ROW):
         row = data[start : start + ROW]
         ascii_ = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)

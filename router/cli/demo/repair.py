@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from router.cli.demo.circle import Subjects, outcome
-from router.cli.demo.witness import Sight, Witness
+from router.cli.demo.recorder import MessageRecorder, ObservedMessage
+from router.cli.demo.round_trip import DemoSubjects, describe_outcome
 from router.deadletters import DeadLetter, ReplayReport
 from router.outcome import VALIDATION_FAILED
 
@@ -25,23 +25,23 @@ POISONED = orjson.dumps({**_RESULT, "status": "done"})
 MENDED = orjson.dumps({**_RESULT, "status": "success"})
 
 
-def letter_sights(subjects: Subjects, letter: DeadLetter, ms: float) -> Sequence[Sight]:
+def describe_dead_letter(subjects: DemoSubjects, letter: DeadLetter, ms: float) -> Sequence[ObservedMessage]:
     """Describe the result as it was published, and its dead letter."""
     return (
-        Sight("result", subjects.results, "status done", 0.0),
-        Sight("dead letter", letter.subject, f"{letter.reason} at {letter.field}", ms),
+        ObservedMessage("result", subjects.results, "status done", 0.0),
+        ObservedMessage("dead letter", letter.subject, f"{letter.reason} at {letter.field}", ms),
     )
 
 
-async def replay_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
+async def observe_replay(witness: MessageRecorder, subjects: DemoSubjects) -> Sequence[ObservedMessage]:
     """Observe the replayed result and its usage event."""
     return (
-        await witness.sees("mended, replayed", subjects.results, lambda body: f"status {body['status']}"),
-        await witness.sees("usage event", subjects.usage, outcome),
+        await witness.wait_for("mended, replayed", subjects.results, lambda body: f"status {body['status']}"),
+        await witness.wait_for("usage event", subjects.usage, describe_outcome),
     )
 
 
-def mending_wrong(
+def check_repair(
     letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: Sequence[Mapping[str, Any]]
 ) -> Iterator[str]:
     """Yield what was not as expected. `left`: the dead letter after the replay; `usage`: every event since the result."""

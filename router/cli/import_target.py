@@ -13,7 +13,7 @@ from router.errors import Misconfigured
 METAVAR = "MODULE:FUNCTION"
 
 
-def function_at(target: str, example: str) -> Callable[..., Any]:
+def import_function(target: str, example: str) -> Callable[..., Any]:
     """Return the function; its module may be in the working directory. Raises Misconfigured."""
     module, colon, name = target.partition(":")
     if not (module and colon and name):

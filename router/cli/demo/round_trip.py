@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from router.cli.demo.witness import Sight, Witness
+from router.cli.demo.recorder import MessageRecorder, ObservedMessage
 from router.contracts.usage import SUBJECT as USAGE
 from router.sdk import Answer
 
@@ -27,7 +27,7 @@ BODY = orjson.dumps(
 )
 
 
-class Subjects:
+class DemoSubjects:
     """The subjects of the round trip, by settings."""
 
     def __init__(self, settings: Settings) -> None:
@@ -42,32 +42,32 @@ class Subjects:
         return (self.assignments, self.acks, self.results, self.usage)
 
 
-def request_sight(subjects: Subjects) -> Sight:
-    return Sight("request", subjects.decide, "acme · chat · push_assignment", 0.0)
+def describe_request(subjects: DemoSubjects) -> ObservedMessage:
+    return ObservedMessage("request", subjects.decide, "acme · chat · push_assignment", 0.0)
 
 
-def decision_sight(answer: Answer, ms: float) -> Sight:
+def describe_decision(answer: Answer, ms: float) -> ObservedMessage:
     decision = answer.decision
     says = f"{decision.provider_id} · {decision.reason}" if decision is not None else "refused"
-    return Sight("decision", "(the answer)", says, ms, orjson.loads(answer.raw))
+    return ObservedMessage("decision", "(the answer)", says, ms, orjson.loads(answer.raw))
 
 
-async def work_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
+async def observe_work(witness: MessageRecorder, subjects: DemoSubjects) -> Sequence[ObservedMessage]:
     """Observe what follows a decision, in order."""
     return (
-        await witness.sees("assignment", subjects.assignments, lambda body: f"deadline {body['options']['deadline_ms']} ms"),
-        await witness.sees("acknowledgement", subjects.acks, lambda body: str(body["status"])),
-        await witness.sees("result", subjects.results, outcome),
-        await witness.sees("usage event", subjects.usage, outcome),
+        await witness.wait_for("assignment", subjects.assignments, lambda body: f"deadline {body['options']['deadline_ms']} ms"),
+        await witness.wait_for("acknowledgement", subjects.acks, lambda body: str(body["status"])),
+        await witness.wait_for("result", subjects.results, describe_outcome),
+        await witness.wait_for("usage event", subjects.usage, describe_outcome),
     )
 
 
-def outcome(body: Mapping[str, Any]) -> str:
+def describe_outcome(body: Mapping[str, Any]) -> str:
     """Describe a result, or the usage event made of it."""
     return f"{body['status']} · {body['latency_ms']} ms · cost {body['cost']}"
 
 
-def circle_wrong(way: Sequence[Sight], stored_ack: str | None) -> Iterator[str]:
+def check_round_trip(way: Sequence[ObservedMessage], stored_ack: str | None) -> Iterator[str]:
     """Yield what was not as expected. `stored_ack`: the status stored with the assignment."""
     *_, decision, assignment, ack, result, usage = way
     if not decision.body.get("ok"):

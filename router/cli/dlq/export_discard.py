@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.dlq.chosen import All, Chosen, Of, Reason, Sequences, Since, Subject, Tenant, settings_with, wanted_by
+from router.cli import exit_codes
+from router.cli.dlq.selection import (
+    All,
+    DeadLetterSelection,
+    Of,
+    Reason,
+    Sequences,
+    Since,
+    Subject,
+    Tenant,
+    load_system_settings,
+    make_filter,
+)
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import print_json, progress
-from router.cli.session import jetstream_of
+from router.cli.output import print_json, show_progress
+from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -38,10 +49,10 @@ def export(
 
     Example:  router dlq export --all -o letters.jsonl
     """
-    chosen = Chosen(sequences, wanted_by(subject, reason, tenant, since), is_all=every)
-    with ends.errors_told():
-        settings = settings_with(of, nats_url, config)
-    ends.run(_export(settings, chosen, output))
+    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
+    with exit_codes.report_errors():
+        settings = load_system_settings(of, nats_url, config)
+    exit_codes.run(_export(settings, chosen, output))
 
 
 def discard(
@@ -63,41 +74,41 @@ def discard(
 
     Example:  router dlq discard --reason unreadable
     """
-    chosen = Chosen(sequences, wanted_by(subject, reason, tenant, since), is_all=every)
-    with ends.errors_told():
-        settings = settings_with(of, nats_url, config)
-    ends.run(_discard(settings, chosen, yes=yes, erase=erase, as_json=as_json))
+    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, tenant, since), is_all=every)
+    with exit_codes.report_errors():
+        settings = load_system_settings(of, nats_url, config)
+    exit_codes.run(_discard(settings, chosen, yes=yes, erase=erase, as_json=as_json))
 
 
-async def _export(settings: Settings, chosen: Chosen, output: Path | None) -> int:
+async def _export(settings: Settings, chosen: DeadLetterSelection, output: Path | None) -> int:
     from router.deadletters import export as write_out
 
     stream = settings.streams.dlq.name
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         with ExitStack() as open_files:
             write = open_files.enter_context(output.open("wb")).write if output is not None else sys.stdout.buffer.write
-            advance = open_files.enter_context(progress("export", is_quiet=output is None))
-            count = await write_out(chosen.of(jetstream, stream), write, advance)
+            advance = open_files.enter_context(show_progress("export", is_quiet=output is None))
+            count = await write_out(chosen.read(jetstream, stream), write, advance)
     if output is not None:
         print(f"{count} dead letters in {output}")
-    return ends.OK
+    return exit_codes.OK
 
 
-async def _discard(settings: Settings, chosen: Chosen, *, yes: bool, erase: bool, as_json: bool) -> int:
+async def _discard(settings: Settings, chosen: DeadLetterSelection, *, yes: bool, erase: bool, as_json: bool) -> int:
     from router.deadletters import discard as discard_letters
 
     stream = settings.streams.dlq.name
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         if not yes:
-            count = sum([len(handful.letters) async for handful in chosen.of(jetstream, stream)])
+            count = sum([len(handful.letters) async for handful in chosen.read(jetstream, stream)])
             if not count or not typer.confirm(f"Discard {count} dead letters of {stream} for good?", err=True):
                 print("no such dead letters" if not count else "nothing was discarded")
-                return ends.OK if not count else ends.NO
-        with progress("discard", is_quiet=as_json) as advance:
-            letters = chosen.of(jetstream, stream, ERASED_AT_ONCE if erase else None)
+                return exit_codes.OK if not count else exit_codes.NO
+        with show_progress("discard", is_quiet=as_json) as advance:
+            letters = chosen.read(jetstream, stream, ERASED_AT_ONCE if erase else None)
             count = await discard_letters(jetstream, stream, letters, erase=erase, on_progress=advance)
     if as_json:
         print_json({"discarded": count})
     else:
         print(f"{count} dead letters discarded")
-    return ends.OK
+    return exit_codes.OK

@@ -9,21 +9,21 @@ from __future__ import annotations
 import os
 import sys
 
-from router.cli.ends import READER_GONE
+from router.cli.exit_codes import OUTPUT_CLOSED
 
 
-def status_of(code: int | str | None) -> int | str | None:
+def choose_status(code: int | str | None) -> int | str | None:
     """Return the status to exit with, instead of `code`."""
     if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click, inside typer, found a closed pipe; this wrapper is the only sign
-        return _without_reader()
+        return _discard_output()
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _without_reader()
+        return _discard_output()
     return code
 
 
-def _without_reader() -> int:
+def _discard_output() -> int:
     """Drop what is still buffered: otherwise the interpreter would print an error at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    return READER_GONE
+    return OUTPUT_CLOSED

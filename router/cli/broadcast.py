@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from router.cli import ends
+from router.cli import exit_codes
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -23,7 +23,7 @@ QUIET_S = 0.3  # without a new answer for this long, all instances are known
 TICK_S = 0.01
 
 
-class Heard:
+class InstanceAnswers:
     """The answers, and how many instances there are."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Heard:
     def missing(self) -> int:
         return max(0, self.instances - len(self.answers))
 
-    def hear(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def on_answer(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         """Take one answer. The server's own message that no service listens has no body."""
         try:
             answer = orjson.loads(data)
@@ -51,22 +51,24 @@ class Heard:
         if isinstance(answer, dict):
             self.answers.append(answer)
 
-    def count(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def on_ping(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         self.instances += bool(data)
 
 
-async def ask_everyone(connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float) -> Heard:
+async def ask_all_instances(
+    connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float
+) -> InstanceAnswers:
     """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
     from router.admin.door import API_KEY
     from router.delivery.connection import head_of
     from router.errors import Poison
 
-    question, answers, key = orjson.dumps(asked), Heard(), settings.admin.api_key
+    question, answers, key = orjson.dumps(asked), InstanceAnswers(), settings.admin.api_key
     head = head_of({API_KEY: key.get_secret_value()} if key is not None else {})
     if len(question) + len(head) > connection.max_payload:  # the server would close the connection for it
         raise Poison(f"the question is larger than the {connection.max_payload} bytes that the server takes")
     inboxes = connection.new_inbox(), connection.new_inbox()
-    sids = [await connection.attend(inbox, take) for inbox, take in zip(inboxes, (answers.hear, answers.count), strict=True)]
+    sids = [await connection.attend(inbox, take) for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)]
     try:
         connection.post(subject, question, inboxes[0], head)
         connection.post(PING, reply=inboxes[1])
@@ -78,25 +80,25 @@ async def ask_everyone(connection: Connection, subject: str, asked: Mapping[str,
     return answers
 
 
-def complain_of(answers: Heard) -> int:
+def report_failure(answers: InstanceAnswers) -> int:
     """Print on standard error why there is nothing to show, and return the exit status."""
     if not answers.answers:
-        ends.complain("no router answered: is one running here, with admin.enabled?")
-        return ends.SILENT
-    for text in dict.fromkeys(map(reason_of, answers.errors)):
-        ends.complain(text)
+        exit_codes.complain("no router answered: is one running here, with admin.enabled?")
+        return exit_codes.NO_ANSWER
+    for text in dict.fromkeys(map(describe_error, answers.errors)):
+        exit_codes.complain(text)
     if answers.missing:
-        ends.complain(f"{answers.missing} of {answers.instances} instances did not answer in time: --timeout gives them longer")
-    return ends.NO
+        exit_codes.complain(f"{answers.missing} of {answers.instances} instances did not answer in time: --timeout gives them longer")
+    return exit_codes.NO
 
 
-def reason_of(error: Mapping[str, Any]) -> str:
+def describe_error(error: Mapping[str, Any]) -> str:
     """Write a service's error as one line, with a hint if the operator can solve it."""
     hint = ": give it as the setting admin.api_key (ROUTER_ADMIN__API_KEY)" if error.get("code") == "unauthorized" else ""
     return f"{error.get('code')}: {error.get('message')}{hint}"
 
 
-async def _wait(answers: Heard, timeout_s: float) -> None:
+async def _wait(answers: InstanceAnswers, timeout_s: float) -> None:
     now = asyncio.get_running_loop().time
     until, quiet_from, before = now() + timeout_s, now(), (0, 0)
     while now() < until:

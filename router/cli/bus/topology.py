@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import to_builtins
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -30,9 +30,9 @@ def topology(
 
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_topology(settings, apply=apply, as_json=as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_topology(settings, apply=apply, as_json=as_json))
 
 
 async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
@@ -41,7 +41,7 @@ async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
     from router.delivery import topology as delivery
 
     wanted = declared(bus_settings(settings))
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         found = await (delivery.apply if apply else delivery.compare)(jetstream, wanted)
     if as_json:
         print_json({"streams": [one.to_json() for one in wanted.streams], "differences": [to_builtins(one) for one in found]})
@@ -49,7 +49,7 @@ async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
         print_table(("stream", "subjects", "kept", "window", "state"), (_row(one, found, is_mended=apply) for one in wanted.streams))
         for difference in found:
             print(("mended: " if apply else "") + str(difference))
-    return ends.OK if apply or not found else ends.NO
+    return exit_codes.OK if apply or not found else exit_codes.NO
 
 
 def _row(stream: StreamSpec, found: list[Difference], *, is_mended: bool) -> tuple[object, ...]:

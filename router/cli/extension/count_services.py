@@ -25,7 +25,7 @@ async def count_services(connection: Connection, names: Iterable[str]) -> Mappin
     counts: Counter[str] = Counter(dict.fromkeys(names, 0))
 
     def hear(_subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
-        name = _name_of(data)
+        name = _read_name(data)
         if name in counts and counts.total() < MOST_ANSWERS:
             counts[name] += 1
 
@@ -40,7 +40,7 @@ async def count_services(connection: Connection, names: Iterable[str]) -> Mappin
     return counts
 
 
-def _name_of(data: bytes) -> str:
+def _read_name(data: bytes) -> str:
     """Return the service's name. The server's own message that no service is there has no body."""
     try:
         answer = orjson.loads(data)

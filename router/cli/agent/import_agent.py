@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.loaded import function_at
+from router.cli.import_target import import_function
 from router.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ Target = Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="A class, or
 StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="The agent's event store.", dir_okay=False)]
 
 
-def agent_at(target: str) -> AgentAdapter:
+def import_agent(target: str) -> AgentAdapter:
     """Return the agent that `module:name` makes without arguments. Raises Misconfigured."""
     from router.runtime.adapter import AgentAdapter
 
-    make = function_at(target, "my_package.agents:Ledger")
+    make = import_function(target, "my_package.agents:Ledger")
     try:
         made = make()
     except Exception as exc:  # a user's code may raise anything

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.agent.loaded import StoreFile
+from router.cli import exit_codes
+from router.cli.agent.import_agent import StoreFile
 from router.cli.options import AsJson
-from router.cli.output import console, grid, json_text, print_json, print_lines, print_table
+from router.cli.output import build_grid, format_json, open_console, print_json, print_lines, print_table
 
 SHOWN = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
@@ -25,13 +25,13 @@ def hash_(store: StoreFile, as_json: AsJson = False) -> None:
     from router.runtime.database import reading
     from router.runtime.hashes import hashes_of
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         with reading(store) as db:
             found = asdict(hashes_of(db))
         if as_json:
             print_json(found)
         else:
-            console().print(grid(found.items()))
+            open_console().print(build_grid(found.items()))
 
 
 def events(
@@ -48,7 +48,7 @@ def events(
     """
     from router.runtime.listing import Wanted, newest_first
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         found = newest_first(store, Wanted(status, key), limit)
         if as_json:
             print_lines(one.to_json() for one in found)
@@ -75,15 +75,15 @@ def state(
     from router.masking import shortened
     from router.runtime.remembered import state_in
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         found = state_in(store, name=name, prefix=prefix, limit=limit)
         if as_json:
             print_lines(asdict(one) for one in found)
         elif found:
-            print_table(("agent", "name", "value"), ((one.agent, one.name, shortened(json_text(one.value), SHOWN)) for one in found))
+            print_table(("agent", "name", "value"), ((one.agent, one.name, shortened(format_json(one.value), SHOWN)) for one in found))
         else:
             print("nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered")
-        raise typer.Exit(ends.OK if found or name is None else ends.NO)
+        raise typer.Exit(exit_codes.OK if found or name is None else exit_codes.NO)
 
 
 def verify(store: StoreFile, as_json: AsJson = False) -> None:
@@ -96,10 +96,10 @@ def verify(store: StoreFile, as_json: AsJson = False) -> None:
     from router.runtime.verify import FAIL
     from router.runtime.verify import verify as look_over
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         findings = look_over(store)
         if as_json:
             print_lines(asdict(one) for one in findings)
         else:
             print_table(("check", "verdict", "detail"), ((one.name, one.verdict, one.detail) for one in findings))
-        raise typer.Exit(ends.NO if any(one.verdict == FAIL for one in findings) else ends.OK)
+        raise typer.Exit(exit_codes.NO if any(one.verdict == FAIL for one in findings) else exit_codes.OK)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -28,23 +28,23 @@ Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose dead lett
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def settings_with(of: str, nats_url: str | None, config: Path | None) -> Settings:
+def load_system_settings(of: str, nats_url: str | None, config: Path | None) -> Settings:
     """Load the settings, with that system's stream of dead letters instead of the router's. Raises Misconfigured."""
     from router.app.letter_places import SYSTEMS, with_letters_of
 
     if of not in SYSTEMS:
         raise typer.BadParameter(f"should be one of {', '.join(SYSTEMS)}", param_hint="--of")
-    return with_letters_of(settings_of(nats_url, config), of)
+    return with_letters_of(load_settings(nats_url, config), of)
 
 
-def wanted_by(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
+def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
     """Make the filter of these options."""
     from router.deadletters import DeadLetterFilter
 
-    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_instant(since))
+    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_parse_instant(since))
 
 
-class Chosen:
+class DeadLetterSelection:
     """Dead letters by number or by filter, never both; all of them only with --all. Raises BadParameter."""
 
     def __init__(self, sequences: Sequence[int] | None, wanted: DeadLetterFilter, *, is_all: bool) -> None:
@@ -56,7 +56,7 @@ class Chosen:
         self.sequences = tuple(sequences or ())
         self._wanted = wanted
 
-    def of(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
+    def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """Read the dead letters, oldest first."""
         from router.deadletters import read_by_filter, read_by_sequence
         from router.deadletters.choice import AT_ONCE
@@ -66,7 +66,7 @@ class Chosen:
         return read_by_filter(jetstream, stream, self._wanted, at_once or AT_ONCE)
 
 
-def _instant(text: str | None) -> datetime | None:
+def _parse_instant(text: str | None) -> datetime | None:
     if text is None:
         return None
     if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from router.cli.allocator import give_large_blocks_back
-from router.cli.ends import INTERRUPTED, OK
+from router.cli.exit_codes import INTERRUPTED, OK
 from router.embedded import EmbeddedServer
 from router.observability import events, logs
 from router.supervision import Child, Intensity, Supervisor, supervise
@@ -25,22 +25,22 @@ log = logs.logger(__name__)
 LAST_CHANCE_S = 1.0
 
 
-async def until_told(work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None) -> int:
+async def run_until_signal(work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None) -> int:
     """Run `work` until it ends or a signal ends it; return the exit status."""
     give_large_blocks_back()
     task = asyncio.ensure_future(work)
-    signals = _Told(task)
+    signals = SignalHandler(task)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, signals.once_more)
+        loop.add_signal_handler(number, signals.on_signal)
     if reload is not None or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under `nohup` SIGHUP stays ignored
-        loop.add_signal_handler(signal.SIGHUP, reload or signals.to_reload)
+        loop.add_signal_handler(signal.SIGHUP, reload or signals.on_reload)
     with contextlib.suppress(asyncio.CancelledError):
         await task
     return INTERRUPTED if signals.times > 1 else OK
 
 
-class _Told:
+class SignalHandler:
     """Counts the signals, and drains or cancels the work."""
 
     def __init__(self, task: asyncio.Future[None]) -> None:
@@ -48,12 +48,12 @@ class _Told:
         self._is_draining = False
         self.times = 0
 
-    def to_reload(self) -> None:
+    def on_reload(self) -> None:
         """Drain: one process cannot reload. It never counts as a second signal, because a closing terminal sends SIGHUP, too."""
         log.warning(events.RELOAD_REFUSED, error="reload needs --workers 2 or more: this process drains, and ends")
         self._drain()
 
-    def once_more(self) -> None:
+    def on_signal(self) -> None:
         self.times += 1
         if self.times == 1:
             self._drain()
@@ -69,16 +69,16 @@ class _Told:
             self._task.cancel()
 
 
-async def on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> None:
+async def serve_on_embedded_broker(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> None:
     """Serve on an embedded broker: started first, kept alive, stopped last. `stop_s`: how long serving may take to end."""
     await server.start()
     try:
-        await supervise(_tree(server, serve, stop_s))
+        await supervise(_build_tree(server, serve, stop_s))
     finally:
         await server.stop()
 
 
-def _tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> Supervisor:
+def _build_tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float) -> Supervisor:
     """The broker is restarted if it ends; a router that ends, ends the process, as it does without an embedded broker."""
     broker = Supervisor("broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30))
     router = Child("service", serve, shutdown_s=stop_s)

@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from router.extension import Extension
 
 
-def extensions_at(target: str) -> list[Extension]:
+def import_extensions(target: str) -> list[Extension]:
     """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name. Raises Misconfigured."""
     from router.extension import Extension
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
-    module = _module(place)
+    module = _import_module(place)
     named = {key: value for key, value in vars(module).items() if isinstance(value, Extension)}
     if colon and name not in named:
-        raise Misconfigured(target, f"{name} is no extension there; {_offer(named)}")
+        raise Misconfigured(target, f"{name} is no extension there; {_list_names(named)}")
     found = [named[name]] if colon else [one for one in named.values() if one.__module__ == module.__name__]
     if not found:
         raise Misconfigured(target, "holds no function with @pre, @validator, @post or @provider on it")
     return found
 
 
-def _module(place: str) -> ModuleType:
+def _import_module(place: str) -> ModuleType:
     sys.path.insert(0, os.getcwd())
     try:
-        return _file(Path(place)) if place.endswith(".py") else import_module(place)
+        return _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Misconfigured:
         raise
     except Exception as exc:  # a user's file may raise anything while it is imported
         raise Misconfigured(place, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
 
 
-def _file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise Misconfigured(str(path), "is no file")
     spec = spec_from_file_location(path.stem, path)
@@ -54,5 +54,5 @@ def _file(path: Path) -> ModuleType:
     return module
 
 
-def _offer(named: dict[str, Extension]) -> str:
+def _list_names(named: dict[str, Extension]) -> str:
     return f"there are {', '.join(named)}" if named else "there are none"

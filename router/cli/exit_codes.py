@@ -20,20 +20,20 @@ from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError
 OK = 0
 NO = 1  # the router refused; a check failed
 USAGE = 2  # the command or a setting is wrong
-SILENT = 3  # no answer in time, or the broker cannot be reached
+NO_ANSWER = 3  # no answer in time, or the broker cannot be reached
 INTERRUPTED = 130
-READER_GONE = 141  # 128 and SIGPIPE: the reader of the output closed it
+OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
 
-def run(work: Coroutine[Any, Any, int], *, unavailable: int = SILENT) -> NoReturn:
+def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> NoReturn:
     """Run a command's work and exit with the status it returns; `unavailable` if no broker answers. Traced if OTEL_* is set."""
     logging.getLogger("asyncio").addFilter(_is_worth_a_line)
-    with errors_told(unavailable=unavailable), contextlib.closing(work), _traces():
+    with report_errors(unavailable=unavailable), contextlib.closing(work), _start_tracing():
         raise typer.Exit(asyncio.run(work))
 
 
 @contextmanager
-def errors_told(*, unavailable: int = SILENT) -> Iterator[None]:
+def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
     """Turn known errors into a line and an exit status."""
     try:
         yield
@@ -41,10 +41,10 @@ def errors_told(*, unavailable: int = SILENT) -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
         complain(in_full(exc))
-        raise typer.Exit(_status(exc, unavailable)) from None
+        raise typer.Exit(_choose_status(exc, unavailable)) from None
 
 
-def _traces() -> AbstractContextManager[None]:
+def _start_tracing() -> AbstractContextManager[None]:
     if not any(name.startswith("OTEL_") for name in os.environ):
         return contextlib.nullcontext()  # without tracing, nothing needs to be imported for it
     from router.observability.tracing_setup import exporting
@@ -62,12 +62,12 @@ def complain(text: object) -> None:
     print(f"router: {printable(masking.without_logins(line))}", file=sys.stderr, flush=True)
 
 
-def _status(exc: RouterError, unavailable: int) -> int:
+def _choose_status(exc: RouterError, unavailable: int) -> int:
     match exc:
         case Misconfigured():
             return USAGE
         case Unanswered():
-            return SILENT
+            return NO_ANSWER
         case NotMade():
             return NO
         case BrokerUnavailable():
