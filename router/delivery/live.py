@@ -123,7 +123,7 @@ class LiveRequests(Generic[A]):
         is_on = self._overload.look(consumer.desk, self._handled, is_open=consumer.gate.is_open)
         if is_on != self.is_on:
             self._switch(is_on)
-        consumer.desk.most_held = self._overload.limit_held()
+        consumer.desk.most_held = self._overload.limit_in_flight()
         return is_on
 
     def _switch(self, is_on: bool) -> None:
@@ -144,9 +144,8 @@ class LiveRequests(Generic[A]):
         asker = self._describe(data, heads) if self._is_allowed else None
         if asker is None:
             self._leave(data, heads, inbox)
-        elif not self._is_too_much(asker.tenant_id) and self._queue.put(
-            asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data)
-        ):
+        elif self._has_room(asker.tenant_id, len(data)):
+            self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data))
             self._work_soon()
         elif not self._overload.refuses:
             self._leave(data, heads, inbox)
@@ -167,13 +166,16 @@ class LiveRequests(Generic[A]):
         if not self._overload.refuses or not self._is_allowed:
             return False
         asker = self._describe(data, NO_HEADERS)
-        if asker is None or (self._queue.has_room(asker.tenant_id, len(data)) and not self._is_too_much(asker.tenant_id)):
+        if asker is None or self._has_room(asker.tenant_id, len(data)):
             return False
         inbox = self._answers.inbox_of(reply)
         if inbox is None:
             return False
         self._refuse_now(asker, inbox, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
         return True
+
+    def _has_room(self, tenant: str, size: int) -> bool:
+        return self._queue.has_room(tenant, size) and not self._is_too_much(tenant)
 
     def _is_too_much(self, tenant: str) -> bool:
         """Whether to begin another request of this tenant would keep the router from hearing the others.

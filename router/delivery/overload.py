@@ -70,8 +70,8 @@ class Overload:
             self._calm_since = None
         return self.is_on
 
-    def limit_held(self) -> int | None:
-        """How many stored copies are held at once. None: the lane's own bound, for no live copy has come of late."""
+    def limit_in_flight(self) -> int | None:
+        """How many stored copies are in flight at once. None: the subscription's own bound, for no live copy has come of late."""
         now = self._now()
         if self._answers.heard != self._heard:
             self._heard, self._heard_at = self._answers.heard, now
