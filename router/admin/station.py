@@ -28,14 +28,14 @@ from router.admin.tally import Stats, Tally
 from router.delivery.connection import Connection, head_of
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS
-from router.observability import Check, events, logs
+from router.observability import ReadinessCheck, events, logs
 
 if TYPE_CHECKING:
     from nats.micro.service import Service as MicroService
 
 log = logs.logger(__name__)
 
-NOT_SERVING = Check(False, "not serving")
+NOT_SERVING = ReadinessCheck(False, "not serving")
 LEAVE_S = 2.0  # how long a server may take to confirm that we left
 ERROR_LETTERS = 200  # of an error's text in a header
 
@@ -76,7 +76,7 @@ class AdminStation:
                 for service in self._services:
                     await self._offer(described, service, hands)
                 await self._connection.flush()
-                self.check = Check(True, f"serving {len(self._services)} services")
+                self.check = ReadinessCheck(True, f"serving {len(self._services)} services")
                 await asyncio.Event().wait()
             finally:
                 self.check = NOT_SERVING

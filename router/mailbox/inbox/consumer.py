@@ -16,7 +16,7 @@ from typing import Protocol
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.crashpoints import crashpoint
-from router.later import Later
+from router.deferred import Deferred
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import read_event
@@ -56,12 +56,12 @@ class InboxConsumer:
         self._pile: Pile[Arrival] = Pile()
         self._copies: dict[str, deque[Arrival]] = {}  # by message id: in hand; its further copies wait for the first one's end
 
-    def handle(self, message: Message) -> Outcome | Later[Outcome]:
+    def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
         """CMD-051 (SD-15); called by delivery with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)
-        arrival = Arrival(message, event, Later())
+        arrival = Arrival(message, event, Deferred())
         self._take(arrival)
         return arrival.later
 
@@ -69,7 +69,7 @@ class InboxConsumer:
         """Until cancelled. Raises nothing on purpose: a database that is away pauses the lane."""
         while True:
             arrivals = await self._pile.take(AT_ONCE, self._treatment.linger_s)
-            await self._receive([arrival for arrival in arrivals if not arrival.later.is_here])
+            await self._receive([arrival for arrival in arrivals if not arrival.later.is_resolved])
 
     def _take(self, arrival: Arrival) -> None:
         message_id = arrival.event.message_id
@@ -77,12 +77,12 @@ class InboxConsumer:
             copies.append(arrival)
             return
         self._copies[message_id] = deque()
-        arrival.later.tell(lambda _: self._ended(message_id))
+        arrival.later.add_callback(lambda _: self._ended(message_id))
         self._pile.add(arrival)
 
     def _ended(self, message_id: str) -> None:
         for copy in self._copies.pop(message_id):
-            if not copy.later.is_here:
+            if not copy.later.is_resolved:
                 self._take(copy)
 
     async def _receive(self, arrivals: Sequence[Arrival]) -> None:
@@ -93,7 +93,7 @@ class InboxConsumer:
                 away = Away(str(exc))
         if away is not None:
             for arrival in arrivals:
-                arrival.later.come(away)
+                arrival.later.resolve(away)
             return
         crashpoint("inbox_received")
         begun = [arrival for arrival in arrivals if self._is_new(arrival, attempts.get(arrival.event.message_id))]
@@ -108,5 +108,5 @@ class InboxConsumer:
             arrival.attempts = attempts
             return True
         self._meter.duplicate(arrival.message)
-        arrival.later.come(Done())
+        arrival.later.resolve(Done())
         return False

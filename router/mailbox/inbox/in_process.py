@@ -104,7 +104,7 @@ class InTransaction:
         while True:
             arrivals = await self._pile.take(most)
             begun = steady()
-            stands = await self._treat([arrival for arrival in arrivals if not arrival.later.is_here])
+            stands = await self._treat([arrival for arrival in arrivals if not arrival.later.is_resolved])
             # As the pull window: what is slow, or fails, takes few along.
             most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
 
@@ -112,7 +112,7 @@ class InTransaction:
         """Those that were begun before, or took too long: one by one, each with all of its time, and nobody waits for them."""
         while True:
             for arrival in await self._again.take(1):
-                if not arrival.later.is_here:
+                if not arrival.later.is_resolved:
                     await self._treat_alone(arrival)
 
     async def _treat(self, arrivals: Sequence[Arrival]) -> bool:
@@ -164,7 +164,7 @@ class InTransaction:
             crashpoint("inbox_handled")
         crashpoint("inbox_marked")
         for arrival in arrivals:
-            arrival.later.come(Done())
+            arrival.later.resolve(Done())
 
     async def _run(self, session: Session, arrival: Arrival) -> None:
         current_message.set(arrival.message)
@@ -203,4 +203,4 @@ def _misused(result: object) -> HandlerMisused:
 def _leave(arrivals: Sequence[Arrival], cause: Exception) -> None:
     """They are kept as they are: the database is away, or the inbox ends."""
     for arrival in arrivals:
-        arrival.later.come(Away(str(cause)))
+        arrival.later.resolve(Away(str(cause)))

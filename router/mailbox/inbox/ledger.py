@@ -12,7 +12,7 @@ import asyncio
 
 from msgspec import Struct
 
-from router.later import Later
+from router.deferred import Deferred
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import Mark, PostgresInboxAdapter
 from router.mailbox.inbox.pile import Pile
@@ -24,7 +24,7 @@ LINGER_S = 0.005  # answers come one by one: a commit for each would cost more t
 
 class _Writing(Struct, eq=False):
     mark: Mark
-    written: Later[None]
+    written: Deferred[None]
 
 
 class InboxLedger:
@@ -35,9 +35,9 @@ class InboxLedger:
         self._retry_s = retry_s
         self._pile: Pile[_Writing] = Pile()
 
-    def write(self, mark: Mark) -> Later[None]:
+    def write(self, mark: Mark) -> Deferred[None]:
         """It comes when the mark is committed."""
-        writing = _Writing(mark, Later())
+        writing = _Writing(mark, Deferred())
         self._pile.add(writing)
         return writing.written
 
@@ -47,7 +47,7 @@ class InboxLedger:
             writings = await self._pile.take(AT_ONCE, LINGER_S)
             await self._insist([writing.mark for writing in writings])
             for writing in writings:
-                writing.written.come(None)
+                writing.written.resolve(None)
 
     async def _insist(self, marks: list[Mark]) -> None:
         while True:

@@ -81,7 +81,7 @@ class OneByOne:
             answer = await self._unserved.ask(arrival.event.message_id, partial(self._answer, arrival))
             await self._conclude(arrival, answer)
         except BrokerUnavailable as exc:
-            arrival.later.come(exc)
+            arrival.later.resolve(exc)
         finally:
             arrival.later.cancel()  # says nothing where something was said
 

@@ -42,7 +42,7 @@ class ProcessInboxMessage:
 
     async def conclude(self, arrival: Arrival, answer: Answer) -> None:
         """Delivery hears of the outcome once the row says so."""
-        arrival.later.come(await self._outcome(arrival, answer))
+        arrival.later.resolve(await self._outcome(arrival, answer))
 
     async def _outcome(self, arrival: Arrival, answer: Answer) -> Outcome:
         match answer.result:
