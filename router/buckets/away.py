@@ -6,10 +6,10 @@ from router.delivery.api import STREAM_NOT_FOUND
 from router.errors import BrokerRefused, BrokerUnavailable, NotFound
 
 
-def bucket_missing(bucket: str) -> NotFound:
+def missing_bucket(bucket: str) -> NotFound:
     return NotFound(f"there is no bucket {bucket}: `router topology apply` makes it")
 
 
-def bucket_unavailable(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
+def unavailable_bucket(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
     """What a server's refusal means for whoever wanted the bucket."""
-    return bucket_missing(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")
+    return missing_bucket(bucket) if exc.err_code == STREAM_NOT_FOUND else BrokerUnavailable(f"bucket {bucket}: {exc}")

@@ -6,7 +6,7 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.buckets.away import bucket_unavailable
+from router.buckets.away import unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.buckets.following import KvWatcher
 from router.buckets.records import TOO_LARGE, WRONG_LAST_SEQUENCE
@@ -35,7 +35,7 @@ class DocumentBucket:
         try:
             stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:
-            raise bucket_unavailable(self._bucket, exc) from None
+            raise unavailable_bucket(self._bucket, exc) from None
         return None if stored is None else read_entry(key, stored.data, stored.headers, stored.sequence, nanos(stored.time))
 
     async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
@@ -82,5 +82,5 @@ class DocumentBucket:
                 raise Conflict(f"{key} was written by somebody else") from exc
             if exc.err_code == TOO_LARGE:
                 raise Poison("the document is larger than its bucket allows") from exc
-            raise bucket_unavailable(self._bucket, exc) from None
+            raise unavailable_bucket(self._bucket, exc) from None
         return int(answer["seq"])

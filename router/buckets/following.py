@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
-from router.buckets.away import bucket_missing, bucket_unavailable
+from router.buckets.away import missing_bucket, unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
@@ -97,7 +97,7 @@ class KvWatcher:
     async def _identify(self) -> str:
         info = await self._jetstream.stream(self._stream)
         if info is None:
-            raise bucket_missing(self._bucket)
+            raise missing_bucket(self._bucket)
         return str(info["created"])
 
     async def _create(self) -> Json:
@@ -118,7 +118,7 @@ class KvWatcher:
             body = {"stream_name": self._stream, "config": config, "action": "create"}
             return await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}.{self._name}", body)
         except BrokerRefused as exc:
-            raise bucket_unavailable(self._bucket, exc) from None
+            raise unavailable_bucket(self._bucket, exc) from None
 
     def _heard(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self._heard_at = self._now()

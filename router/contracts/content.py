@@ -35,16 +35,16 @@ def canonical(data: bytes) -> bytes:
     try:
         # JSON that was read before needs none of the checks of depth again.
         body = orjson.loads(data) if data[:1] == b"{" else read_body(data, NO_HEADERS, len(data))
-        return orjson.dumps(_without_trace(body), default=_plain, option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(_drop_trace_fields(body), default=_plain, option=orjson.OPT_SORT_KEYS)
     except (Malformed, TypeError, orjson.JSONDecodeError):  # too deep, or an integer above 64 bits: read, and never written
         return data
 
 
-def _without_trace(part: Mapping[str, object]) -> dict[str, object]:
+def _drop_trace_fields(part: Mapping[str, object]) -> dict[str, object]:
     kept = {name: value for name, value in part.items() if name not in TRACE_FIELDS}
     for name in _TRACED:
         if isinstance(inner := kept.get(name), dict):
-            kept[name] = _without_trace(inner)
+            kept[name] = _drop_trace_fields(inner)
     return kept
 
 

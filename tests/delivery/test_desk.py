@@ -346,6 +346,7 @@ async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
             bench.take(sequence)
         assert bench.stamps(4) == [b"+ACK"]
         slow.ends.set()
+        await until(lambda: bench.stamps(3))
 
 
 async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_says_so() -> None:
@@ -355,6 +356,7 @@ async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_s
             bench.take(sequence)
         assert bench.desk.room() == 9  # only the third, which waits for a slot, counts
         slow.ends.set()
+        await until(lambda: bench.stamps(3))
 
 
 async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flows() -> None:

@@ -23,7 +23,7 @@ from router.delivery.wire import parse_head
 from router.errors import BrokerUnavailable, NoResponders
 from router.extension import post, pre, validator
 from router.message import Effect, Message
-from router.observability.tracing import find_tracing
+from router.observability.tracing import find_tracing, trace_request
 from router.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.outcome import Dead, Done, Fault, Outcome
 from router.sdk import Places

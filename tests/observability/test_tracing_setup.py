@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.util._once import LogRateLimit
 
 from router.errors import Misconfigured
-from router.observability.tracing import find_tracing
+from router.observability.tracing import find_tracing, trace_request
 from router.observability.tracing_setup import ENDPOINTS, export_spans
 
 

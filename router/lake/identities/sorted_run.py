@@ -1,4 +1,4 @@
-"""One run: keys sorted by half of their identity, in an Arrow file that is mapped, not read; it says which files they are of."""
+"""One run: keys sorted by half of their identity, in an Arrow file that is mapped, not read. Its metadata names the files it covers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FILES = b"silver"
 Ids = npt.NDArray[np.int64]
 
 
-class Run:
-    """Open for as long as somebody has it: whoever removes the file meanwhile takes nothing away."""
+class SortedRun:
+    """A mapped run. It stays readable while this object lives, even if another process deletes its file."""
 
     def __init__(self, path: Path) -> None:
-        """Raises OSError, ValueError or KeyError (Arrow's and msgspec's errors are such) where there is no whole run."""
+        """Raises OSError, ValueError or KeyError (Arrow's and msgspec's errors are such) if the file is no complete run."""
         self.path = path
         rows = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
         self.files = frozenset(msgspec.json.decode(rows.schema.metadata[_FILES], type=list[str]))
@@ -34,7 +34,7 @@ class Run:
         return len(self._ids)
 
     def find(self, wanted: Ids) -> pa.Table:
-        """The keys of those that are here; `wanted` is sorted, each once. Half of an identity is compared, all of it in `dedupe`."""
+        """Return the keys that are in this run. `wanted` is sorted and unique. This compares half an identity, `dedupe` all of it."""
         firsts = np.searchsorted(self._ids, wanted)
         is_here = self._ids[np.minimum(firsts, len(self) - 1)] == wanted
         ends = np.searchsorted(self._ids, wanted[is_here], side="right")
@@ -42,8 +42,8 @@ class Run:
         return self.keys.take(pa.array(places, pa.int64()))
 
 
-def write(keys: pa.Table, files: Iterable[str], directory: Path) -> Run:
-    """A run of these keys; there must be some. It has its name when it is whole, and on the disk."""
+def write_run(keys: pa.Table, files: Iterable[str], directory: Path) -> SortedRun:
+    """Write a run of these keys (at least one). The file gets its name only when it is complete and on the disk."""
     rows = keys.sort_by("id_high").combine_chunks().replace_schema_metadata({_FILES: msgspec.json.encode(sorted(files))})
     name = uuid4().hex
     draft, path = directory / f"{DRAFT}{name}", directory / f"{name}{SUFFIX}"
@@ -53,4 +53,4 @@ def write(keys: pa.Table, files: Iterable[str], directory: Path) -> Run:
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
-    return Run(path)
+    return SortedRun(path)
