@@ -71,7 +71,7 @@ async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
 
 async def test_half_open_connections_keep_nobody_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times what there may be; the newest is always served, and the oldest go first."""
-    monkeypatch.setattr(http_protocol, "MOST", 20)
+    monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 20)
     with captured() as lines:
         async with serving(MetricRegistry()) as port, half_open(port, 60) as held:
             for path in ("/healthz", "/readyz", "/metrics"):

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from opentelemetry import trace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.util._once import LogRateLimit
+from opentelemetry.util._once import Once
 
 from router.errors import Misconfigured
 from router.observability.tracing import find_tracing, trace_request
@@ -36,7 +36,7 @@ class Posted(BaseHTTPRequestHandler):
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     """And a process in which no provider is in force yet."""
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", LogRateLimit())
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     collector = Collector()
     thread = threading.Thread(target=collector.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
