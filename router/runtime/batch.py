@@ -175,7 +175,7 @@ class Batch:
         return True
 
     def _failed(self, case: Case, exc: Exception) -> Outcome:
-        """Tried again while there are attempts, and deliveries by the server, left (MF-8)."""
+        """Tried again while there are attempts, and deliveries by the server, left (docs/requirements.md#mf-8)."""
         log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=case.attempt, error=type(exc).__name__, exc_info=exc)
         deliveries = case.message.deliveries if case.message is not None else 0
         if max(case.attempt, deliveries) < self._limit:
