@@ -12,8 +12,9 @@ from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
-from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests, LiveRules
+from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
 from router.delivery.live import OVERLOADED as REFUSED
+from router.delivery.overload import LiveRules
 from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)
@@ -41,7 +42,7 @@ class LiveMetrics:
         if self._lines.allows(OVERLOADED):
             log.warning(events.OVERLOAD_REFUSES)
             text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
-            self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
+            self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
