@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from router.observability.catalog import ParentMetrics
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
@@ -13,6 +12,7 @@ from router.config.names import meaning
 from router.contracts.headers import describe
 from router.extensions import entry
 from router.observability import Metrics, events
+from router.observability.metrics import ParentMetrics
 from router.policy.fields import PolicyError
 from router.policy.parse import parse_policy
 from tests.docs.pages import TOP, find_pages, relative_name
@@ -117,3 +117,10 @@ def test_the_registry_table_has_every_key_and_its_default() -> None:
 def test_streams_and_buckets_are_those_of_the_settings(kind: str) -> None:
     named = {name for cell in read_rows("contracts.md", kind) for name in re.findall(r"ROUTER_[A-Z_]+", cell)}
     assert named == {value.name for _, value in getattr(Settings(), kind)}
+
+
+@pytest.mark.parametrize("page", find_pages(DOCS), ids=relative_name)
+def test_a_module_that_a_page_names_is_there(page: Path) -> None:
+    for name in re.findall(r"`(router(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?`", page.read_text()):
+        path = TOP.joinpath(*name.split("."))
+        assert path.is_dir() or path.with_suffix(".py").is_file(), name
