@@ -10,7 +10,7 @@ from typing import Any
 from router.delivery.api import JetStream, Stored
 from router.delivery.connection import Connection, connect
 from router.delivery.topology import StreamSpec, Topology, bucket, create
-from router.sdk import ExecAssignment, Places, StepResult, Worker
+from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.waiting import until
 
 _PLACES = itertools.count(1)
@@ -52,7 +52,7 @@ class WorkPlace:
         self.acks: list[Json] = []
         self.subject = f"{name}.assign"
         upper = name.upper()
-        self.places = Places(
+        self.places = WorkerTopology(
             stream=f"{upper}_ASSIGNMENTS",
             starts=f"{upper}_STARTS",
             results=f"{name}.result",
