@@ -36,7 +36,7 @@ class Alerts:
         self._connection = connection
         self.flush()
 
-    def raised(self, alert: Alert) -> None:
+    def raise_alert(self, alert: Alert) -> None:
         if not self._once.allows(alert.cause):
             return
         log.info(events.ALERT_RAISED, severity=alert.severity, component=alert.component, cause=alert.cause)

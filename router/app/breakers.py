@@ -80,7 +80,7 @@ class Breakers:
         if self._lines.allows((kind, transition.name, transition.state)):
             log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.was, state=transition.state)
         if transition.state != HALF_OPEN and not transition.is_told:
-            self._alerts.raised(_alert(kind, transition))
+            self._alerts.raise_alert(_alert(kind, transition))
 
     # -- metrics ---------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from router.app.policy_store import PolicyStore
 from router.app.recorded import recorder_of
 from router.app.shared_breakers import SharedBreakers
 from router.app.violations import Violations
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.buckets.documents import DocumentBucket
 from router.buckets.lookups import BatchedKvReader
 from router.buckets.records import WriteOnceKv
@@ -66,7 +66,7 @@ class Ground:
         self.live_marks = LiveMarks() if hears_live_copies(settings) else None
         self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
-        self.known = KnownMemory(BatchedKvReader(jetstream, bucket).find)
+        self.known = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
         self.book = KnownBook(WriteOnceKv(jetstream, bucket), self.known)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)

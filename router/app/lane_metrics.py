@@ -142,7 +142,7 @@ class LaneMetrics:
         self._raise(INFO, f"letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
 
     def _raise(self, severity: str, cause: str, message: str, facts: Mapping[str, object]) -> None:
-        self._alerts.raised(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
+        self._alerts.raise_alert(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
 
     def _tell(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if isinstance(outcome, Done) or not self._failures.allows((outcome.fault.code, is_final)):

@@ -41,7 +41,7 @@ class LiveMetrics:
         if self._lines.allows(OVERLOADED):
             log.warning(events.OVERLOAD_REFUSES)
             text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
-            self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
+            self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)

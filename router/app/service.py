@@ -166,4 +166,4 @@ class RouterService:
         self._alerts.flush()
 
     def _alert(self, severity: str, cause: str, message: str) -> None:
-        self._alerts.raised(Alert(severity=severity, component="router.connection", cause=cause, message=message))
+        self._alerts.raise_alert(Alert(severity=severity, component="router.connection", cause=cause, message=message))

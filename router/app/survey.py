@@ -114,6 +114,6 @@ class Survey:
         log.error(events.UNREAD_DROPPED, stream=stream, consumer=durable, count=count)
         facts = {"stream": stream, "consumer": durable, "count": count}
         text = "A stream was full or its messages too old: some were dropped before they were read"
-        self._alerts.raised(
+        self._alerts.raise_alert(
             Alert(severity=CRITICAL, component="router.survey", cause=f"unread_dropped:{durable}", message=text, metadata=facts)
         )

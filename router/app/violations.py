@@ -79,7 +79,7 @@ class Violations:
         if len(times) == MANY and now - times[0] <= WITHIN_S:
             times.clear()
             message = f"{MANY} violations of the header contract within a minute"
-            self._alerts.raised(
+            self._alerts.raise_alert(
                 Alert(
                     severity=WARNING,
                     component="router.contract",

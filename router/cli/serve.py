@@ -140,9 +140,9 @@ def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]
 
 def samples() -> Path:
     """The policies that come with the package."""
-    from router.samples import policies
+    from router.samples import find_policies
 
-    return policies()
+    return find_policies()
 
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:

@@ -21,7 +21,7 @@ from router.errors import Poison
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
-from router.runtime.adapter import AgentAdapter, Context
+from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
@@ -31,6 +31,7 @@ from router.runtime.rows import KnownEvent, OutgoingRow, ResumableEvent
 from router.runtime.schema import DEAD, RECEIVED
 from router.runtime.state import StateTransaction
 from router.runtime.store import Store
+from router.signatures import HandlerMisused
 
 log = logs.logger(__name__)
 
@@ -67,7 +68,7 @@ class BatchProcessor:
         self.duplicates = 0  # messages that were applied before; written in the store's thread alone
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
-        """An outcome for each message, in their order. Raises StoreFailed."""
+        """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for an `apply` that returns nonsense."""
         items = [read_item(message, self._max_bytes) for message in messages]
         crashpoint("agent_received")
         for unique in split_by_key([item for item in items if isinstance(item, BatchItem)]):
@@ -143,25 +144,34 @@ class BatchProcessor:
     # -- apply ---------------------------------------------------------------------------------------------------
 
     def _apply(self, items: Sequence[BatchItem]) -> None:
-        with self._store.transaction():
-            state = StateTransaction(self._store.read_state)
-            applied = [item for item in items if self._apply_one(item, state)]
-            self._store.apply([item.place for item in applied], [one for item in applied for one in item.outgoing], state.rows)
-            crashpoint("agent_applying")
+        try:
+            with self._store.transaction():
+                state = StateTransaction(self._store.read_state)
+                applied = [item for item in items if self._apply_one(item, state)]
+                self._store.apply([item.place for item in applied], [one for item in applied for one in item.outgoing], state.rows)
+                crashpoint("agent_applying")
+        except HandlerMisused:
+            self._withdraw_attempts(items)
+            raise
         self._store.on_commit(state.rows)
         crashpoint("agent_applied")
         for item in applied:
             self._finish(item, item.outgoing)
 
+    def _withdraw_attempts(self, items: Sequence[BatchItem]) -> None:
+        """The agent ends, and this attempt does not count: what was begun is applied once `apply` is mended."""
+        with self._store.transaction():
+            self._store.withdraw_attempts([item.place for item in items])
+
     def _apply_one(self, item: BatchItem, state: StateTransaction) -> bool:
         try:
             self._adapter.receive(item.envelope)
-            answers = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope) or ()
+            answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
             item.outgoing = [
                 build_outgoing_row(self._agent, item.envelope, one, place=item.place, number=number, rules=self._rules)
-                for number, one in enumerate(answers)
+                for number, one in enumerate(read_messages(answer))
             ]
-        except StoreFailed:
+        except (StoreFailed, HandlerMisused):
             raise
         except Poison as exc:
             state.rollback()

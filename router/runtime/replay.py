@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.errors import Misconfigured, RouterError
-from router.runtime.adapter import AgentAdapter, Context, check_adapter
+from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
 from router.runtime.database import StoreFile, open_read_only
 from router.runtime.envelope import stored_envelope
 from router.runtime.hashes import Hashes, hashes_of
@@ -89,7 +89,7 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
     envelope = stored_envelope(content)
     try:
         adapter.receive(envelope)
-        answers = adapter.apply(Context(adapter.name, key, state, attempts), envelope) or ()
+        answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
         messages = [
             build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ANYWHERE)
             for number, one in enumerate(answers)

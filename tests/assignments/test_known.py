@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.request import RouteRequest
@@ -35,7 +35,7 @@ def a_bucket() -> Bucket:
 
 async def test_what_was_looked_up_is_at_hand() -> None:
     bucket = a_bucket()
-    memory = KnownMemory(bucket)
+    memory = AssignmentCache(bucket)
     assert memory.recall(ASSIGNED) is None
     assert await memory.lookup(ASSIGNED, itself) == an_assignment()
     assert memory.recall(ASSIGNED) == an_assignment()
@@ -43,19 +43,19 @@ async def test_what_was_looked_up_is_at_hand() -> None:
 
 
 async def test_what_is_absent_is_asked_about_again() -> None:
-    memory = KnownMemory(Bucket())
+    memory = AssignmentCache(Bucket())
     assert await memory.lookup("nobody's", itself) is None
     assert memory.recall("nobody's") is None
 
 
 async def test_an_id_becomes_a_legal_key() -> None:
     bucket = Bucket()
-    await KnownMemory(bucket).lookup("a.b>*", itself)
+    await AssignmentCache(bucket).lookup("a.b>*", itself)
     assert bucket.asked == ["a=2Eb=3E=2A"]
 
 
 async def test_a_broken_record_is_an_unknown_assignment() -> None:
-    assert await KnownMemory(Bucket(broken=b"{}")).lookup("broken", itself) is None
+    assert await AssignmentCache(Bucket(broken=b"{}")).lookup("broken", itself) is None
 
 
 async def test_a_bucket_that_is_away_is_heard_of() -> None:
@@ -65,11 +65,11 @@ async def test_a_bucket_that_is_away_is_heard_of() -> None:
         return asked
 
     with pytest.raises(BrokerUnavailable):
-        await KnownMemory(away).lookup(ASSIGNED, itself)
+        await AssignmentCache(away).lookup(ASSIGNED, itself)
 
 
 def test_memory_is_bounded_and_the_unused_goes_first() -> None:
-    memory = KnownMemory(Bucket(), limit=2)
+    memory = AssignmentCache(Bucket(), limit=2)
     first, second, third = (an_assignment(assignment_id=assignment_id_of("acme", str(n))) for n in range(3))
     memory.keep(first)
     memory.keep(second)

@@ -21,7 +21,7 @@ from router.app.ground import Ground
 from router.app.intake import Intake
 from router.app.results_lane import results_handler
 from router.app.workers import Workers
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import record_bytes
@@ -98,7 +98,7 @@ class House:
         self.ground = Ground(
             self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
         )
-        self.ground.known = KnownMemory(_not_there)
+        self.ground.known = AssignmentCache(_not_there)
         for known in (an_assignment(), _followed()):
             self.ground.known.keep(known)
         self.ground.book = NoBook()  # type: ignore[assignment]

@@ -1,9 +1,9 @@
-"""The known assignments as a port, and a bounded memory in front of the bucket.
+"""The lookup of assignments as a port, and a bounded cache in front of the bucket.
 
-    recall   now, without waiting:   the assignment, or None: the bucket must be asked
-    lookup   ask the bucket:         the assignment, or None, later
+    recall   at once:   the assignment, or None if the cache does not have it
+    lookup   later:     the assignment, or None if the bucket does not have it
 
-A hit costs a dictionary look. Both go by the assignment id, the bucket's one key (`contracts.assignment_record` says why).
+A hit costs one look into a dictionary. Both use the assignment id, the bucket's only key (`contracts.assignment_record` says why).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from router.memory import Memory, weight_of
 T = TypeVar("T")
 
 
-class KnownAssignments(Protocol):
-    """What results and acknowledgements ask. Both run once a message, so they must be cheap."""
+class AssignmentLookup(Protocol):
+    """What the handlers of results and acknowledgements call once for each message, so it must be cheap."""
 
     def recall(self, assignment_id: str) -> Assignment | None: ...
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
-        """What `conclude` says of what the bucket holds; it ends with BrokerUnavailable when the bucket cannot be asked."""
+        """Return `conclude` of what the bucket holds. The `Later` ends with BrokerUnavailable if the bucket cannot be reached."""
 
 
-class KnownMemory:
-    """At most `limit` assignments in front of a bucket, the one unused for longest goes first.
+class AssignmentCache:
+    """At most `limit` assignments in front of a bucket; the least recently used one is dropped first.
 
-    `fetch` takes a key and gives the stored record or None; it ends with BrokerUnavailable. What is absent is not remembered:
-    it may be created in the next moment, and a result must not be taken for unknown because an early one was.
+    `fetch` takes a key and returns the stored record or None; it ends with BrokerUnavailable. An absent record is not cached: it may
+    be created in the next moment, and a later result must not count as unknown because an early one did.
     """
 
     def __init__(self, fetch: Callable[[str], Later[bytes | None]], limit: int = 20_000) -> None:
@@ -54,12 +54,12 @@ class KnownMemory:
         try:
             known = read_record(record).known()
         except Poison:
-            return None  # whoever broke the bucket's record must not condemn the worker's result
+            return None  # a record that another program damaged must not condemn the worker's result
         self.keep(known)
         return known
 
     def keep(self, known: Assignment) -> None:
-        """Remember one: found in the bucket, or just created by this instance."""
+        """Add an assignment that the bucket returned, or that this instance has just created."""
         self._known.keep(known.assignment_id, known, inf, 0.0, owner=known.tenant_id, weight=weight_of(known.decision.metadata))
 
     def __len__(self) -> int:
