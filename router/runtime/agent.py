@@ -11,7 +11,7 @@ from pathlib import Path
 from router.delivery.api import JetStream
 from router.runtime.adapter import AgentAdapter, check_adapter
 from router.runtime.database import StoreFile
-from router.runtime.observer import AgentStats, AlertSink, Raise
+from router.runtime.observer import AgentAlerts, AgentStats, Raise
 from router.runtime.preparation import prepare
 from router.runtime.store_worker import StoreWorker
 from router.runtime.thread import StoreThread
@@ -44,7 +44,7 @@ class AgentRuntime:
         self._path = store
         self._topology = topology
         self._drain_s = drain_s
-        self._alerts = AlertSink(self.stats, alert)
+        self._alerts = AgentAlerts(self.stats, alert)
         self._subscriptions = subscriptions_of(adapter, topology)
         self._work: StoreWorker | None = None
         self._lanes: AgentTree | None = None

@@ -23,7 +23,7 @@ from router.ids import subject_matcher
 from router.message import Effect, Message
 from router.observability import events, logs
 from router.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
-from router.runtime.observer import AlertSink
+from router.runtime.observer import AgentAlerts
 from router.runtime.topology import AgentSubscription
 
 log = logs.logger(__name__)
@@ -36,7 +36,7 @@ class AgentMaxDeliverRecovery:
     """For one post. `handle` is the advisories' lane's; `sweep` a supervised child."""
 
     def __init__(
-        self, subscription: AgentSubscription, jetstream: JetStream, *, take: Take, letter: Letter, alerts: AlertSink, is_work_queue: bool
+        self, subscription: AgentSubscription, jetstream: JetStream, *, take: Take, letter: Letter, alerts: AgentAlerts, is_work_queue: bool
     ) -> None:
         self._subscription = subscription
         self._jetstream = jetstream

@@ -33,7 +33,7 @@ class AgentStats(Struct):
 Raise = Callable[[Alert], None]
 
 
-class AlertSink(Struct, frozen=True):
+class AgentAlerts(Struct, frozen=True):
     """Who hears of it."""
 
     stats: AgentStats
@@ -48,7 +48,7 @@ class AlertSink(Struct, frozen=True):
 class AgentObserver(Silent):
     """A lane's observer."""
 
-    def __init__(self, durable: str, receipts: Receipts, alerts: AlertSink) -> None:
+    def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:
         self._durable = durable
         self._receipts = receipts
         self._stats = alerts.stats

@@ -24,7 +24,7 @@ from router.delivery.topology import Topology
 from router.outcome import Handler
 from router.runtime.dead_letters import build_dead_letter_writer
 from router.runtime.max_deliver_recovery import AgentMaxDeliverRecovery
-from router.runtime.observer import AgentObserver, AlertSink
+from router.runtime.observer import AgentAlerts, AgentObserver
 from router.runtime.preparation import restore_durable
 from router.runtime.store_worker import StoreWorker
 from router.runtime.topology import AgentSubscription, AgentTopology, recovery_durable_of
@@ -45,7 +45,7 @@ class AgentTree:
         topology: AgentTopology,
         *,
         work: StoreWorker,
-        alerts: AlertSink,
+        alerts: AgentAlerts,
         drain_s: float,
     ) -> None:
         """`there`: what `prepare` made; what is missing later is made again by it."""
