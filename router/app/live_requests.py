@@ -12,8 +12,9 @@ from router.decide.asker import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
-from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests, LiveRules
+from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
 from router.delivery.live import OVERLOADED as REFUSED
+from router.delivery.overload import LiveRules
 from router.observability import Metrics, Once, events, logs
 
 log = logs.logger(__name__)

@@ -92,7 +92,7 @@ SILENT: Observer = Silent()
 
 
 class StoredCopies(Protocol):
-    """Which stored copies need nothing but their ack (`live.LiveMarks`)."""
+    """Which stored copies need nothing but their ack (`live.AnsweredRequests`)."""
 
     @property
     def counts(self) -> Sized: ...
