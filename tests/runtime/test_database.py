@@ -148,7 +148,7 @@ def test_what_is_left_is_found_without_a_look_at_what_is_done(tmp_path: Path) ->
         asked: list[str] = []
         bench.database.connection.set_trace_callback(asked.append)
         bench.store.list_resumable(5)
-        bench.store.unsent(0, -1)
+        bench.store.list_unsent(0, -1)
         type(bench.store)(bench.database, "witness")
         bench.database.connection.set_trace_callback(None)
         plans = [str(bench.rows(f"EXPLAIN QUERY PLAN {query}")) for query in asked]
