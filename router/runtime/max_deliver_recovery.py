@@ -66,7 +66,7 @@ class AgentMaxDeliverRecovery:
                 letter = self._letter(message, reason, fault)
                 return Done((letter,) if letter is not None else (), commit=self._remove_after(message, commit))
             case Retry(fault, delay):
-                return Retry(fault, delay, spends=False)  # the store counts
+                return Retry(fault, delay, uses_attempt=False)  # the store counts
             case Hold():
                 return outcome
             case _:
