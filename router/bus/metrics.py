@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from router.delivery.lane import Observer
 from router.message import Message
-from router.observability import Registry, Tally
-from router.observability.instruments import Spreads
+from router.observability import LabelledCounter, MetricRegistry
+from router.observability.instruments import LabelledHistogram
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
 
 STORED, DUPLICATE = "stored", "duplicate"
@@ -27,15 +27,15 @@ class BusMetrics:
     """The instruments of one program."""
 
     def __init__(self) -> None:
-        self.published = Tally("router_bus_published_total", "Publications, by what became of them", "subject", "code")
-        self.delivered = Tally("router_bus_delivered_total", "Messages begun, each time they were", "consumer")
-        self.duplicates = Tally("router_bus_duplicates_total", "Messages whose key was known already", "consumer")
-        self.violations = Tally("router_bus_violations_total", "Messages that could not be read", "consumer", "code")
-        self.letters = Tally("router_bus_dlq_total", "Dead letters stored", "consumer", "reason")
-        self.handler_seconds = Spreads(
+        self.published = LabelledCounter("router_bus_published_total", "Publications, by what became of them", "subject", "code")
+        self.delivered = LabelledCounter("router_bus_delivered_total", "Messages begun, each time they were", "consumer")
+        self.duplicates = LabelledCounter("router_bus_duplicates_total", "Messages whose key was known already", "consumer")
+        self.violations = LabelledCounter("router_bus_violations_total", "Messages that could not be read", "consumer", "code")
+        self.letters = LabelledCounter("router_bus_dlq_total", "Dead letters stored", "consumer", "reason")
+        self.handler_seconds = LabelledHistogram(
             "router_bus_handler_seconds", "From a handler's call to its answer, or to what it raised", "consumer"
         )
-        self.registry = Registry()
+        self.registry = MetricRegistry()
         for instrument in (self.published, self.delivered, self.duplicates, self.violations, self.letters, self.handler_seconds):
             self.registry.add(instrument)
 
@@ -48,23 +48,23 @@ class ConsumerMeter:
         self._durable = durable
         self._seconds = metrics.handler_seconds[durable]
 
-    def delivered(self) -> None:
+    def on_delivery(self) -> None:
         self._metrics.delivered[self._durable,] += 1
 
-    def duplicate(self) -> None:
+    def on_duplicate(self) -> None:
         self._metrics.duplicates[self._durable,] += 1
 
-    def violated(self, code: str) -> None:
+    def on_violation(self, code: str) -> None:
         self._metrics.violations[self._durable, code] += 1
 
-    def handled(self, seconds: float) -> None:
+    def on_handled(self, seconds: float) -> None:
         self._seconds.observe(seconds)
 
-    def dead(self, reason: str) -> None:
+    def on_dead_letter(self, reason: str) -> None:
         self._metrics.letters[self._durable, reason] += 1
 
 
-class Metered:
+class MeteringObserver:
     """A lane's observer: counts the dead letters, and tells another one everything."""
 
     def __init__(self, told: Observer, meter: ConsumerMeter) -> None:
@@ -80,7 +80,7 @@ class Metered:
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if isinstance(outcome, Dead):
-            self._meter.dead(outcome.reason)
+            self._meter.on_dead_letter(outcome.reason)
         elif is_final and isinstance(outcome, Retry):  # its last
-            self._meter.dead(MAXDELIVER_EXHAUSTED)
+            self._meter.on_dead_letter(MAXDELIVER_EXHAUSTED)
         self._told.settled(message, outcome, is_final)

@@ -18,7 +18,7 @@ from router.cli.session import load_settings
 if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.exec_assignment import ExecAssignment
-    from router.sdk import Client, Places, StepResult, Worker
+    from router.sdk import Client, StepResult, Worker, WorkerTopology
     from router.sdk.start_point import Start
 
 
@@ -60,7 +60,7 @@ def worker(
         raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
     from router.sdk import Client, Worker
     from router.sdk.echo import Echo
-    from router.sdk.invoking import Invoking
+    from router.sdk.provider_handler import ProviderHandler
 
     with exit_codes.report_errors():
         settings = load_settings(nats_url, config)
@@ -70,7 +70,7 @@ def worker(
             settings.nats,
             import_function(target, "my_package.models:answer")
             if target is not None
-            else Invoking(client)
+            else ProviderHandler(client)
             if client is not None
             else echoing,
             worker_id=worker_id or f"{socket.gethostname()}:{os.getpid()}",
@@ -82,17 +82,17 @@ def worker(
             drain_s=drain,
             encoding=encoding,
             on_done=_ignore if quiet else _print_handled,
-            places=make_places(settings),
+            topology=make_places(settings),
             start=cast("Start", start),  # Worker refuses other values
         )
     exit_codes.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
 
 
-def make_places(settings: Settings) -> Places:
+def make_places(settings: Settings) -> WorkerTopology:
     """Return the streams, buckets and subjects of a worker for these settings."""
-    from router.sdk import Places
+    from router.sdk import WorkerTopology
 
-    return Places(
+    return WorkerTopology(
         stream=settings.streams.assignments.name,
         starts=settings.buckets.starts.name,
         results=settings.results.subject,

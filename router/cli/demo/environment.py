@@ -122,7 +122,7 @@ async def _run_router(settings: Settings) -> AsyncIterator[Ready]:
 @contextlib.asynccontextmanager
 async def _run_worker(settings: Settings) -> AsyncIterator[None]:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    worker = Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", places=make_places(settings))
+    worker = Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", topology=make_places(settings))
     async with _run_until_ready(worker.work(ready.set_result), ready):
         yield
 

@@ -17,7 +17,7 @@ import orjson
 from router.clock import steady
 from router.delivery.connection import Connection
 from router.errors import RouterError, Unanswered
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 from router.sdk.extension.author import Extension
 
 log = logs.logger(__name__)
@@ -36,24 +36,24 @@ class Registration:
     def __init__(self, extensions: Sequence[Extension], instances: Mapping[str, int], api_key: str | None = None) -> None:
         self._entries = [entry_of(extension, instances) for extension in extensions]
         self._headers = {"api_key": api_key} if api_key is not None else None
-        self._once = Once(every_s=60.0)
+        self._once = LogRateLimit(every_s=60.0)
 
     async def run(self, connection: Connection) -> None:
         """For ever: each entry until it stands, and all of them again after a reconnect."""
         while True:
             lives = connection.lives
-            await self._all(connection)
+            await self._register_all(connection)
             await _pause(connection, inf, lives)
 
-    async def _all(self, connection: Connection) -> None:
+    async def _register_all(self, connection: Connection) -> None:
         left, tries, lives = list(self._entries), 0, connection.lives
         while left:
-            left = [entry for entry in left if not await self._stands(connection, entry)]
+            left = [entry for entry in left if not await self._try_register(connection, entry)]
             if left:
                 await _pause(connection, WAITS_S[min(tries, len(WAITS_S) - 1)], lives)
                 tries, lives = tries + 1, connection.lives
 
-    async def _stands(self, connection: Connection, entry: Mapping[str, object]) -> bool:
+    async def _try_register(self, connection: Connection, entry: Mapping[str, object]) -> bool:
         """Whether nothing is left to do for this entry; a refusal is told, and stays one until somebody mends it."""
         try:
             is_new = await put_missing(connection, entry, self._headers)
@@ -67,7 +67,7 @@ class Registration:
         return True
 
     def _tell(self, entry: Mapping[str, object], why: str) -> None:
-        if self._once.allows(entry["id"]):
+        if self._once.allow(entry["id"]):
             log.warning(events.EXTENSION_UNREGISTERED, extension=entry["id"], why=why)
 
 
