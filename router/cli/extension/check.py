@@ -64,7 +64,9 @@ async def _check(settings: Settings, subject: str, tried: Sequence[ContractCase]
     return exit_codes.OK if is_usable else exit_codes.NO
 
 
-async def _check_case(connection: Connection, subject: str, case: ContractCase, timeout_s: float, strict: bool) -> tuple[str, str, str | None]:
+async def _check_case(
+    connection: Connection, subject: str, case: ContractCase, timeout_s: float, strict: bool
+) -> tuple[str, str, str | None]:
     if len(case.data) > connection.max_payload - 1024:
         return case.name, WARN, f"not tried: this server takes at most {connection.max_payload} bytes"
     heard = await asyncio.gather(*(_request(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
