@@ -11,7 +11,7 @@ from router.buckets.following import KvWatcher
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, a_bucket
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def test_closing_waits_for_nobody(bucket: Bucket, mortal: Broker) -> None:
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     mortal.pause()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(slack()):
         await following.close()
     mortal.unpause()
 

@@ -40,7 +40,7 @@ async def send_raw(broker: Broker, *frames: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
     await reader.readline()
     writer.write(b'CONNECT {"verbose":false,"headers":true}\r\n' + b"".join(frames) + b"PING\r\n")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not (await reader.readline()).startswith(b"PONG"):
             pass
     writer.close()
@@ -223,7 +223,7 @@ async def test_attending_survives_a_reconnect_and_so_does_what_was_posted_meanwh
         await until(lambda: not connection.is_connected)
         connection.post(prefix, b"meanwhile")
         broker.start()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await back.wait()
         connection.post(prefix, b"after")
         await until(lambda: b"after" in ear.data)

@@ -15,7 +15,7 @@ from tests.support.broker import Broker
 from tests.support.circle import assignments
 from tests.support.requests import a_body
 from tests.support.stories import Inboxes, a_request, ask, is_settled, metric
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_retries_are_counted_and_spaced(nc: Client, at: At) -> None:
         gaps = [later - earlier for earlier, later in zip(guard.at, guard.at[1:], strict=False)]
         # A busy machine is late, never early but for what the first of two was late; the exact pauses are `test_invoke`'s.
         assert all(gap > pause - 0.05 for gap, pause in zip(gaps, (0.1, 0.2, 0.4), strict=True))
-        assert sum(gaps) < 1.5
+        assert sum(gaps) < 1.5 * slack()
         assert await metric(router.ready.http, "router_extension_calls_total") == 4
 
 
@@ -130,7 +130,7 @@ async def test_the_deadline_holds_whatever_hangs(nc: Client, at: At) -> None:
     async with a_pipeline(at, GUARD, policies) as (_, settings):
         begin = time.monotonic()
         assert (await ask(nc, settings, _asks(1, "hasty")))["error"]["code"] == "deadline_exceeded"
-        assert 0.2 <= time.monotonic() - begin < 1.0
+        assert 0.2 <= time.monotonic() - begin < slack()
 
 
 async def test_an_extension_goes_away_and_comes_back(nc: Client, at: At) -> None:

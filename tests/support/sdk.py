@@ -130,7 +130,7 @@ async def at_work(*workers: Worker) -> AsyncIterator[None]:
     ready = [asyncio.Event() for _ in workers]
     tasks = [asyncio.create_task(worker.run(lambda _, event=event: event.set())) for worker, event in zip(workers, ready, strict=True)]
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for event in ready:
                 await event.wait()
         yield
