@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from router import ids
 from router.calls.outlets import ReplyStreams
 from router.delivery.connection import Connection
 from router.errors import Misconfigured
-from router.sdk.ending import until_signal
+from router.sdk.ending import run, until_signal
 from router.sdk.extension.author import Extension
 from router.sdk.extension.desk import REPLY_PREFIXES, Desk, DeskRules
 from router.sdk.extension.endpoint import described, offered
@@ -113,19 +112,11 @@ def serve(
     drain_s: float = 10.0,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve these extensions until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
+    """Serve these extensions as `router.run` does: until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
     server = ExtensionServer(
         *extensions, nats=url, register=register, instances=instances, api_key=api_key, concurrency=concurrency, drain_s=drain_s
     )
-    asyncio.run(_until_told(server, on_ready))
-
-
-async def _until_told(server: ExtensionServer, on_ready: Callable[[str], None]) -> None:
-    work = asyncio.ensure_future(server.run(on_ready))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await work
+    run(server.run(on_ready))
 
 
 async def _leave(service: Service) -> None:
