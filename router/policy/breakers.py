@@ -88,7 +88,10 @@ class ProviderBreakers:
         return self._shut.get(tenant_id)
 
     def chosen(self, tenant_id: str, decision: Decision) -> None:
-        """A decision was made for this provider: half open, it is a probe until its assignment's deadline (CONTRACTS §6)."""
+        """A decision was made for this provider: half open, it is a probe until its assignment's deadline.
+
+        Rule: docs/extensions.md#provider-breaker.
+        """
         gate = self._shut.get(tenant_id, {}).get(decision.provider_id)
         if gate is not None:
             gate.enter(deadline_ms(decision.expected_latency_ms) / 1000)

@@ -20,17 +20,17 @@ from msgspec import Struct, field
 from router.crashpoints import crashpoint
 from router.errors import Poison
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.message import Publishing
-from router.mailbox.outbox.nats_publisher import Away, Fate, Letter, NatsJetStreamPublisher, Refused
-from router.mailbox.outbox.page import Row, Unreadable
+from router.mailbox.outbox.message import EventEncoder
+from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, OutgoingMessage, PublishRefused, PublishResult, PublishUnavailable
+from router.mailbox.outbox.page import Row, UnreadableRow
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.outcome import Receipt
 
-Ready = tuple[OutboxEvent, Letter]
-Told = tuple[OutboxEvent, Fate]
+PreparedEvent = tuple[OutboxEvent, OutgoingMessage]
+EventResult = tuple[OutboxEvent, PublishResult]
 
 
-class Report(Struct):
+class RelayReport(Struct):
     """What a round came to."""
 
     found: int = 0
@@ -39,98 +39,100 @@ class Report(Struct):
     failed: int = 0
     parked: int = 0
     newest: int = 0  # the last sequence that was given
-    kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure (SD-19)
-    away: str | None = None  # why the broker took no more
+    kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure
+    broker_error: str | None = None  # why the broker took no more
 
 
-class Round:
+class RelayBatch:
     """One round, in one transaction; `most` rows, page by page."""
 
     def __init__(
         self,
         outbox: PostgresOutboxAdapter,
         publisher: NatsJetStreamPublisher,
-        publishing: Publishing,
+        encoder: EventEncoder,
         *,
         stream_created: str,
         most: int,
     ) -> None:
         self._outbox = outbox
         self._publisher = publisher
-        self._publishing = publishing
+        self._encoder = encoder
         self._stream_created = stream_created
         self._most = most
         self._parked: set[tuple[str, str]] = set()  # aggregates whose next events are not even made ready
         self._refused: set[tuple[str, str]] = set()  # aggregates whose next events are not sent in this round
-        self.report = Report()
+        self.report = RelayReport()
 
-    async def run(self) -> Report:
+    async def run(self) -> RelayReport:
         """Publish what there is. Raises DatabaseUnavailable or DatabaseRefused; the broker being away is in the report."""
-        page, told = await self._find(), list[Told]()
+        page, results = await self._find(), list[EventResult]()
         while page:
             crashpoint("outbox_claimed")
             sent = [pair for pair in page if pair[1].order not in self._refused]
-            fates, page = await asyncio.gather(self._publisher.store_in_order([letter for _, letter in sent]), self._mark_and_find(told))
+            fates, page = await asyncio.gather(
+                self._publisher.publish_in_order([message for _, message in sent]), self._mark_and_find(results)
+            )
             crashpoint("outbox_stored")
             self._note(sent, fates)
-            told = [(event, fate) for (event, _), fate in zip(sent, fates, strict=True)]
-            if self.report.away is not None:
+            results = [(event, result) for (event, _), result in zip(sent, fates, strict=True)]
+            if self.report.broker_error is not None:
                 break
-        await self._mark(told)
-        if told:
+        await self._mark(results)
+        if results:
             crashpoint("outbox_marked")
         return self.report
 
-    async def _mark_and_find(self, told: Sequence[Told]) -> Sequence[Ready]:
+    async def _mark_and_find(self, results: Sequence[EventResult]) -> Sequence[PreparedEvent]:
         """What is done while the broker stores."""
-        await self._mark(told)
+        await self._mark(results)
         return await self._find()
 
-    async def _find(self) -> Sequence[Ready]:
+    async def _find(self) -> Sequence[PreparedEvent]:
         """The next page, ready to be sent: none means that no row is left, or that the round has seen enough of them."""
         while self.report.found < self._most and (rows := await self._outbox.find_page()):
-            if page := await self._made_ready(rows):
+            if page := await self._prepare_page(rows):
                 return page
         return ()
 
-    async def _made_ready(self, rows: Sequence[Row]) -> Sequence[Ready]:
+    async def _prepare_page(self, rows: Sequence[Row]) -> Sequence[PreparedEvent]:
         """An event that can never be sent is parked, and holds its aggregate."""
-        page: list[Ready] = []
+        page: list[PreparedEvent] = []
         for row in rows:
             self.report.found += 1
             order = (row.aggregate_type, row.aggregate_id)
             if order in self._parked:
                 continue
             try:
-                page.append(self._ready(row, order))
+                page.append(self._prepare(row, order))
             except Poison as exc:
                 self._parked.add(order)
                 await self._fail(row, str(exc), is_hopeless=True)
         return page
 
-    def _ready(self, row: Row, order: tuple[str, str]) -> Ready:
+    def _prepare(self, row: Row, order: tuple[str, str]) -> PreparedEvent:
         """Raises Poison."""
-        if isinstance(row, Unreadable):
+        if isinstance(row, UnreadableRow):
             raise Poison(row.cause)
-        return row, Letter(self._publishing.effect_of(row), order)
+        return row, OutgoingMessage(self._encoder.effect_of(row), order)
 
-    def _note(self, sent: Sequence[Ready], fates: Sequence[Fate]) -> None:
+    def _note(self, sent: Sequence[PreparedEvent], fates: Sequence[PublishResult]) -> None:
         """What must be known before the next events are sent."""
-        for (_, letter), fate in zip(sent, fates, strict=True):
-            if isinstance(fate, Away):
-                self.report.away = fate.cause
-            elif not isinstance(fate, Receipt):
-                self._refused.add(letter.order)
+        for (_, message), result in zip(sent, fates, strict=True):
+            if isinstance(result, PublishUnavailable):
+                self.report.broker_error = result.cause
+            elif not isinstance(result, Receipt):
+                self._refused.add(message.order)
 
-    async def _mark(self, told: Sequence[Told]) -> None:
-        done = [(event, fate) for event, fate in told if isinstance(fate, Receipt)]
+    async def _mark(self, results: Sequence[EventResult]) -> None:
+        done = [(event, result) for event, result in results if isinstance(result, Receipt)]
         if done:
             receipts = [receipt for _, receipt in done]
             await self._outbox.mark_all_published(receipts, self._stream_created)
             self._count([event for event, _ in done], receipts)
-        for event, fate in told:
-            if isinstance(fate, Refused):
-                await self._fail(event, fate.cause)
+        for event, result in results:
+            if isinstance(result, PublishRefused):
+                await self._fail(event, result.cause)
 
     def _count(self, events: Sequence[OutboxEvent], receipts: Sequence[Receipt]) -> None:
         report = self.report

@@ -28,7 +28,7 @@ REQUEUE: Final = "DELETE FROM outbox_relay_state WHERE outbox_id = ANY(%s::uuid[
 REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL"
 
 
-class Failing(Struct, frozen=True):
+class FailedRow(Struct, frozen=True):
     """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: it is tried again by itself.
 
     Names are cut at 256 characters, the error at 500; a time before the year 1 is told as its first moment.
@@ -46,13 +46,13 @@ class Failing(Struct, frozen=True):
     behind: int
 
 
-async def failing(session: Session, *, limit: int = 100, is_also_waiting: bool = False) -> Sequence[Failing]:
+async def list_failed_rows(session: Session, *, limit: int = 100, is_also_waiting: bool = False) -> Sequence[FailedRow]:
     """Parked rows, oldest first; with `is_also_waiting` those in backoff, too."""
-    return await session.fetch(FAILING, (is_also_waiting, limit), make=Failing)
+    return await session.fetch(FAILING, (is_also_waiting, limit), make=FailedRow)
 
 
-async def parked_count(session: Session) -> int:
-    return await session.one(PARKED, make=int) or 0
+async def count_parked(session: Session) -> int:
+    return await session.fetch_one(PARKED, make=int) or 0
 
 
 async def requeue(session: Session, ids: Sequence[UUID] | None = None) -> int:

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from router.delivery.lane import Silent
 from router.mailbox.inbox.event import message_id_of
-from router.mailbox.inbox.ledger import InboxLedger
-from router.mailbox.inbox.process import given_up
+from router.mailbox.inbox.process import build_dead_mark
+from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.message import Message
 from router.observability import Once, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
@@ -20,7 +20,7 @@ from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FA
 log = logs.logger(__name__)
 
 
-class InboxFigures(Struct):
+class InboxStats(Struct):
     """Since this process began."""
 
     settled: int = 0  # acknowledged, whatever became of them
@@ -33,46 +33,46 @@ PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient
 CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
 
 
-class InboxWatch(Silent):
+class InboxObserver(Silent):
     """The lane's observer, and the consumer's meter. `codes`: how often each end came, `router_inbox_handled_total{code}`."""
 
-    def __init__(self, durable: str, ledger: InboxLedger) -> None:
-        self.figures = InboxFigures()
+    def __init__(self, durable: str, writer: InboxStatusWriter) -> None:
+        self.stats = InboxStats()
         self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
         self._known: set[tuple[str, int, int]] = set()  # in hand and processed before
         self._durable = durable
-        self._ledger = ledger
+        self._writer = writer
         self._once = Once(every_s=1.0)
 
-    def duplicate(self, message: Message) -> None:
-        self.figures.duplicates += 1
-        self._known.add(_which(message))
+    def on_duplicate(self, message: Message) -> None:
+        self.stats.duplicates += 1
+        self._known.add(_message_key(message))
         log.debug(events.DUPLICATE_DETECTED, consumer=self._durable, sequence=message.sequence)
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if not is_final:
-            self.figures.failed += 1
+            self.stats.failed += 1
             self.codes[TRANSIENT] += 1
             return
-        self.figures.settled += 1
-        is_known = _which(message) in self._known
-        self._known.discard(_which(message))
+        self.stats.settled += 1
+        is_known = _message_key(message) in self._known
+        self._known.discard(_message_key(message))
         if isinstance(outcome, Done):
             self.codes[DUPLICATE if is_known else PROCESSED] += 1
         else:
-            self._letter_stored(message, outcome)
+            self._on_dead_letter(message, outcome)
 
-    def stranded(self) -> None:
+    def on_recovered(self) -> None:
         """The safety net wrote a letter that nobody had lived to write."""
         self.codes[STRANDED] += 1
 
-    def _letter_stored(self, message: Message, outcome: Outcome) -> None:
-        self.figures.letters += 1
+    def _on_dead_letter(self, message: Message, outcome: Outcome) -> None:
+        self.stats.letters += 1
         reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
         self.codes[reason] += 1
         log.warning(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
         if isinstance(outcome, Retry):
-            self._ledger.write(given_up(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
+            self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
 
     def flow_changed(self, cause: str | None) -> None:
         if cause is not None:
@@ -80,7 +80,7 @@ class InboxWatch(Silent):
         else:
             log.info(events.LANE_RESUMED, consumer=self._durable)
 
-    def handler_changed(self, trouble: str | None) -> None:
+    def on_handler_trouble(self, trouble: str | None) -> None:
         """It serves no event any more, and why; None: it serves again."""
         if trouble is not None:
             log.error(events.INBOX_UNSERVED, consumer=self._durable, cause=trouble)
@@ -92,6 +92,6 @@ class InboxWatch(Silent):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
 
 
-def _which(message: Message) -> tuple[str, int, int]:
+def _message_key(message: Message) -> tuple[str, int, int]:
     """A stream that was made anew begins its sequences again: its time tells them apart."""
     return message.stream, message.sequence, message.stored_ns

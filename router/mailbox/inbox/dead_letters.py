@@ -23,7 +23,7 @@ from router.outcome import Fault
 _OWN_FIELDS = 256  # bytes that the event's four names and values add to a letter, its subject and reason apart
 
 
-class InboxLetters(Struct, frozen=True, kw_only=True):
+class InboxDeadLetters(Struct, frozen=True, kw_only=True):
     """How one inbox writes them. `max_bytes`: the connection's `max_payload`."""
 
     context: str

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from router.delivery.api import JetStream
 from router.delivery.reading import reading
-from router.mailbox.outbox.lost import Standing, is_at
+from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
 GAP: Final = 10  # strangers between two neighbours: to read over them is cheaper than a request for each side
 FEW: Final = 20  # fewer are asked for one by one: a reader costs three requests
@@ -23,16 +23,16 @@ HEADS: Final = 1000  # read at once
 AT_ONCE: Final = 10  # asked for at once: the server answers with the payload, too
 
 
-async def absent(jetstream: JetStream, standing: Standing, wanted: Mapping[int, UUID]) -> set[int]:
+async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]) -> set[int]:
     """The sequences at which these events are not. Raises BrokerUnavailable, BrokerRefused."""
     found: set[int] = set()
     for first, last in stretches(wanted):
-        found |= await _read(jetstream, standing.name, first, last, wanted)
+        found |= await _read(jetstream, snapshot.name, first, last, wanted)
     odd = [sequence for sequence in wanted if sequence not in found]
     missing = set()
     for start in range(0, len(odd), AT_ONCE):
         some = odd[start : start + AT_ONCE]
-        there = await asyncio.gather(*(is_at(jetstream, standing, wanted[sequence], sequence) for sequence in some))
+        there = await asyncio.gather(*(is_at(jetstream, snapshot, wanted[sequence], sequence) for sequence in some))
         missing |= {sequence for sequence, is_there in zip(some, there, strict=True) if not is_there}
     return missing
 

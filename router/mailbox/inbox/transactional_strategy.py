@@ -1,4 +1,6 @@
-"""A handler of this process, its effect and the message's row in one transaction: the only way to exactly-once (SD-36).
+"""A handler of this process, its effect and the message's row in one transaction: the only way to exactly-once.
+
+Rule: docs/requirements.md#sd-36.
 
     async def handle(connection, event):                        # psycopg's connection; the transaction is ours
         await connection.execute("INSERT INTO orders …", (event.message_id, …))
@@ -24,11 +26,11 @@ from router.crashpoints import crashpoint
 from router.errors import Poison
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.failure_text import describe_failure
-from router.mailbox.inbox.handling import Answer, Arrival, Away, HandlerResult
-from router.mailbox.inbox.one_by_one import Alarm, Conclude
-from router.mailbox.inbox.pile import Pile
+from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
+from router.mailbox.inbox.http_strategy import Alarm, Conclude
 from router.mailbox.ports import current_message
 from router.mailbox.postgres import Database, Driver, Session
 from router.outcome import Done
@@ -49,7 +51,7 @@ def check_handler(handler: Handler) -> None:
     require_call("handler", handler, "connection", "event", is_async=True)
 
 
-class _Undone(Exception):
+class _RollbackRequested(Exception):
     """A handler said that its effect is not to stand."""
 
     def __init__(self, result: HandlerResult) -> None:
@@ -57,137 +59,137 @@ class _Undone(Exception):
         self.result = result
 
 
-class InTransaction:
+class TransactionalStrategy:
     """A `Treatment`; `run` is its work."""
 
     linger_s = 0.0  # room comes free by the handful
     trouble: str | None = None  # a function is always there
 
-    def __init__(self, database: Database, handler: Handler, conclude: Conclude, alarmed: Alarm, timeout_s: float = 30.0) -> None:
+    def __init__(self, database: Database, handler: Handler, conclude: Conclude, on_error: Alarm, timeout_s: float = 30.0) -> None:
         check_handler(handler)
         self._database = database
         self._handlers = database  # while it runs: a pool that is set up for a service's own code
         self._handler = handler
         self._conclude = conclude
-        self._alarmed = alarmed
+        self._on_error = on_error
         self._timeout_s = timeout_s
-        self._pile: Pile[Arrival] = Pile()
-        self._again: Pile[Arrival] = Pile()
-        self.away: Away | None = None  # its database is the inbox's own, which says so itself
+        self._queue: BatchQueue[InboxDelivery] = BatchQueue()
+        self._retries: BatchQueue[InboxDelivery] = BatchQueue()
+        self.unavailable: InboxUnavailable | None = None  # its database is the inbox's own, which says so itself
 
-    def begin(self, arrivals: Sequence[Arrival]) -> None:
-        for arrival in arrivals:
-            (self._pile if arrival.attempts <= 1 else self._again).add(arrival)
+    def start(self, deliveries: Sequence[InboxDelivery]) -> None:
+        for delivery in deliveries:
+            (self._queue if delivery.attempts <= 1 else self._retries).add(delivery)
 
     async def run(self) -> None:
         """Until cancelled; then what was under way is undone. Raises HandlerMisused."""
         try:
-            handlers = self._database.for_handlers(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
+            handlers = self._database.build_handler_pool(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
             async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._first())
-                tasks.create_task(self._once_more())
+                tasks.create_task(self._handle_batches())
+                tasks.create_task(self._handle_retries())
         except BaseExceptionGroup as group:
             misuse = next((one for one in group.exceptions if isinstance(one, HandlerMisused)), None)
             if misuse is None:
                 raise
-            self._end(misuse)
+            self._suspend_all(misuse)
             raise misuse from None
 
-    def _end(self, misuse: HandlerMisused) -> None:
+    def _suspend_all(self, misuse: HandlerMisused) -> None:
         """The handler is not called again: what waits for it is kept, and so is what still comes."""
-        self.away = Away(str(misuse))
-        _leave([*self._pile.empty(), *self._again.empty()], misuse)
+        self.unavailable = InboxUnavailable(str(misuse))
+        _suspend([*self._queue.take_all(), *self._retries.take_all()], misuse)
 
-    async def _first(self) -> None:
+    async def _handle_batches(self) -> None:
         """Events that nobody has begun, a handful at a time."""
         most = 1
         while True:
-            arrivals = await self._pile.take(most)
+            deliveries = await self._queue.take(most)
             begun = steady()
-            stands = await self._treat([arrival for arrival in arrivals if not arrival.later.is_here])
+            stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_here])
             # As the pull window: what is slow, or fails, takes few along.
             most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
 
-    async def _once_more(self) -> None:
+    async def _handle_retries(self) -> None:
         """Those that were begun before, or took too long: one by one, each with all of its time, and nobody waits for them."""
         while True:
-            for arrival in await self._again.take(1):
-                if not arrival.later.is_here:
-                    await self._treat_alone(arrival)
+            for delivery in await self._retries.take(1):
+                if not delivery.later.is_here:
+                    await self._handle_alone(delivery)
 
-    async def _treat(self, arrivals: Sequence[Arrival]) -> bool:
+    async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
         """Whether they all stand, at the first try."""
         try:
-            await self._apply(arrivals, FIRST * self._timeout_s)
+            await self._apply(deliveries, FIRST * self._timeout_s)
         except HandlerMisused as exc:
-            _leave(arrivals, exc)
+            _suspend(deliveries, exc)
             raise
         except Exception as exc:  # a handler's own, or the database's: the message alone will show whose it is
-            if isinstance(exc, DatabaseUnavailable) and not await self._is_there():
-                _leave(arrivals, exc)
-            elif len(arrivals) > 1:
-                for arrival in arrivals:
-                    await self._treat([arrival])
+            if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
+                _suspend(deliveries, exc)
+            elif len(deliveries) > 1:
+                for delivery in deliveries:
+                    await self._handle([delivery])
             elif isinstance(exc, DatabaseUnavailable | TimeoutError):
-                self._again.add(arrivals[0])
+                self._retries.add(deliveries[0])
             else:
-                await self._conclude(arrivals[0], self._meaning_of(arrivals[0], exc))
+                await self._conclude(deliveries[0], self._answer_for(deliveries[0], exc))
             return False
         return True
 
-    async def _treat_alone(self, arrival: Arrival) -> None:
+    async def _handle_alone(self, delivery: InboxDelivery) -> None:
         """A database that is back already: once more, and then it is the message."""
         for is_last in (False, True):
             try:
-                await self._apply([arrival], self._timeout_s)
+                await self._apply([delivery], self._timeout_s)
             except HandlerMisused as exc:
-                _leave([arrival], exc)
+                _suspend([delivery], exc)
                 raise
             except Exception as exc:  # as above
-                if isinstance(exc, DatabaseUnavailable) and not await self._is_there():
-                    _leave([arrival], exc)
+                if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
+                    _suspend([delivery], exc)
                 elif is_last or not isinstance(exc, DatabaseUnavailable):
-                    await self._conclude(arrival, self._meaning_of(arrival, exc))
+                    await self._conclude(delivery, self._answer_for(delivery, exc))
                 else:
                     continue
             return
 
-    async def _apply(self, arrivals: Sequence[Arrival], within_s: float) -> None:
+    async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
         async with asyncio.timeout(within_s), self._handlers.transaction() as session:
             # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
-            ours = await PostgresInboxAdapter(session).lock([arrival.event.message_id for arrival in arrivals])
+            ours = await PostgresInboxAdapter(session).lock([delivery.event.message_id for delivery in deliveries])
             # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
-            async with session.driver.pipeline() if len(arrivals) > 1 else nullcontext():
-                for arrival in arrivals:
-                    if arrival.event.message_id in ours:
-                        await self._run(session, arrival)
+            async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
+                for delivery in deliveries:
+                    if delivery.event.message_id in ours:
+                        await self._run(session, delivery)
             crashpoint("inbox_handled")
         crashpoint("inbox_marked")
-        for arrival in arrivals:
-            arrival.later.come(Done())
+        for delivery in deliveries:
+            delivery.later.come(Done())
 
-    async def _run(self, session: Session, arrival: Arrival) -> None:
-        current_message.set(arrival.message)
+    async def _run(self, session: Session, delivery: InboxDelivery) -> None:
+        current_message.set(delivery.message)
         crashpoint("inbox_handling")
-        result = await self._handler(session.driver, arrival.event)
+        result = await self._handler(session.driver, delivery.event)
         if result not in GOOD:
-            raise _Undone(result) if isinstance(result, HandlerResult) else _misused(result)
+            raise _RollbackRequested(result) if isinstance(result, HandlerResult) else _misuse_error(result)
 
-    def _meaning_of(self, arrival: Arrival, exc: Exception) -> Answer:
+    def _answer_for(self, delivery: InboxDelivery, exc: Exception) -> HandlerAnswer:
         match exc:
-            case _Undone():
-                return Answer(exc.result, "its handler said so")
+            case _RollbackRequested():
+                return HandlerAnswer(exc.result, "its handler said so")
             case Poison():
-                return Answer(HandlerResult.POISON, describe_failure(exc))
+                return HandlerAnswer(HandlerResult.POISON, describe_failure(exc))
             case DatabaseRefused():
-                return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
+                return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
             case TimeoutError():
-                return Answer(HandlerResult.TRANSIENT, "timeout")
+                return HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
             case _:
-                self._alarmed(arrival.message, exc)
-                return Answer(HandlerResult.TRANSIENT, describe_failure(exc))
+                self._on_error(delivery.message, exc)
+                return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
 
-    async def _is_there(self) -> bool:
+    async def _is_database_up(self) -> bool:
         try:
             async with self._database.transaction() as session:
                 await session.execute("SELECT 1")
@@ -196,11 +198,11 @@ class InTransaction:
         return True
 
 
-def _misused(result: object) -> HandlerMisused:
+def _misuse_error(result: object) -> HandlerMisused:
     return HandlerMisused("handler", f"it returned {type(result).__name__}, and should return None or a HandlerResult")
 
 
-def _leave(arrivals: Sequence[Arrival], cause: Exception) -> None:
+def _suspend(deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
     """They are kept as they are: the database is away, or the inbox ends."""
-    for arrival in arrivals:
-        arrival.later.come(Away(str(cause)))
+    for delivery in deliveries:
+        delivery.later.come(InboxUnavailable(str(cause)))

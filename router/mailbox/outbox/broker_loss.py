@@ -7,7 +7,7 @@ We know where each event stood, so after every reconnect we look:
     another event there, or none             lost; look at the one before
     below the stream's first sequence        expired, not lost
     the stream was created anew              all of the old one is lost
-    holes inside (a damaged block)           the server tells which sequences they are, or does not see them: then `scrub` does
+    holes inside (a damaged block)           the server tells which sequences they are, or does not see them: then `integrity_scan` does
 
 Publishing twice is harmless, the id is the same; forgetting once is not.
 """
@@ -42,7 +42,7 @@ KEEP: Final = """
 TAKE_BACK: Final = "UPDATE outbox_events SET published_at = NULL WHERE id = ANY(%s) AND published_at IS NOT NULL"
 
 
-class Written(Struct, frozen=True):
+class ReceiptRow(Struct, frozen=True):
     """One row of outbox_receipts."""
 
     id: int
@@ -51,7 +51,7 @@ class Written(Struct, frozen=True):
     sequences: list[int]
 
 
-class Standing(Struct, frozen=True):
+class StreamSnapshot(Struct, frozen=True):
     """The stream as it is now."""
 
     name: str
@@ -62,97 +62,97 @@ class Standing(Struct, frozen=True):
     subjects: tuple[str, ...] = (">",)  # that it takes
 
 
-async def take_back_lost(database: Database, jetstream: JetStream, stream: str) -> tuple[Standing, int]:
-    """The stream as it stands, and how many rows are to be published again (SD-14, DURABILITY §4).
+async def reset_lost_rows(database: Database, jetstream: JetStream, stream: str) -> tuple[StreamSnapshot, int]:
+    """The stream as it stands, and how many rows are to be published again (docs/durability.md#lost-by-broker).
 
     Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
     """
-    standing = await standing_of(jetstream, stream)
-    taken = await _of_an_older_stream(database, standing) + await _of_holes(database, standing)
-    return standing, taken + await _of_the_end(database, jetstream, standing)
+    snapshot = await read_stream_snapshot(jetstream, stream)
+    taken = await _reset_rows_of_older_stream(database, snapshot) + await _reset_rows_in_holes(database, snapshot)
+    return snapshot, taken + await _reset_lost_end(database, jetstream, snapshot)
 
 
-async def _of_the_end(database: Database, jetstream: JetStream, standing: Standing) -> int:
+async def _reset_lost_end(database: Database, jetstream: JetStream, snapshot: StreamSnapshot) -> int:
     taken, before = 0, (1 << 62, 0)
     while True:
         async with database.transaction() as session:
-            page = await session.fetch(NEWEST, (standing.name, *before, PAGE), make=Written)
-            for written in page:
-                if await _is_in_place(jetstream, standing, written):
+            page = await session.fetch(NEWEST, (snapshot.name, *before, PAGE), make=ReceiptRow)
+            for receipt in page:
+                if await _is_in_place(jetstream, snapshot, receipt):
                     return taken
-                taken += await take_back(session, standing, written, await _missing(jetstream, standing, written))
+                taken += await reset_rows(session, snapshot, receipt, await _find_missing(jetstream, snapshot, receipt))
         if len(page) < PAGE:
             return taken
         before = (max(page[-1].sequences), page[-1].id)
 
 
-async def _of_an_older_stream(database: Database, standing: Standing) -> int:
+async def _reset_rows_of_older_stream(database: Database, snapshot: StreamSnapshot) -> int:
     taken = 0
     while True:
         async with database.transaction() as session:
-            page = await session.fetch(OF_ANOTHER, (standing.name, standing.created, PAGE), make=Written)
-            for written in page:
-                taken += await take_back(session, standing, written, set(written.sequences))
+            page = await session.fetch(OF_ANOTHER, (snapshot.name, snapshot.created, PAGE), make=ReceiptRow)
+            for receipt in page:
+                taken += await reset_rows(session, snapshot, receipt, set(receipt.sequences))
         if not page:
             return taken
 
 
-async def _of_holes(database: Database, standing: Standing) -> int:
-    if not standing.holes:
+async def _reset_rows_in_holes(database: Database, snapshot: StreamSnapshot) -> int:
+    if not snapshot.holes:
         return 0
     async with database.transaction() as session:
-        found = await session.fetch(HOLES, (standing.name, standing.created, standing.holes), make=Written)
-        return sum([await take_back(session, standing, written, set(standing.holes)) for written in found])
+        found = await session.fetch(HOLES, (snapshot.name, snapshot.created, snapshot.holes), make=ReceiptRow)
+        return sum([await reset_rows(session, snapshot, receipt, set(snapshot.holes)) for receipt in found])
 
 
-async def take_back(session: Session, standing: Standing, written: Written, lost: set[int]) -> int:
+async def reset_rows(session: Session, snapshot: StreamSnapshot, receipt: ReceiptRow, lost: set[int]) -> int:
     """The rows of one receipt that stood at these sequences are unpublished again; how many."""
-    places = list(zip(written.ids, written.sequences, strict=True))
+    places = list(zip(receipt.ids, receipt.sequences, strict=True))
     gone = [event for event, sequence in places if sequence in lost]
     kept = [(event, sequence) for event, sequence in places if sequence not in lost]
     if not gone:
         return 0
-    if not await session.execute(FORGET, ([written.id],)):
+    if not await session.execute(FORGET, ([receipt.id],)):
         return 0  # another relay, or the scrub beside this one, was first
     if kept:
         sequences = [sequence for _, sequence in kept]
-        await session.execute(KEEP, (standing.name, written.stream_created, max(sequences), [event for event, _ in kept], sequences))
+        await session.execute(KEEP, (snapshot.name, receipt.stream_created, max(sequences), [event for event, _ in kept], sequences))
     return await session.execute(TAKE_BACK, (gone,))
 
 
-async def standing_of(jetstream: JetStream, stream: str, *, with_holes: bool = True) -> Standing:
+async def read_stream_snapshot(jetstream: JetStream, stream: str, *, with_holes: bool = True) -> StreamSnapshot:
     """`with_holes`: as many numbers as were deleted. Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
     info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": with_holes})
     state = info["state"]
     subjects = tuple(map(str, info["config"].get("subjects") or (">",)))  # one that is fed by other streams names none
     holes = list(state.get("deleted") or ())
-    return Standing(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), holes, subjects)
+    return StreamSnapshot(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), holes, subjects)
 
 
-async def _is_in_place(jetstream: JetStream, standing: Standing, written: Written) -> bool:
+async def _is_in_place(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> bool:
     """Whether the newest of a receipt stands where it stood, or has expired."""
-    sequence = max(written.sequences)
-    if sequence < standing.first:
+    sequence = max(receipt.sequences)
+    if sequence < snapshot.first:
         return True
-    return await is_at(jetstream, standing, written.ids[written.sequences.index(sequence)], sequence)
+    return await is_at(jetstream, snapshot, receipt.ids[receipt.sequences.index(sequence)], sequence)
 
 
-async def _missing(jetstream: JetStream, standing: Standing, written: Written) -> set[int]:
-    places = [(event, sequence) for event, sequence in zip(written.ids, written.sequences, strict=True) if sequence >= standing.first]
+async def _find_missing(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> set[int]:
+    places = [(event, sequence) for event, sequence in zip(receipt.ids, receipt.sequences, strict=True) if sequence >= snapshot.first]
     missing = set()
     for start in range(0, len(places), AT_ONCE):
         some = places[start : start + AT_ONCE]
-        found = await asyncio.gather(*(is_at(jetstream, standing, event, sequence) for event, sequence in some))
+        found = await asyncio.gather(*(is_at(jetstream, snapshot, event, sequence) for event, sequence in some))
         missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
     if not missing:
         return missing
-    standing = await standing_of(jetstream, standing.name, with_holes=False)  # what expired while it was looked for is not lost
-    return {sequence for sequence in missing if sequence >= standing.first}
+    snapshot = await read_stream_snapshot(jetstream, snapshot.name, with_holes=False)  # what expired while it was looked for is not lost
+    return {sequence for sequence in missing if sequence >= snapshot.first}
 
 
-async def is_at(jetstream: JetStream, standing: Standing, event: UUID, sequence: int) -> bool:
+async def is_at(jetstream: JetStream, snapshot: StreamSnapshot, event: UUID, sequence: int) -> bool:
     """Whether the event stands there. Raises BrokerUnavailable, BrokerRefused."""
-    if sequence > standing.last:
+    if sequence > snapshot.last:
         return False
-    found = await jetstream.get(standing.name, {"seq": sequence})
+    found = await jetstream.get(snapshot.name, {"seq": sequence})
     return found is not None and found.headers.get("Nats-Msg-Id") == str(event)

@@ -9,7 +9,7 @@
     ├── retention   rows that are of no use any more
     └── consumer    the lane on the durable: the last to begin, the first to drain
 
-A table belongs to one durable; `open` refuses a second one (X9).
+A table belongs to one durable; `open` refuses a second one (docs/requirements.md#x9).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.consumer import InboxConsumer
+from router.mailbox.inbox.dead_letters import InboxDeadLetters
 from router.mailbox.inbox.http_handler import HttpEventHandler
-from router.mailbox.inbox.in_process import Handler, InTransaction
-from router.mailbox.inbox.ledger import InboxLedger
-from router.mailbox.inbox.letters import InboxLetters
-from router.mailbox.inbox.net import SafetyNet
-from router.mailbox.inbox.one_by_one import OneByOne
+from router.mailbox.inbox.http_strategy import HttpStrategy
+from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
+from router.mailbox.inbox.observer import InboxObserver
 from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
 from router.mailbox.inbox.retention import InboxRetention, InboxRetentionRules
-from router.mailbox.inbox.rules import InboxRules, durable_of, net_of, pace_of
-from router.mailbox.inbox.sweep import Sweep, SweepRules
-from router.mailbox.inbox.watch import InboxWatch
+from router.mailbox.inbox.rules import InboxRules, durable_of, pace_of, recovery_consumer_of
+from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
+from router.mailbox.inbox.status_writer import InboxStatusWriter
+from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
 from router.mailbox.postgres import Database
 from router.outcome import Handler as Handle
 from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
@@ -56,41 +56,43 @@ class Inbox:
         node_id: str,
         starts_bucket: str,
         may_create: bool = True,
-        sweep: SweepRules = SweepRules(),  # noqa: B008 - frozen
+        stale_rows: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
         retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
         deadlines: Deadlines = DRAIN,
     ) -> None:
-        self.rules = rules.checked()
+        self.rules = rules.validate()
         self._jetstream = jetstream
         self._database = database
         self._starts_bucket = starts_bucket
         self._may_create = may_create
         self._deadlines = deadlines
-        self._letters = InboxLetters(
+        self._dead_letters = InboxDeadLetters(
             context=rules.context, durable=rules.durable, node_id=node_id, max_bytes=jetstream.connection.max_payload
         )
-        self._ledger = InboxLedger(database, rules.store_retry)
-        self.watch = InboxWatch(rules.durable, self._ledger)
-        process = ProcessInboxMessage(self._ledger, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
-        self._treatment: InTransaction | OneByOne
+        self._writer = InboxStatusWriter(database, rules.store_retry)
+        self.observer = InboxObserver(rules.durable, self._writer)
+        process = ProcessInboxMessage(self._writer, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
+        self._strategy: TransactionalStrategy | HttpStrategy
         if isinstance(handler, HttpEventHandler):
-            self._treatment = OneByOne(
-                handler, process.conclude, self.watch.alarmed, retry_s=rules.store_retry, on_trouble=self.watch.handler_changed
+            self._strategy = HttpStrategy(
+                handler, process.conclude, self.observer.alarmed, retry_s=rules.store_retry, on_trouble=self.observer.on_handler_trouble
             )
         else:
-            self._treatment = InTransaction(database, handler, process.conclude, self.watch.alarmed, rules.handler_timeout)
-        self._inbox = InboxConsumer(database, self._treatment, self.watch, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
-        net = SafetyNet(jetstream, database, self._ledger, self._letters, rules, told=self.watch.stranded)
-        self._sweep = Sweep(jetstream, database, net, sweep)
+            self._strategy = TransactionalStrategy(database, handler, process.conclude, self.observer.alarmed, rules.handler_timeout)
+        self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
+        recovery = InboxMaxDeliverRecovery(
+            jetstream, database, self._writer, self._dead_letters, rules, on_dead_letter=self.observer.on_recovered
+        )
+        self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
-        self.helpers = (Helper("sweep", self._sweep.run), Helper("retention", self._retention.run))
+        self.helpers = (Helper("stale_row_scan", self._stale_rows.run), Helper("retention", self._retention.run))
         self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
-        self.net = self._lane(net_of(rules), net.handle, NET_PACE)
+        self.recovery = self._lane(recovery_consumer_of(rules), recovery.handle, NET_PACE)
 
     @property
     def trouble(self) -> str | None:
         """Why the handler serves no event, though somebody answers; for readiness."""
-        return self._treatment.trouble
+        return self._strategy.trouble
 
     async def open(self) -> None:
         """Claim the table. Raises Misconfigured when it is another durable's, DatabaseUnavailable."""
@@ -103,10 +105,10 @@ class Inbox:
     def tree(self) -> Supervisor:
         """Raises nothing; `open` comes first."""
         children = (
-            Child("ledger", self._ledger.run),
-            Child("handler", self._treatment.run),
+            Child("status_writer", self._writer.run),
+            Child("handler", self._strategy.run),
             Child("receipts", self._inbox.run),
-            Child("net", self.net.run, shutdown_s=self._deadlines.hard + 2),
+            Child("recovery", self.recovery.run, shutdown_s=self._deadlines.hard + 2),
             *(helper.child for helper in self.helpers),
             Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),
         )
@@ -118,9 +120,9 @@ class Inbox:
             durable=spec.durable,
             pace=pace,
             handle=handle,
-            letter=self._letters.write,
+            letter=self._dead_letters.write,
             apology=lambda *_: None,
-            observer=self.watch if spec.durable == self.rules.durable else SILENT,
+            observer=self.observer if spec.durable == self.rules.durable else SILENT,
         )
         return Consumer(
             lane,

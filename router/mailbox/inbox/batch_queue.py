@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Pile(Generic[T]):
+class BatchQueue(Generic[T]):
     """On one event loop; one taker."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Pile(Generic[T]):
         self._things.append(thing)
         self._is_there.set()
 
-    def empty(self) -> list[T]:
+    def take_all(self) -> list[T]:
         """All of it, for whoever ends."""
         left, self._things = list(self._things), deque()
         self._is_there.clear()

@@ -14,42 +14,42 @@ from msgspec import Struct
 
 from router.later import Later
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.inbox.adapter import Mark, PostgresInboxAdapter
-from router.mailbox.inbox.pile import Pile
+from router.mailbox.inbox.adapter import InboxMark, PostgresInboxAdapter
+from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.postgres import Database
 
 AT_ONCE = 1000
 LINGER_S = 0.005  # answers come one by one: a commit for each would cost more than its call
 
 
-class _Writing(Struct, eq=False):
-    mark: Mark
+class _PendingStatus(Struct, eq=False):
+    mark: InboxMark
     written: Later[None]
 
 
-class InboxLedger:
+class InboxStatusWriter:
     """For one database; `run` is its work."""
 
     def __init__(self, database: Database, retry_s: float = 1.0) -> None:
         self._database = database
         self._retry_s = retry_s
-        self._pile: Pile[_Writing] = Pile()
+        self._queue: BatchQueue[_PendingStatus] = BatchQueue()
 
-    def write(self, mark: Mark) -> Later[None]:
+    def write(self, mark: InboxMark) -> Later[None]:
         """It comes when the mark is committed."""
-        writing = _Writing(mark, Later())
-        self._pile.add(writing)
+        writing = _PendingStatus(mark, Later())
+        self._queue.add(writing)
         return writing.written
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            writings = await self._pile.take(AT_ONCE, LINGER_S)
+            writings = await self._queue.take(AT_ONCE, LINGER_S)
             await self._insist([writing.mark for writing in writings])
             for writing in writings:
                 writing.written.come(None)
 
-    async def _insist(self, marks: list[Mark]) -> None:
+    async def _insist(self, marks: list[InboxMark]) -> None:
         while True:
             try:
                 async with self._database.transaction() as session:
