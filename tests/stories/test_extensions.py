@@ -24,6 +24,7 @@ def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
 
 
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 100}}
+PATIENT = {"guard": {"kind": "validator", "timeout_ms": 2000}}  # where the extension answers: a busy machine takes longer than 100 ms
 
 
 def _policies(**validator: object) -> dict[str, dict[str, Any]]:
@@ -73,7 +74,7 @@ async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None,
     """Issue 4, stories 1 and 3."""
     if answer is not None:
         await Extension(nc, "validator", "guard", answer).start()
-    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+    async with a_pipeline(at, GUARD if answer is hangs else PATIENT, _policies()) as (_, settings):
         blocked = await ask(nc, settings, _asks(1, "block"))
         assert (blocked["error"]["code"], blocked["error"]["details"]["cause"]) == ("validator_blocked", cause)
         for mode in ("warn", "ignore"):
@@ -84,7 +85,7 @@ async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None,
 async def test_a_rejection_in_each_mode(nc: Client, at: At) -> None:
     """Issue 4, story 3: reason and details reach the requester."""
     await Extension(nc, "validator", "guard", rejects).start()
-    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+    async with a_pipeline(at, PATIENT, _policies()) as (_, settings):
         blocked = (await ask(nc, settings, _asks(1, "block")))["error"]
         assert blocked["details"] == {
             "cause": "rejected",
