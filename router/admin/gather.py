@@ -11,7 +11,7 @@ import orjson
 from router.admin.proof import PROOF, Proofs
 from router.admin.service import Answer
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 
 MOST = 256  # instances that are heard
 

@@ -19,8 +19,8 @@ from router.config import Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
 from router.delivery.api import JetStream
-from router.delivery.readback import ReadBack
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
+from router.delivery.readback import ConfirmByReadback
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.message import NO_HEADERS
 from router.observability import Check, events, logs
@@ -91,12 +91,12 @@ class IngressStation:
             return self._intake.declined("The message could not be handled; send it again", INTERNAL)
 
 
-def _readback(settings: Settings, jetstream: JetStream) -> ReadBack | None:
+def _readback(settings: Settings, jetstream: JetStream) -> ConfirmByReadback | None:
     """None: the decide stream acknowledges publishers itself."""
     if settings.reply.confirm == "stored":
         return None
     stream, within_s = taken_stream(settings), settings.ingress.confirm_ms / 1000
-    return ReadBack(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
+    return ConfirmByReadback(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
 
 
 def _acknowledged(jetstream: JetStream, subject: str) -> Store:

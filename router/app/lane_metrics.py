@@ -14,9 +14,9 @@ from router.contracts.decision import INTERNAL, OVERLOADED
 from router.contracts.glimpse import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
-from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
-from router.delivery.judge import NO_ROOM
-from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK, WAITING
+from router.delivery.processor import ANSWERED, REFUSED_SUBJECT
+from router.delivery.settlement import NO_ROOM
+from router.delivery.subscription import DECLINED, LETTER_GIVEN_UP, SENT_BACK, WAITING
 from router.message import Message
 from router.observability import Metrics, Once, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
@@ -27,7 +27,7 @@ FOREIGN_TENANT = "tenant_forbidden"  # the fault of results and acks: their tena
 
 
 class LaneMetrics:
-    """`delivery.lane.Observer` of one durable, counted and logged."""
+    """`delivery.subscription.Observer` of one durable, counted and logged."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts, consumer: str, settings: Settings, *, answers: bool = False) -> None:
         self._metrics = metrics

@@ -36,7 +36,7 @@ from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
 from router.delivery.connection import head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.ids import is_literal_subject
 from router.message import NO_HEADERS
 from router.observability import events, logs

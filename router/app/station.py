@@ -10,8 +10,8 @@ from router.app.survey import Survey
 from router.clock import Clock, steady
 from router.config import ConsumerConfig, DrainConfig
 from router.delivery.consumer import Consumer
-from router.delivery.lane import Lane
 from router.delivery.settle import Answer
+from router.delivery.subscription import Subscription
 from router.observability import Check, Metrics
 
 NOT_STARTED = Check(False, "not started")
@@ -49,7 +49,7 @@ class Station:
     """A lane's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
 
     def __init__(
-        self, stream: str, config: ConsumerConfig, observer: LaneMetrics, make_lane: Callable[[Ground, LaneMetrics], Lane]
+        self, stream: str, config: ConsumerConfig, observer: LaneMetrics, make_lane: Callable[[Ground, LaneMetrics], Subscription]
     ) -> None:
         self.durable = config.durable
         self.observer = observer

@@ -17,7 +17,7 @@ from router.contracts.alert import WARNING, Alert
 from router.contracts.glimpse import extract_ids
 from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.message import NO_HEADERS, Message
 from router.observability import Metrics, Once, events, logs
 from router.outcome import Fault

@@ -15,8 +15,8 @@ from typing import Protocol, TypeVar
 from router import ids
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import read_record
+from router.deferred import Deferred
 from router.errors import Poison
-from router.later import Later
 from router.memory import Memory, weight_of
 
 T = TypeVar("T")
@@ -27,8 +27,8 @@ class AssignmentLookup(Protocol):
 
     def recall(self, assignment_id: str) -> Assignment | None: ...
 
-    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
-        """Return `conclude` of what the bucket holds. The `Later` ends with BrokerUnavailable if the bucket cannot be reached."""
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
+        """Return `conclude` of what the bucket holds. The `Deferred` ends with BrokerUnavailable if the bucket cannot be reached."""
 
 
 class AssignmentCache:
@@ -38,14 +38,14 @@ class AssignmentCache:
     be created in the next moment, and a later result must not count as unknown because an early one did.
     """
 
-    def __init__(self, fetch: Callable[[str], Later[bytes | None]], limit: int = 20_000) -> None:
+    def __init__(self, fetch: Callable[[str], Deferred[bytes | None]], limit: int = 20_000) -> None:
         self._fetch = fetch
         self._known: Memory[str, Assignment] = Memory(limit)
 
     def recall(self, assignment_id: str) -> Assignment | None:
         return self._known.recall(assignment_id, 0.0)
 
-    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
         return self._fetch(ids.key(assignment_id)).then(lambda record: conclude(self._read(record)))
 
     def _read(self, record: bytes | None) -> Assignment | None:

@@ -16,7 +16,7 @@ from router.buckets.away import missing_bucket, unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerRefused, BrokerUnavailable
 
 HEARTBEAT_S = 0.5

@@ -14,7 +14,7 @@ Every label is bounded: subjects are SR's, consumers are named by their program.
 
 from __future__ import annotations
 
-from router.delivery.lane import Observer
+from router.delivery.subscription import Observer
 from router.message import Message
 from router.observability import Registry, Tally
 from router.observability.instruments import Spreads

@@ -22,7 +22,7 @@ from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.signatures import require_call
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.contracts.extension import DEADLINE
 from router.delivery.connection import Connection, open_head_of
-from router.delivery.wire import parse_head
+from router.delivery.frame_parser import parse_head
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
 from router.ids import random_tokens
 from router.message import NO_HEADERS

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Self
 
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.ids import random_tokens
 
 

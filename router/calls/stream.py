@@ -17,7 +17,7 @@ from typing import Self
 from msgspec import Struct
 
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
 
 LOOK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece

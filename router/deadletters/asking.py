@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from router.delivery.api import JetStream
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable
 
 PATIENCE_S = 5.0

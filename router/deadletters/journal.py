@@ -21,10 +21,10 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
-from router.delivery.evidence import Evidence, NotStored
+from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
-from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, RouterError
 from router.message import Effect
 
@@ -51,7 +51,7 @@ class JournalEntry(Struct, frozen=True):
 class ReplayJournal:
     """The journal of one run. `run` is its secret."""
 
-    def __init__(self, jetstream: JetStream, evidence: Evidence, letters: str) -> None:
+    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, letters: str) -> None:
         self.run = token_hex(12)
         self.floors: dict[str, int] = {}
         self._jetstream = jetstream
@@ -106,7 +106,7 @@ class ReplayJournal:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
         told = await self._evidence.stored([Effect(self._subject, data, token_hex(12), headers)])
-        if isinstance(told, NotStored):
+        if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
                 raise ReplayRunning("another replay of these letters has begun")
             raise BrokerUnavailable(f"the replay cannot be written down in {self._bucket}: {told.cause}")

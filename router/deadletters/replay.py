@@ -33,8 +33,8 @@ from router.deadletters.journal import JournalEntry, ReplayJournal
 from router.deadletters.original import NotReplayed, ReplayOptions, originals_of
 from router.deadletters.outlets import ReplayPublishers
 from router.delivery.api import JetStream
-from router.delivery.reading import reading
 from router.delivery.storing import evidence_on
+from router.delivery.stream_reader import reading
 from router.errors import RouterError
 from router.message import Effect
 from router.observability.tracing_messages import traced_replay

@@ -27,8 +27,8 @@ from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancelling import cancellable
 from router.delivery import denials, tls
-from router.delivery.socket import StraightTransport
-from router.delivery.wire import Headers, Wire, parse_head
+from router.delivery.frame_parser import FrameParser, Headers, parse_head
+from router.delivery.socket import DirectTransport
 from router.errors import BrokerUnavailable
 from router.ids import random_tokens
 from router.masking import without_login
@@ -60,7 +60,7 @@ class Connection(Client):
         super().__init__()
         self._nuid: _InboxNames = _InboxNames()
         self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
-        self._ps = self._wire = Wire(self)
+        self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
         self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
@@ -176,7 +176,7 @@ class Connection(Client):
         if not self._pending or not self.is_connected:
             return
         transport = self._transport
-        if isinstance(transport, StraightTransport) and transport.is_idle:
+        if isinstance(transport, DirectTransport) and transport.is_idle:
             pending, self._pending, self._pending_data_size = self._pending, [], 0
             transport.writelines(pending)
         elif self._flush_queue is not None and self._flush_queue.empty():
@@ -236,7 +236,7 @@ class Connection(Client):
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
-            self._transport = StraightTransport(self._hear_chunk)
+            self._transport = DirectTransport(self._hear_chunk)
         await cancellable(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:

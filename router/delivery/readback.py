@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerRefused, BrokerUnavailable, Poison
 
 MSG_ID = "Nats-Msg-Id"
@@ -27,7 +27,7 @@ FORGOTTEN_S = 10  # the server removes a consumer that nobody listens to
 SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
 
 
-class ReadBack:
+class ConfirmByReadback:
     """One subject of one stream. Durations are seconds."""
 
     def __init__(self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float, clock: Clock = steady) -> None:

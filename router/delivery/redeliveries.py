@@ -18,15 +18,15 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from router.delivery.chores import Chores
+from router.deferred import Deferred
+from router.delivery.attempts import AttemptCounter, AttemptRecord
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
-from router.delivery.gate import Gate
-from router.delivery.hands import Hands
-from router.delivery.lane import Lane
-from router.delivery.starts import AttemptRecord, Starts
-from router.delivery.turn import Turn
+from router.delivery.in_flight import InFlight
+from router.delivery.pause_switch import PauseSwitch
+from router.delivery.pooled_call import PooledCall
+from router.delivery.subscription import Subscription
 from router.errors import RouterError
-from router.later import Later
 from router.message import Message
 from router.outcome import Fault, Outcome, Retry
 
@@ -46,18 +46,18 @@ class Ended(Struct, frozen=True):
     until: float
 
 
-class Redeliveries:
+class RedeliveryTracker:
     """Of one lane. `begin` and `conclude` are the desk's: what becomes of a message once its start stands."""
 
     def __init__(
         self,
-        lane: Lane,
+        lane: Subscription,
         *,
         connection: Connection,
-        hands: Hands,
-        starts: Starts,
-        gate: Gate,
-        chores: Chores,
+        hands: InFlight,
+        starts: AttemptCounter,
+        gate: PauseSwitch,
+        chores: BackgroundTasks,
         begin: Callable[[Message], None],
         conclude: Callable[[Message, Outcome], None],
         send_back: Callable[[Message], None],
@@ -210,9 +210,9 @@ class Redeliveries:
                 return result
 
 
-async def _over(work: Turn | Later[Any]) -> None:
+async def _over(work: PooledCall | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
-    if isinstance(work, Turn):
+    if isinstance(work, PooledCall):
         await work.over()
         return
     over = asyncio.get_running_loop().create_future()

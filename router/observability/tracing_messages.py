@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from router.contracts.headers import TRACEPARENT
-from router.later import Later
+from router.deferred import Deferred
 from router.message import Effect, Message
 from router.observability.tracing import Tracing, code_of, tracing
 from router.outcome import Dead, Done, Fault, Handler, Hold, Outcome, Retry
@@ -64,7 +64,7 @@ class TracedHandler:
         span = self._traced.process(message)
         with self._inside(span):
             outcome = self._handle(message)
-        if isinstance(outcome, Later):
+        if isinstance(outcome, Deferred):
             return self._promised(span, outcome)
         return self._awaited(span, outcome) if isinstance(outcome, Awaitable) else self._ended(span, outcome)
 
@@ -73,8 +73,8 @@ class TracedHandler:
             came = await outcome
         return self._ended(span, came)
 
-    def _promised(self, span: Span, outcome: Later[Outcome]) -> Later[Outcome]:
-        later: Later[Outcome] = Later()
+    def _promised(self, span: Span, outcome: Deferred[Outcome]) -> Deferred[Outcome]:
+        later: Deferred[Outcome] = Deferred()
         outcome.tell(lambda came: later.come(self._came(span, came)))
         return later
 

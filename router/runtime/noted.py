@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from router.contracts.alert import WARNING, Alert
-from router.delivery.lane import Silent
+from router.delivery.subscription import NullObserver
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
@@ -45,7 +45,7 @@ class Told(Struct, frozen=True):
         self.alert(safety_net_used(durable, message))
 
 
-class Noted(Silent):
+class Noted(NullObserver):
     """A lane's observer."""
 
     def __init__(self, durable: str, receipts: Receipts, told: Told) -> None:

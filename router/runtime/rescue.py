@@ -17,7 +17,7 @@ from typing import assert_never
 import orjson
 
 from router.delivery.advisories import advisory_subject, read_stranded
-from router.delivery.api import JetStream, Stored, nanos
+from router.delivery.api import JetStream, StoredMessage, nanos
 from router.errors import BrokerRefused, RouterError
 from router.ids import subject_matcher
 from router.message import Effect, Message
@@ -114,12 +114,12 @@ class Rescue:
                 await self._jetstream.publish(subject, orjson.dumps(told), {"Nats-Msg-Id": _sweep_id(stored, self._post)})
 
 
-def _sweep_id(stored: Stored, post: Post) -> str:
+def _sweep_id(stored: StoredMessage, post: Post) -> str:
     """The stream's time is in it: in a stream made anew the same sequence is another message."""
     return f"sweep:{post.stream}:{stored.sequence}:{nanos(stored.time)}"
 
 
-def _as_delivered(stored: Stored, post: Post) -> Message:
+def _as_delivered(stored: StoredMessage, post: Post) -> Message:
     """As a lane would have it: the same stream time gives the same `ts` and the same letter's id."""
     stored_ns = nanos(stored.time)
     return Message(stored.subject, stored.data, stored.headers, post.stream, post.durable, stored.sequence, stored_ns, 1, "")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from router.delivery.lane import Silent
+from router.delivery.subscription import NullObserver
 from router.message import Message
 from router.observability import Once, events, logs
 
 log = logs.logger(__name__)
 
 
-class Noted(Silent):
+class Noted(NullObserver):
     """A lane's observer."""
 
     def __init__(self, durable: str) -> None:

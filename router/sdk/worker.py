@@ -34,7 +34,7 @@ from router.contracts import assignment
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import Lane, Pace
+from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import BrokerDenied, Misconfigured, RouterError
 from router.observability.broker_log import BrokerLog
@@ -103,7 +103,7 @@ class Worker:
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(places.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: what waits here could be at work elsewhere.
-        self._pace = Pace(
+        self._pace = ConsumerOptions(
             max_attempts=max_attempts,
             ack_wait=ack_wait_s,
             prefetch=slots,
@@ -160,7 +160,7 @@ class Worker:
 
     def _consumer(self, jetstream: JetStream) -> Consumer:
         assignments = self._assignments(jetstream.connection, start_point=self._start_point)
-        lane = Lane(
+        lane = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
             pace=self._pace,

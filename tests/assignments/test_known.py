@@ -6,8 +6,8 @@ from router.assignments import AssignmentCache
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.request import RouteRequest
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable
-from router.later import Later
 from tests.support.workers import ASSIGNED, DECISION, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=1, request_key="r-1", answer_id="r-1", trace_id="t-1")
@@ -18,9 +18,9 @@ class Bucket:
         self.records = records
         self.asked: list[str] = []
 
-    def __call__(self, key: str) -> Later[bytes | None]:
+    def __call__(self, key: str) -> Deferred[bytes | None]:
         self.asked.append(key)
-        found: Later[bytes | None] = Later()
+        found: Deferred[bytes | None] = Deferred()
         found.come(self.records.get(key))
         return found
 
@@ -59,8 +59,8 @@ async def test_a_broken_record_is_an_unknown_assignment() -> None:
 
 
 async def test_a_bucket_that_is_away_is_heard_of() -> None:
-    def away(_: str) -> Later[bytes | None]:
-        asked: Later[bytes | None] = Later()
+    def away(_: str) -> Deferred[bytes | None]:
+        asked: Deferred[bytes | None] = Deferred()
         asked.come(BrokerUnavailable("away"))
         return asked
 

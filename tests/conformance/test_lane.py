@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable, Poison
-from router.later import Later
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
@@ -186,8 +186,8 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
     async def awaited(outcome: Outcome) -> Outcome:
         return answer(outcome)
 
-    def later(outcome: Outcome) -> Later[Outcome]:
-        come: Later[Outcome] = Later()
+    def later(outcome: Outcome) -> Deferred[Outcome]:
+        come: Deferred[Outcome] = Deferred()
         asyncio.get_running_loop().call_soon(come.come, BrokerUnavailable("away") if is_away else outcome)
         return come
 

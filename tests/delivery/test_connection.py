@@ -7,7 +7,7 @@ import nats
 import pytest
 
 from router.delivery.connection import Connection, connect
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
 from tests.support.delivery import Ear, connected

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from router.delivery.gate import Gate
-from router.delivery.hands import Hands
-from router.delivery.judge import Case, judge
+from router.delivery.in_flight import InFlight
+from router.delivery.pause_switch import PauseSwitch
 from router.delivery.settle import Settler
+from router.delivery.settlement import PendingSettlement, decide_settlement
 from router.message import Effect, Message, Reply
 from router.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
 from tests.support.delivery import FakeConnection, FakeEvidence, Watcher, a_delivery, a_lane, token_of
@@ -28,9 +28,9 @@ class Settling(FakeConnection):
         self.failed: list[Exception] = []
         self.watcher = Watcher()
         self.lane = a_lane(store_retry=0.01, observer=self.watcher)
-        self.gate = Gate(lambda _: None)
+        self.gate = PauseSwitch(lambda _: None)
         self.evidence = FakeEvidence()
-        self.hands = Hands(self, 30)  # type: ignore[arg-type]
+        self.hands = InFlight(self, 30)  # type: ignore[arg-type]
         self.settler = Settler(
             self.lane,
             connection=self,  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ class Settling(FakeConnection):
 
     def settle(self, outcome: Outcome, message: Message | None = None) -> None:
         message = message or a_delivery()
-        self.settler.settle(Case(message, outcome, judge(self.lane, message, outcome)))
+        self.settler.settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
 
     def accept(self) -> None:
         self.diary.append("stored")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.delivery.connection import Connection
-from router.delivery.socket import Straight, StraightTransport
+from router.delivery.socket import DirectProtocol, DirectTransport
 from tests.support.broker import Broker
 from tests.support.delivery import Ear, connected
 from tests.support.waiting import until
@@ -224,7 +224,7 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
 
 
 async def test_the_transport_is_ours(connection: Connection) -> None:
-    assert isinstance(connection._transport, StraightTransport)
+    assert isinstance(connection._transport, DirectTransport)
 
 
 async def test_nothing_overtakes_what_the_stream_still_holds() -> None:
@@ -234,7 +234,7 @@ async def test_nothing_overtakes_what_the_stream_still_holds() -> None:
         heard.append(data)
         return data if data == b"PING" else b""
 
-    transport, protocol = StraightTransport(hear), Straight(1_000)
+    transport, protocol = DirectTransport(hear), DirectProtocol(1_000)
     transport._stand_on(protocol, Nowhere())
     reading = asyncio.create_task(transport.read(4))
     await asyncio.sleep(0)

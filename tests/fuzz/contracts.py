@@ -35,9 +35,9 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.provider_request import read_request as read_invocation
 from router.decide.replies import reply_to
+from router.deferred import Deferred
 from router.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
 from router.lake.tables.body import read_event
-from router.later import Later
 from router.message import NO_HEADERS, Message
 from router.observability import Metrics, render
 from router.outcome import Dead, Done
@@ -157,7 +157,7 @@ def _serve(handler: Callable[[Message], Any], tenant: Callable[[Message], str], 
         message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences), stored_ns=time.time_ns())
         assert len(tenant(message)) <= 128
         outcome = handler(message)
-        if isinstance(outcome, Later | Awaitable):
+        if isinstance(outcome, Deferred | Awaitable):
             outcome = loop.run_until_complete(_awaited(outcome))
         return _look_at(message, outcome)
 
@@ -299,8 +299,8 @@ def _decoder(name: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
     return make
 
 
-def _not_there(_: str) -> Later[bytes | None]:
-    later: Later[bytes | None] = Later()
+def _not_there(_: str) -> Deferred[bytes | None]:
+    later: Deferred[bytes | None] = Deferred()
     later.come(None)
     return later
 

@@ -16,12 +16,12 @@ from router.calls.caller import ServiceReply
 from router.calls.traced import traced_calls
 from router.config import Settings
 from router.deadletters import read_by_filter, replay
+from router.deferred import Deferred
 from router.delivery.api import JetStream
 from router.delivery.connection import connect, open_head_of
-from router.delivery.wire import parse_head
+from router.delivery.frame_parser import parse_head
 from router.errors import BrokerUnavailable, NoResponders
 from router.extension import post, pre, validator
-from router.later import Later
 from router.message import Effect, Message
 from router.observability.tracing import sending, tracing
 from router.observability.tracing_messages import traced_handler, traced_letter, traced_replay
@@ -163,8 +163,8 @@ async def _awaited(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _later(outcome: Outcome) -> Later[Outcome]:
-    later: Later[Outcome] = Later()
+def _later(outcome: Outcome) -> Deferred[Outcome]:
+    later: Deferred[Outcome] = Deferred()
     later.come(outcome)
     return later
 
@@ -207,7 +207,7 @@ async def test_what_fails_says_its_code_and_not_its_text(spans: Spans) -> None:
     traced_handler(lambda _: DEAD)(a_message(b"{}"))
     with pytest.raises(BrokerUnavailable):
         traced_handler(raises)(a_message(b"{}"))
-    broken: Later[Outcome] = Later()
+    broken: Deferred[Outcome] = Deferred()
     broken.come(ValueError(SECRET))
     traced_handler(lambda _: broken)(a_message(b"{}"))
     told = [(span.attributes or {})["error.type"] for span in spans.all]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection, connect
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, Places, StepResult, Worker
@@ -95,7 +95,7 @@ class WorkPlace:
         """Nothing is left to do for the durable."""
         await until(self._is_settled)
 
-    async def stored(self, subject: str) -> list[Stored]:
+    async def stored(self, subject: str) -> list[StoredMessage]:
         found, sequence = [], 1
         while (stored := await self.jetstream.next_on(self._said, subject, sequence)) is not None:
             found.append(stored)

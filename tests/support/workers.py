@@ -9,8 +9,8 @@ from router.clock import now_ms
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable
-from router.later import Later
 from router.message import Message
 from tests.support.requests import a_message
 
@@ -82,8 +82,8 @@ class KnownTwin:
     def recall(self, assignment_id: str) -> Assignment | None:
         return self.at_hand.get(assignment_id)
 
-    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
-        asked: Later[Assignment | None] = Later()
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
+        asked: Deferred[Assignment | None] = Deferred()
         found = self.in_bucket if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id else None
         asked.come(BrokerUnavailable("away") if self.is_away else found)
         return asked.then(conclude)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.contracts.usage import SUBJECT
 from router.delivery.api import JetStream
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.lake.generate.load import Load, LoadMessage
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.crashpoints import crashpoint
-from router.later import Later
+from router.deferred import Deferred
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue
@@ -56,12 +56,12 @@ class InboxConsumer:
         self._queue: BatchQueue[InboxDelivery] = BatchQueue()
         self._copies: dict[str, deque[InboxDelivery]] = {}  # by message id: in hand; its further copies wait for the first one's end
 
-    def handle(self, message: Message) -> Outcome | Later[Outcome]:
+    def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
         """CMD-051 (docs/requirements.md#cmd-051); called by delivery with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)
-        delivery = InboxDelivery(message, event, Later())
+        delivery = InboxDelivery(message, event, Deferred())
         self._enqueue(delivery)
         return delivery.later
 

@@ -19,7 +19,7 @@ from functools import partial
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import SILENT, Lane, Pace
+from router.delivery.subscription import SILENT, ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
@@ -40,7 +40,7 @@ from router.outcome import Handler as Handle
 from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-NET_PACE = Pace(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
+NET_PACE = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
 
 
 class Inbox:
@@ -114,8 +114,8 @@ class Inbox:
         )
         return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
 
-    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: Pace) -> Consumer:
-        lane = Lane(
+    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: ConsumerOptions) -> Consumer:
+        lane = Subscription(
             stream=spec.stream,
             durable=spec.durable,
             pace=pace,

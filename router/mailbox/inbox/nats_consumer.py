@@ -14,11 +14,11 @@ import nats.errors
 import orjson
 
 from router.delivery.api import JetStream
-from router.delivery.judge import nak
-from router.delivery.lane import ACK
+from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
-from router.delivery.reading import MOST_BYTES
-from router.delivery.wire import Headers
+from router.delivery.settlement import nak
+from router.delivery.stream_reader import MOST_BYTES
+from router.delivery.subscription import ACK
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS, Message
 

@@ -9,7 +9,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from router.delivery.lane import Silent
+from router.delivery.subscription import NullObserver
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
@@ -33,7 +33,7 @@ PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient
 CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
 
 
-class InboxObserver(Silent):
+class InboxObserver(NullObserver):
     """The lane's observer, and the consumer's meter. `codes`: how often each end came, `router_inbox_handled_total{code}`."""
 
     def __init__(self, durable: str, writer: InboxStatusWriter) -> None:

@@ -15,7 +15,7 @@ from nats.micro.request import Request
 from nats.micro.service import Endpoint, EndpointConfig, Service
 
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.extensions.entry import PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
 from router.sdk.extension.desk import Desk

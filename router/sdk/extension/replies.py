@@ -18,7 +18,7 @@ from msgspec import Struct
 from router.calls.outlets import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.sdk.extension.provided import broken_piece
 from router.sdk.extension.said import Failed
 

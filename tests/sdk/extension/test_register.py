@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.extension import post, pre, provider, validator
 from router.extensions import parse_entry
 from router.sdk.extension import register
