@@ -58,13 +58,13 @@ class IngressStation:
             def hear(_subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
                 hands.create_task(self._serve(reply, data, headers or NO_HEADERS))
 
-            sid = await self._connection.attend(SUBJECT, hear, self._config.queue_group)
+            sid = await self._connection.subscribe_direct(SUBJECT, hear, self._config.queue_group)
             self._is_listening = True
             try:
                 await asyncio.Event().wait()
             finally:
                 self._is_listening = False
-                await self._connection.leave(sid)
+                await self._connection.unsubscribe(sid)
 
     async def _serve(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
         self._in_hand += 1
@@ -79,7 +79,7 @@ class IngressStation:
 
     def _answer(self, reply: str, ack: IngressAck, headers: Mapping[str, str]) -> None:
         if self._door.may_reach(reply):
-            self._connection.post(reply, ack_protobuf(ack) if headers.get("Accept") == PROTOBUF else ack_bytes(ack))
+            self._connection.publish_nowait(reply, ack_protobuf(ack) if headers.get("Accept") == PROTOBUF else ack_bytes(ack))
 
     async def _ack(self, data: bytes, headers: Mapping[str, str]) -> IngressAck:
         if self._in_hand > self._config.at_once:

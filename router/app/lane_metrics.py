@@ -81,13 +81,13 @@ class LaneMetrics:
             log.error(events.LETTERS_DISABLED, subject=metrics.subject[message.subject], stream=message.stream, sequence=message.sequence)
         self._tell(message, outcome, is_final)
 
-    def timed_out(self, message: Message) -> None:
+    def on_unexpected_redelivery(self, message: Message) -> None:
         self._metrics.redeliveries[self._consumer, "timeout"] += 1
 
     def letter_refused(self, message: Message, cause: str) -> None:
         self._metrics.letter_failures.value += 1
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is None:
             log.info(events.LANE_RESUMED, consumer=self._consumer)
             return
@@ -95,7 +95,7 @@ class LaneMetrics:
         facts = {"consumer": self._consumer, "detail": cause}
         self._raise(CRITICAL, f"lane_paused:{self._consumer}", "A lane is paused: what must be stored cannot be stored", facts)
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         if cause is None:
             log.info(events.STORAGE_TAKES, consumer=self._consumer)
             return
@@ -111,7 +111,7 @@ class LaneMetrics:
         elif what == DECLINED and self._answers:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
-    def letter_given_up(self, message: Message) -> None:
+    def on_dead_letter_given_up(self, message: Message) -> None:
         """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""
         self._without_letter = message
         self._metrics.storage_refused[self._consumer, LETTER_GIVEN_UP] += 1
@@ -123,7 +123,7 @@ class LaneMetrics:
         text = "The dead letters are full: failures are answered, and no letter is kept of them"
         self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allows(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
 

@@ -86,6 +86,6 @@ class Station:
         await consumer.run()
 
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.watch(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
+        metrics.in_flight.watch(lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0, self.durable)
         metrics.lane_paused.watch(lambda: int(consumer.gate.cause is not None), self.durable)
         metrics.storage_waiting.watch(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)

@@ -68,7 +68,9 @@ class ReplayJournal:
     async def begin(self) -> JournalEntry | None:
         """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
         await create(self._jetstream, Topology((bucket(self._bucket),)))
-        self._sid = await self._connection.attend(self._voice, lambda _, reply, *__: self._connection.post(reply, b"+") if reply else None)
+        self._sid = await self._connection.subscribe_direct(
+            self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
+        )
         self._since = str((await self._jetstream.stream(self._letters) or {}).get("created", ""))
         stored = await self._jetstream.last_on(f"KV_{self._bucket}", self._subject)
         self._revision = stored.sequence if stored is not None else 0
@@ -95,7 +97,7 @@ class ReplayJournal:
         await self._write(None)
 
     async def close(self) -> None:
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     def _entry(self, runs: tuple[str, ...], floors: dict[str, int] | None = None) -> JournalEntry:
         return JournalEntry(self._voice, self._since, runs, floors or {})
@@ -121,15 +123,15 @@ class ReplayJournal:
                 heard.set_result((headers or {}).get("Status") != "503")
 
         ear = self._connection.new_inbox()
-        sid = await self._connection.attend(ear, hear)
-        self._connection.post(voice, b"", ear)
+        sid = await self._connection.subscribe_direct(ear, hear)
+        self._connection.publish_nowait(voice, b"", ear)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await heard
         except TimeoutError:
             return True
         finally:
-            await self._connection.leave(sid)
+            await self._connection.unsubscribe(sid)
 
 
 def _read(data: bytes) -> JournalEntry | None:

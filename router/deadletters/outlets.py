@@ -98,7 +98,9 @@ class NoAckReplayPublisher:
         missing = {effect.id for effect in effects}
         async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, heads_only=True) as reader:
             for effect in effects:
-                self._jetstream.connection.post(effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
+                self._jetstream.connection.publish_nowait(
+                    effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
+                )
             crashpoint_sent("replay_posted")
             while missing and (found := await reader.read(len(missing), PATIENCE_S)):
                 missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)

@@ -130,7 +130,7 @@ class _ReplayRun:
         self._stream = stream
         self._journal = journal
         self._outlets = outlets
-        self._lives = jetstream.connection.lives
+        self._lives = jetstream.connection.reconnect_count
 
     async def begin(self, is_forgetful: bool) -> int:
         """Step 1: how many letters of an interrupted replay were removed."""
@@ -150,7 +150,7 @@ class _ReplayRun:
         for subject, effects in _by_subject(traced_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
         # Away for a moment, we may have been taken for dead: another replay may have begun.
-        return is_certain and self._jetstream.connection.lives == self._lives
+        return is_certain and self._jetstream.connection.reconnect_count == self._lives
 
     async def end(self) -> None:
         crashpoint("replay_ending")

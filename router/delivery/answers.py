@@ -67,8 +67,8 @@ class Answers:
         self._rules = rules
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
-        self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
-        identical = IdenticalRequests(lambda lines: connection.post(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
+        self.live = LiveAnswers(lambda told: connection.publish_nowait(LIVE_ANSWERS, told))
+        identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_ns = NOT_STORED
         self._rendezvous = ReplyCorrelator(
@@ -114,7 +114,7 @@ class Answers:
         """The decision goes where it is read, and a PubAck to whoever published the request."""
         named = message.headers.get(REPLY_TO)
         if named and self._may_reach(named):
-            self._connection.post(named, reply.data)
+            self._connection.publish_nowait(named, reply.data)
         else:
             if named:
                 self._refuse(named)
@@ -131,13 +131,13 @@ class Answers:
             if self.live.has(inbox, self._request, self._stored_ns / 1e9 - SLACK_S):
                 return
             self.live.note(inbox, self._request)
-        self._connection.post(inbox, data)
+        self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
         if self.live.is_used and self.live.has_request(message.data, message.stored_at - SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
-        self._connection.post(subject, reply.data, "", head_of(reply.headers))
+        self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
 
     def _may_reach(self, address: str) -> bool:
         rules = self._rules
@@ -198,7 +198,7 @@ class Answers:
                 self._refuse(inbox)
             return None
         if (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
-            self._connection.post(inbox, self._refusal(silenced, data, headers))
+            self._connection.publish_nowait(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
 
@@ -209,7 +209,7 @@ class Answers:
         if not self._may_reach(reply):
             self._refuse(reply)
         elif expects_another(headers, self._rules.stream):
-            self._connection.post(reply, wrong_stream(self._rules.stream))
+            self._connection.publish_nowait(reply, wrong_stream(self._rules.stream))
         elif self.live.is_on:
             self.expect(_published(data, headers), reply)
         else:
@@ -222,7 +222,7 @@ class Answers:
         self._rendezvous.ask(question, inbox, self._now())
         if len(question.data) <= MOST_TOLD:
             headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
-            self._connection.post(LIVE_ASKERS, question.data, inbox, head_of(headers))
+            self._connection.publish_nowait(LIVE_ASKERS, question.data, inbox, head_of(headers))
 
     def hear_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
         """What another instance's `expect` told."""
@@ -255,11 +255,11 @@ class Answers:
 
     def send(self, inbox: str, data: bytes) -> None:
         """To an inbox that `asker_of` gave, of a request whose stored copy answers no second time for another reason."""
-        self._connection.post(inbox, data)
+        self._connection.publish_nowait(inbox, data)
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
         """Straight to an inbox that `asker_of` gave; the request's stored copy answers it no second time."""
-        self._connection.post(inbox, data)
+        self._connection.publish_nowait(inbox, data)
         self.live.note(inbox, request)
 
     def tick(self) -> None:

@@ -46,10 +46,10 @@ class AtomicPublisher:
         self._sid = 0
 
     async def open(self) -> None:
-        self._sid = await self._connection.attend(self._inbox + "*", self._heard)
+        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._heard)
 
     async def close(self) -> None:
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     async def store(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         """A receipt for each of at most `MOST` effects, in their order; or why none of them is stored."""
@@ -67,16 +67,16 @@ class AtomicPublisher:
 
     async def _post(self, effects: Sequence[Effect], inbox: str) -> None:
         in_batch = f"Nats-Batch-Id: {self._name}{self._count}\r\nNats-Batch-Sequence: ".encode()
-        post = self._connection.post
+        publish = self._connection.publish_nowait
         *others, last = effects
         for number, effect in enumerate(others, 1):
             head = open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})
-            post(effect.subject, effect.data, "", b"%b%b%d\r\n\r\n" % (head, in_batch, number))
+            publish(effect.subject, effect.data, "", b"%b%b%d\r\n\r\n" % (head, in_batch, number))
             if number % SLICE == 0:
                 await asyncio.sleep(0)
         crashpoint("batch_open")
         head = open_head_of({**last.headers, "Nats-Msg-Id": last.id})
-        post(last.subject, last.data, inbox, b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)))
+        publish(last.subject, last.data, inbox, b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)))
 
     def _heard(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         answer = self._answers.get(subject)

@@ -98,11 +98,11 @@ class AttemptCounter:
         """This attempt must not count: what stood before it stands again, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
         record = AttemptRecord(message.starts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
-        self._connection.post(self._subject(message), _text(record), "", head)
+        self._connection.publish_nowait(self._subject(message), _text(record), "", head)
 
     def forget(self, message: Message) -> None:
         """The message is settled for good; an entry that survives expires with the bucket's TTL."""
-        self._connection.post(self._subject(message), b"", "", _PURGE)
+        self._connection.publish_nowait(self._subject(message), b"", "", _PURGE)
 
     async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
         """The entry, or `otherwise` in its place; an entry that was removed leaves its revision."""
@@ -128,7 +128,7 @@ class AttemptCounter:
 
     def _writer_of(self, message: Message, subject: str) -> str:
         """This delivery in this process. A server that was killed may count deliveries anew, so the reconnects are part of it."""
-        return f"{subject}:{self._process}:{self._connection.lives}:{message.deliveries}"
+        return f"{subject}:{self._process}:{self._connection.reconnect_count}:{message.deliveries}"
 
     def _subject(self, message: Message) -> str:
         return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))

@@ -78,11 +78,11 @@ class Connection(Client):
         return bool(self._server_info.get("auth_required"))
 
     @property
-    def lives(self) -> int:
+    def reconnect_count(self) -> int:
         """How often it came back. A server that restarts in milliseconds is missed by who only looks at `is_connected`."""
         return self.stats["reconnects"]
 
-    async def attend(self, subject: str, hear: Hear, queue: str = "", take: Take | None = None) -> int:
+    async def subscribe_direct(self, subject: str, hear: Hear, queue: str = "", take: Take | None = None) -> int:
         """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id.
 
         `take` is asked first, before anything is decoded; `hear` gets what it does not take.
@@ -91,7 +91,7 @@ class Connection(Client):
         self.hears[subscription._id] = partial(self._let_hear, hear) if take is None else partial(self._let_take, take, hear)
         return subscription._id
 
-    async def attend_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+    async def subscribe_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         """`attend` with everything as bytes, as it came (subject, reply, data, header block), for who reads millions.
 
         What it raises costs the connection, so it must not.
@@ -113,7 +113,7 @@ class Connection(Client):
             if (earlier := self.denials.of(subject)) is not None:
                 raise earlier
 
-    async def leave(self, sid: int, *, at_once: bool = False) -> None:
+    async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
         """End a subscription; what the server had sent before it understood is still heard, unless `at_once`."""
         subscription = self._subs.get(sid)
         try:
@@ -128,7 +128,7 @@ class Connection(Client):
                 subscription._stop_processing()
                 self._remove_sub(sid)
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.
 
         While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.delivery.acked_publisher import AckedPublisher, Publisher
+from router.delivery.acked_publisher import AckedPublisher, EffectPublisher
 from router.delivery.api import JetStream
 from router.delivery.attempts import AttemptCounter
 from router.delivery.batching_publisher import BatchingPublisher
@@ -95,12 +95,12 @@ class Consumer:
         self._deadlines = deadlines  # asked when the drain begins
         self._identity: str | None = None
         self._is_troubled = False
-        self._life = self._connection.lives  # the connection's, when the open pull requests were made
+        self._life = self._connection.reconnect_count  # the connection's, when the open pull requests were made
         self._checked_at = 0.0
         self.gate = PauseSwitch(self._gate_changed)
         self.desk: MessageProcessor | None = None
         self.puller: Puller | None = None
-        self.storing: Publisher | None = None  # where effects go while it runs
+        self.storing: EffectPublisher | None = None  # where effects go while it runs
         self.was_clean = True  # of the last drain
 
     @property
@@ -145,7 +145,7 @@ class Consumer:
                 ticking.cancel()
 
     @asynccontextmanager
-    async def _storing(self, evidence: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[Publisher]:
+    async def _storing(self, evidence: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
         """Where a lane's effects go: into batches, where its streams take them."""
         if self.lane.stream_of is None:
             yield evidence
@@ -201,10 +201,10 @@ class Consumer:
 
     @property
     def _is_doubtful(self) -> bool:
-        return self._is_troubled or self._identity is None or self._life != self._connection.lives
+        return self._is_troubled or self._identity is None or self._life != self._connection.reconnect_count
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
-        life = self._connection.lives
+        life = self._connection.reconnect_count
         if life == self._life and now - self._checked_at < 2 * TICK_S:
             return  # not more often: the server has enough to do
         self._checked_at = now
@@ -236,9 +236,9 @@ class Consumer:
             if cause is not None:
                 self.puller.pause()
             else:
-                self.desk.begin_waiting()
+                self.desk.begin_queued()
                 self.puller.resume()
-        self.lane.observer.flow_changed(cause)
+        self.lane.observer.on_flow(cause)
 
     async def _drain(self, puller: Puller, desk: MessageProcessor) -> None:
         desk.stop_taking()

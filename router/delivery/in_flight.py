@@ -47,7 +47,7 @@ class InFlight:
     def find(self, message: Message) -> InFlightMessage | None:
         return self._held.get((message.sequence, message.stored_ns))
 
-    def hold(self, message: Message) -> InFlightMessage:
+    def add(self, message: Message) -> InFlightMessage:
         """Take a message in hand; one that is held already stays as it is."""
         key = (message.sequence, message.stored_ns)
         held = self._held.get(key)
@@ -55,7 +55,7 @@ class InFlight:
             held = self._held[key] = InFlightMessage(message, message.token, self._now() + self._signal_s)
         return held
 
-    def let_go(self, message: Message) -> str:
+    def pop(self, message: Message) -> str:
         """Out of hand; returns the token that settles it."""
         held = self._held.pop((message.sequence, message.stored_ns), None)
         return held.token if held is not None else message.token
@@ -69,4 +69,4 @@ class InFlight:
         for held in self._held.values():
             if held.signal_at <= until:
                 held.signal_at = now + self._signal_s
-                self._connection.post(held.token, IN_PROGRESS)
+                self._connection.publish_nowait(held.token, IN_PROGRESS)

@@ -101,14 +101,14 @@ class InMemoryConsumer:
         has_changed = (self._stalled is None) != (message is None)
         self._stalled, self._away = message, cause
         if has_changed:
-            self.lane.observer.flow_changed(cause)
+            self.lane.observer.on_flow(cause)
 
     def _count_begin(self, message: Message) -> tuple[int, bool]:
         """Which attempt this one is, and whether it may begin: counted as `Starts` does."""
         if message.deliveries == 1:
             return 1, True
         if message.sequence not in self._sent_away:
-            self.lane.observer.timed_out(message)
+            self.lane.observer.on_unexpected_redelivery(message)
         self._sent_away.discard(message.sequence)
         if message.sequence not in self._counted:
             self._assumed.add(message.sequence)
@@ -156,7 +156,7 @@ class InMemoryConsumer:
     def _can_store(self, case: PendingSettlement) -> bool:
         was_open, self._stuck = self._stuck is None, case if self.refuses is not None else None
         if was_open != (self._stuck is None):
-            self.lane.observer.flow_changed(self.refuses)
+            self.lane.observer.on_flow(self.refuses)
         return self._stuck is None
 
     def _store(self, message: Message, effect: Effect) -> Receipt:

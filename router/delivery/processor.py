@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
 from router.deferred import Deferred
-from router.delivery.acked_publisher import Publisher
+from router.delivery.acked_publisher import EffectPublisher
 from router.delivery.attempts import AttemptCounter
 from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
@@ -51,7 +51,7 @@ class MessageProcessor:
         lane: Subscription,
         *,
         connection: Connection,
-        evidence: Publisher,
+        evidence: EffectPublisher,
         starts: AttemptCounter,
         gate: PauseSwitch,
         tasks: asyncio.TaskGroup,
@@ -59,12 +59,12 @@ class MessageProcessor:
     ) -> None:
         self.lane = lane
         self._subject = lane.subject
-        self.hands = InFlight(connection, lane.pace.ack_wait)
+        self.in_flight = InFlight(connection, lane.pace.ack_wait)
         self.settler = Settler(
             lane,
             connection=connection,
             evidence=evidence,
-            hands=self.hands,
+            in_flight=self.in_flight,
             gate=gate,
             tasks=tasks,
             answer=answer,
@@ -75,7 +75,7 @@ class MessageProcessor:
         self._again = RedeliveryTracker(
             lane,
             connection=connection,
-            hands=self.hands,
+            in_flight=self.in_flight,
             starts=starts,
             gate=gate,
             chores=self._chores,
@@ -153,28 +153,28 @@ class MessageProcessor:
     def _take_later(self, message: Message) -> None:
         if self._is_draining:
             self._again.spend_nothing(message)
-            self._connection.post(message.token, nak(AT_ONCE))
+            self._connection.publish_nowait(message.token, nak(AT_ONCE))
         else:
-            self.hands.hold(message)
+            self.in_flight.add(message)
             self._waiting.append(message)
 
     def _take_again(self, message: Message) -> bool:
-        if (held := self.hands.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
+        if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
             held.token = message.token
             return True
-        if (stamp := self._again.said_last(message)) is not None:
-            self._connection.post(message.token, stamp)
+        if (stamp := self._again.last_ack_for(message)) is not None:
+            self._connection.publish_nowait(message.token, stamp)
             return True
         if self._is_draining:
-            self._connection.post(message.token, nak(AT_ONCE))
+            self._connection.publish_nowait(message.token, nak(AT_ONCE))
             return True
-        self.hands.hold(message)
+        self.in_flight.add(message)
         return self._again.take(message)
 
     def room(self) -> int:
         """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
         pace = self.lane.pace
-        held = len(self.hands) - (self._slots.running if pace.slots_beside_prefetch else 0)
+        held = len(self.in_flight) - (self._slots.running if pace.slots_beside_prefetch else 0)
         # What waits for room in a stream, or for a slot, keeps nothing from being taken.
         prefetch = pace.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
         return min(prefetch, pace.prefetch) - held - max(0, self._again.delayed - pace.max_delayed)
@@ -187,7 +187,7 @@ class MessageProcessor:
         except BrokerUnavailable as exc:
             self._stall(message, exc)
             return
-        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.hands:
+        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.in_flight:
             self.settler.settle_plain(message, outcome, message.token)
         elif isinstance(outcome, Deferred):
             self._promised(message, outcome)
@@ -197,7 +197,7 @@ class MessageProcessor:
             self._conclude(message, outcome)
 
     def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome]) -> None:
-        turn = self.hands.hold(message).task = PooledCall(message, awaited)
+        turn = self.in_flight.add(message).task = PooledCall(message, awaited)
         if self._slots.are_full:
             self._without_slot.append(turn)
         else:
@@ -217,7 +217,7 @@ class MessageProcessor:
 
     def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
         """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
-        self.hands.hold(message).task = later
+        self.in_flight.add(message).task = later
         later.tell(lambda came: self._came(message, came))
 
     def _came(self, message: Message, came: Outcome | BaseException) -> None:
@@ -238,14 +238,14 @@ class MessageProcessor:
         else:
             self._conclude(message, came)
         if self._without_slot and self._gate.is_open:
-            self.begin_waiting()  # also while this one's effects are on their way, or wait for room
+            self.begin_queued()  # also while this one's effects are on their way, or wait for room
 
     # -- the broker is away for a handler ------------------------------------------------------------------------
 
     def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
         if message.deliveries > 1:
             message = replace(message, is_recorded=True)  # its handler has read it, and will again: that is no other attempt
-        self.hands.hold(message).task = None
+        self.in_flight.add(message).task = None
         self._stalled.take(message, cause)
 
     async def _begin_stalled(self, message: Message) -> Outcome:
@@ -273,24 +273,24 @@ class MessageProcessor:
         """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
         outcome = outcome_of(exc)
         if isinstance(outcome, Retry):
-            self.lane.observer.alarmed(message, exc)
+            self.lane.observer.on_handler_error(message, exc)
         return outcome
 
     def _conclude(self, message: Message, outcome: Outcome) -> None:
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome):
-            self.settler.settle_plain(message, outcome, self.hands.let_go(message))
+            self.settler.settle_plain(message, outcome, self.in_flight.pop(message))
             crashpoint("after_stamp")
-            self.begin_waiting()
+            self.begin_queued()
             self.freed()
             return
         if type(outcome) is Retry and outcome.spends and message.deliveries == 1 and not message.revision:
-            self.hands.hold(message)
+            self.in_flight.add(message)
             self._again.count_failure(message, outcome)  # and concluded again, with its number
             return
         try:
             verdict = decide_settlement(self.lane, message, outcome)
         except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
-            self.lane.observer.alarmed(message, exc)
+            self.lane.observer.on_handler_error(message, exc)
             verdict = Settlement((), None, None, nak(self.lane.pace.backoff[-1]), False)
         self.settler.settle(PendingSettlement(message, outcome, verdict))
 
@@ -299,10 +299,10 @@ class MessageProcessor:
             self._again.settled(case.message, case.verdict.stamp, is_exhausted=isinstance(case.outcome, Retry))
         elif isinstance(case.outcome, Retry):
             self._again.sent_away(case.message, case.outcome)
-        self.begin_waiting()
+        self.begin_queued()
         self.freed()
 
-    def begin_waiting(self) -> None:
+    def begin_queued(self) -> None:
         """Give free slots to those that wait for one; begin what waits, while the gate is open."""
         if self._is_catching_up:
             return  # called for one that it began itself: a full prefetch would be a stack too deep
@@ -319,7 +319,7 @@ class MessageProcessor:
 
     def tick(self, next_in_s: float = 0.0) -> None:
         """Called by the lane's timer, which comes again in so many seconds."""
-        self.hands.signal(next_in_s)
+        self.in_flight.signal(next_in_s)
         self._again.tick()
         self._slots.end_overdue()
 
@@ -351,24 +351,24 @@ class MessageProcessor:
     async def drain(self, soft_s: float, hard_s: float) -> bool:
         """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
         await self._until_empty(soft_s)
-        is_clean = not len(self.hands)
+        is_clean = not len(self.in_flight)
         for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
             self._send_back(message)
         self._chores.end()
-        for task in [held.task for held in self.hands if held.task is not None]:
+        for task in [held.task for held in self.in_flight if held.task is not None]:
             task.cancel()
         await self._until_empty(hard_s - soft_s)
-        for held in self.hands:
+        for held in self.in_flight:
             self._send_back(held.message)
         return is_clean
 
     async def _until_empty(self, seconds: float) -> None:
         until = self._now() + seconds
-        while len(self.hands) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
+        while len(self.in_flight) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
             await asyncio.sleep(0.01)
 
     def _send_back(self, message: Message) -> None:
-        self._connection.post(self.hands.let_go(message), nak(AT_ONCE))
+        self._connection.publish_nowait(self.in_flight.pop(message), nak(AT_ONCE))
 
 
 def _is_plain(done: Done) -> bool:

@@ -42,7 +42,7 @@ class Ended(Struct, frozen=True):
 
     stamp: bytes
     deliveries: int
-    lives: int
+    reconnect_count: int
     until: float
 
 
@@ -54,7 +54,7 @@ class RedeliveryTracker:
         lane: Subscription,
         *,
         connection: Connection,
-        hands: InFlight,
+        in_flight: InFlight,
         starts: AttemptCounter,
         gate: PauseSwitch,
         chores: BackgroundTasks,
@@ -64,7 +64,7 @@ class RedeliveryTracker:
     ) -> None:
         self._lane = lane
         self._connection = connection
-        self._hands = hands
+        self._in_flight = in_flight
         self._starts = starts
         self._gate = gate
         self._chores = chores
@@ -85,22 +85,22 @@ class RedeliveryTracker:
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
             self._start_chore(message, self._begin_again(message, known[0]))
             return True
-        self._lane.observer.timed_out(message)
+        self._lane.observer.on_unexpected_redelivery(message)
         self._suspects.append(message)
         if self._examiner is None:
             self._examiner = self._chores.start(self._examine())
         return False
 
-    def said_last(self, message: Message) -> bytes | None:
+    def last_ack_for(self, message: Message) -> bytes | None:
         """The last stamp of a message that is settled, if this delivery left the server before it heard it.
 
         A durable that was made anew counts deliveries from one: what it delivers is meant. So is what a server delivers that
         was away: it may have lost the effects along with the stamp, and they are to be stored again.
         """
         ended = self._settled.get((message.sequence, message.stored_ns))
-        if ended is None or message.deliveries <= ended.deliveries or ended.lives != self._connection.lives:
+        if ended is None or message.deliveries <= ended.deliveries or ended.reconnect_count != self._connection.reconnect_count:
             return None
-        self._lane.observer.timed_out(message)
+        self._lane.observer.on_unexpected_redelivery(message)
         return ended.stamp
 
     @property
@@ -126,7 +126,7 @@ class RedeliveryTracker:
             self._starts.forget(message)
         if stamp is not None:
             until = self._now() + 2 * self._lane.pace.ack_wait
-            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.lives, until)
+            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.reconnect_count, until)
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
@@ -174,7 +174,7 @@ class RedeliveryTracker:
             self._send_back(message)
             raise
         self._begin_counted(counted, may_begin)
-        if (held := self._hands.find(message)) is not None and held.task is not None:
+        if (held := self._in_flight.find(message)) is not None and held.task is not None:
             await _over(held.task)
 
     async def _begin_again(self, message: Message, known: AttemptRecord | None) -> None:

@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 
-from router.delivery.acked_publisher import NotPublished, Publisher, Receipts
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.api import NO_ROOM
 from router.delivery.settlement import PendingSettlement
 from router.delivery.subscription import Subscription
@@ -31,7 +31,7 @@ class RefusedStorage:
     def __init__(
         self,
         lane: Subscription,
-        evidence: Publisher,
+        evidence: EffectPublisher,
         tasks: asyncio.TaskGroup,
         *,
         on_stored: Callable[[PendingSettlement, Receipts], None],
@@ -101,5 +101,5 @@ class RefusedStorage:
 
     def _tell(self, cause: str | None) -> None:
         if (self.cause is None) != (cause is None):
-            self._lane.observer.storage_changed(cause)
+            self._lane.observer.on_storage(cause)
         self.cause = cause

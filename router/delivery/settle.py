@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from router.crashpoints import crashpoint, crashpoint_sent
-from router.delivery.acked_publisher import NotPublished, Publisher, Receipts
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
@@ -35,8 +35,8 @@ class Settler:
         lane: Subscription,
         *,
         connection: Connection,
-        evidence: Publisher,
-        hands: InFlight,
+        evidence: EffectPublisher,
+        in_flight: InFlight,
         gate: PauseSwitch,
         tasks: asyncio.TaskGroup,
         answer: Answer,
@@ -46,7 +46,7 @@ class Settler:
         self._lane = lane
         self._connection = connection
         self._evidence = evidence
-        self._hands = hands
+        self._in_flight = in_flight
         self._gate = gate
         self._tasks = tasks
         self._answer = answer
@@ -61,12 +61,12 @@ class Settler:
         """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
         if done.reply is not None:
             self._answer(message, done.reply)
-        self._connection.post(token, ACK)
+        self._connection.publish_nowait(token, ACK)
         self._observer.settled(message, done, True)
 
     def settle(self, case: PendingSettlement) -> None:
         if case.verdict.effects:
-            self._hands.hold(case.message)
+            self._in_flight.add(case.message)
             crashpoint("before_store")
             self._evidence.store(case.verdict.effects, lambda result: self._told(case, result))
             crashpoint_sent("after_store")
@@ -87,7 +87,7 @@ class Settler:
         if case.verdict.commit is None:
             self._finish(case)
         else:
-            self._hands.hold(case.message)
+            self._in_flight.add(case.message)
             self._tasks.create_task(self._commit(case, case.verdict.commit, receipts))
 
     async def _commit(self, case: PendingSettlement, commit: Commit, receipts: Receipts) -> None:
@@ -100,12 +100,12 @@ class Settler:
 
     def _finish(self, case: PendingSettlement) -> None:
         message, verdict = case.message, case.verdict
-        token = self._hands.let_go(message)
+        token = self._in_flight.pop(message)
         crashpoint("after_receipt")
         if verdict.reply is not None:
             self._answer(message, verdict.reply)
         if verdict.stamp is not None:
-            self._connection.post(token, verdict.stamp)
+            self._connection.publish_nowait(token, verdict.stamp)
         crashpoint("after_stamp")
         self._finished(case)
         self._observer.settled(message, case.outcome, verdict.is_final)

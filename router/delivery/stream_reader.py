@@ -58,7 +58,7 @@ class StreamReader:
 
     async def open(self) -> None:
         """Raises BrokerRefused when the stream cannot be read."""
-        self._sid = await self._connection.attend(self._inbox + "*", self._heard)
+        self._sid = await self._connection.subscribe_direct(self._inbox + "*", self._heard)
         answer = await self._jetstream.ask(
             f"CONSUMER.CREATE.{self._stream}.{self._name}", {"stream_name": self._stream, "config": self._config, "action": "create"}
         )
@@ -73,7 +73,7 @@ class StreamReader:
         wanted: Json = {"batch": most, "max_bytes": max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)}
         wanted |= {"expires": int(wait_s * 1e9)} if wait_s else {"no_wait": True}
         subject = f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}"
-        self._connection.post(subject, orjson.dumps(wanted), f"{self._inbox}{self._asked}")
+        self._connection.publish_nowait(subject, orjson.dumps(wanted), f"{self._inbox}{self._asked}")
         try:
             async with asyncio.timeout(wait_s + PATIENCE_S):
                 await self._ended.wait()
@@ -84,8 +84,8 @@ class StreamReader:
         return self._found
 
     async def close(self) -> None:
-        await self._connection.leave(self._sid)
-        self._connection.post(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}")
+        await self._connection.unsubscribe(self._sid)
+        self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}")
 
     def _heard(self, subject: str, token: str, data: bytes, headers: Headers | None) -> None:
         if subject.startswith(self._inbox):

@@ -49,22 +49,22 @@ class Observer(Protocol):
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         """After the stamp. A Retry that is final was its last; a letter stands in its place."""
 
-    def timed_out(self, message: Message) -> None:
+    def on_unexpected_redelivery(self, message: Message) -> None:
         """It was delivered again, and nobody here asked for that."""
 
     def letter_refused(self, message: Message, cause: str) -> None:
         """A dead letter could not be stored; the lane is about to pause."""
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         """The lane paused for a cause, or (None) flows again."""
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         """Messages began to wait for a stream without room, for a cause, or (None) none waits any more. The others go on."""
 
     def storage_refused(self, message: Message, subject: str, what: str) -> None:
         """A stream without room refused an effect on `subject`; `what` became of its message (`WAITING`, `SENT_BACK`, …)."""
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         """A handler raised what nobody had foreseen."""
 
 
@@ -75,17 +75,17 @@ class NullObserver:
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None: ...
 
-    def timed_out(self, message: Message) -> None: ...
+    def on_unexpected_redelivery(self, message: Message) -> None: ...
 
     def letter_refused(self, message: Message, cause: str) -> None: ...
 
-    def flow_changed(self, cause: str | None) -> None: ...
+    def on_flow(self, cause: str | None) -> None: ...
 
-    def storage_changed(self, cause: str | None) -> None: ...
+    def on_storage(self, cause: str | None) -> None: ...
 
     def storage_refused(self, message: Message, subject: str, what: str) -> None: ...
 
-    def alarmed(self, message: Message, exc: BaseException) -> None: ...
+    def on_handler_error(self, message: Message, exc: BaseException) -> None: ...
 
 
 SILENT: Observer = NullObserver()

@@ -69,7 +69,7 @@ class Noted(NullObserver):
         else:
             self._tally.retried += 1
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is not None:
             self._tally.paused.add(self._durable)
             log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
@@ -77,7 +77,7 @@ class Noted(NullObserver):
             self._tally.paused.discard(self._durable)
             log.info(events.LANE_RESUMED, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
 

@@ -16,19 +16,19 @@ class Noted(NullObserver):
         self._durable = durable
         self._once = Once(every_s=30.0)
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
         else:
             log.info(events.LANE_RESUMED, consumer=self._durable)
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.STORAGE_REFUSED, consumer=self._durable, cause=cause)
         else:
             log.info(events.STORAGE_TAKES, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
     def misses(self, stream: str) -> None:

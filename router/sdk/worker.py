@@ -10,7 +10,7 @@
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
 Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
-(PubAck), and only then is the assignment settled in its stream. So a worker that dies hands its assignments to the
+(PubAck), and only then is the assignment settled in its stream. So a worker that dies in_flight its assignments to the
 others, and one that was done twice still has one result: both carry the same message id.
 
     the handler answers             -> caf.exec.result.v1
@@ -150,7 +150,7 @@ class Worker:
             self.worker_id,
             interval_s=self._heartbeat_s,
             capacity=self._slots,
-            in_hand=lambda: len(consumer.desk.hands) if consumer.desk is not None else 0,
+            in_hand=lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0,
         )
         children = (
             Child("heartbeats", pulse.run),  # the first to begin is the last to end: it says `stopped`

@@ -86,7 +86,7 @@ async def in_batches(place: Place, stream: str) -> list[bool]:
 async def published_on(place: Place, subject: str) -> list[str]:
     """Everything that is sent there, stored or not; it grows."""
     heard: list[str] = []
-    await place.connection.attend(subject, lambda subject, *_: heard.append(subject))
+    await place.connection.subscribe_direct(subject, lambda subject, *_: heard.append(subject))
     await place.connection.flush()
     return heard
 

@@ -75,7 +75,7 @@ async def test_a_reconnect_and_the_end_of_its_time_forget_it() -> None:
     publisher = Publisher(keep_s=60)
     publisher.store()
     publisher.ack(0)
-    publisher.connection.lives += 1
+    publisher.connection.reconnect_count += 1
     publisher.store()
     publisher.ack(1)
     publisher.now = 61

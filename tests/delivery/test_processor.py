@@ -83,7 +83,7 @@ async def test_a_handler_that_finds_the_broker_away_closes_the_gate_and_holds_it
         for sequence in (1, 2):
             bench.take(sequence)
         await until(lambda: bench.gate.cause)
-        assert (bench.gate.cause, len(bench.desk.hands)) == ("the bucket is away", 2)
+        assert (bench.gate.cause, len(bench.desk.in_flight)) == ("the bucket is away", 2)
         assert (bench.stamps(1), bench.watcher.alarms) == ([], [])
 
 
@@ -97,7 +97,7 @@ async def test_it_is_begun_again_until_it_works_and_then_the_others_are(waits: b
         away.is_away = False
         await until(lambda: bench.stamps(3))
         assert [bench.stamps(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
-        assert (bench.gate.is_open, set(away.starts), len(bench.desk.hands)) == (True, {1}, 0)
+        assert (bench.gate.is_open, set(away.starts), len(bench.desk.in_flight)) == (True, {1}, 0)
 
 
 async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> None:
@@ -117,7 +117,7 @@ async def test_a_first_delivery_is_begun_and_stamped_before_take_returns() -> No
     async with a_desk(Begun(Done(reply=Reply(b"yes")))) as bench:
         assert bench.take(7) is True
         assert (bench.stamps(7), bench.replies, bench.starts.tries) == ([b"+ACK"], [b"yes"], 0)
-        assert len(bench.desk.hands) == 0
+        assert len(bench.desk.in_flight) == 0
 
 
 async def test_a_message_is_read_from_its_token() -> None:
@@ -268,7 +268,7 @@ async def test_a_redelivery_that_was_on_its_way_when_its_letter_was_stored_is_be
         bench.evidence.accept()
         assert bench.take(1, deliveries=3) is True
         assert (begun.starts, bench.stamps(1, 2), bench.stamps(1, 3)) == ([1, 2], [b"+TERM"], [b"+TERM"])
-        assert (bench.watcher.timeouts, len(bench.desk.hands)) == ([1], 0)
+        assert (bench.watcher.timeouts, len(bench.desk.in_flight)) == ([1], 0)
 
 
 async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was_settled() -> None:
@@ -277,7 +277,7 @@ async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was
     async with a_desk(begun) as bench:
         bench.take(1, deliveries=2)
         await until(lambda: bench.stamps(1, 2))
-        bench.connection.lives += 1
+        bench.connection.reconnect_count += 1
         bench.take(1, deliveries=3)
         await until(lambda: bench.stamps(1, 3))
         assert begun.sequences == [1, 1]
@@ -333,7 +333,7 @@ async def test_more_than_the_slots_wait_their_turn_in_order() -> None:
         for sequence in (1, 2, 3, 4):
             bench.take(sequence)
         await until(lambda: len(slow.messages) == 2)
-        assert (slow.sequences, len(bench.desk.hands), bench.desk.room()) == ([1, 2], 4, 508)
+        assert (slow.sequences, len(bench.desk.in_flight), bench.desk.room()) == ([1, 2], 4, 508)
         slow.ends.set()
         await until(lambda: bench.stamps(4))
         assert slow.sequences == [1, 2, 3, 4]
@@ -414,7 +414,7 @@ async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flo
         assert (begun.messages, bench.desk.room()) == ([], 0)
         bench.gate.open("evidence")
         assert begun.sequences == list(range(1, 513))
-        assert len(bench.desk.hands) == 0
+        assert len(bench.desk.in_flight) == 0
 
 
 async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_delayed() -> None:
@@ -522,7 +522,7 @@ async def test_what_arrives_during_a_drain_is_handed_back(deliveries: int) -> No
     async with a_desk(begun) as bench:
         bench.desk.stop_taking()
         assert bench.take(1, deliveries) is True
-        assert (bench.stamps(1, deliveries), begun.messages, len(bench.desk.hands)) == ([NAK_AT_ONCE], [], 0)
+        assert (bench.stamps(1, deliveries), begun.messages, len(bench.desk.in_flight)) == ([NAK_AT_ONCE], [], 0)
 
 
 async def test_a_redelivery_whose_start_is_about_to_be_written_down_is_begun_in_spite_of_the_drain() -> None:

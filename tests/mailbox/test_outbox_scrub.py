@@ -51,7 +51,7 @@ def heads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 async def strangers(place: Place, count: int) -> None:
     """Messages of another publisher in the same stream."""
     for _ in range(count - 1):
-        place.connection.post("sea.event.other.v1", b"{}")
+        place.connection.publish_nowait("sea.event.other.v1", b"{}")
     await place.jetstream.publish("sea.event.other.v1", b"{}", {})
 
 

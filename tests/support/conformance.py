@@ -124,20 +124,20 @@ class Recording(Connection):
         self._own_receipt = f'"{own_stream}"'.encode()
         self.is_dead = False
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         if self.is_dead:
             return
         if subject.startswith("$JS.ACK.") and data != b"+WPI":
             self._note(STAMPED, int(subject.split(".")[5]), data)
-        super().post(subject, data, reply, head)
+        super().publish_nowait(subject, data, reply, head)
 
-    async def attend(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
+    async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
         def heard(at: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
             if data.startswith(b'{"stream":' + self._own_receipt):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, headers)
 
-        return await super().attend(subject, heard, queue)
+        return await super().subscribe_direct(subject, heard, queue)
 
 
 class ServerDriver:

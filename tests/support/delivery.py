@@ -44,11 +44,11 @@ class FakeConnection:
         self.posts: list[Post] = []
         self.is_connected = True
         self.is_behind = False
-        self.lives = 0
+        self.reconnect_count = 0
         self.hears: dict[str, Callable[..., None]] = {}
         self.denials = Denials(lambda *_: None)
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         self.posts.append(Post(subject, data, reply, head))
 
     def posted(self, subject: str) -> list[bytes]:
@@ -57,7 +57,7 @@ class FakeConnection:
     def new_inbox(self) -> str:
         return "_INBOX.fake"
 
-    async def attend(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
+    async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
         self.hears[subject] = hear
         return len(self.hears)
 
@@ -152,22 +152,22 @@ class Watcher:
     def settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))
 
-    def timed_out(self, message: Message) -> None:
+    def on_unexpected_redelivery(self, message: Message) -> None:
         self.timeouts.append(message.sequence)
 
     def letter_refused(self, message: Message, cause: str) -> None:
         self.refused.append(cause)
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         self.flow.append(cause)
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         self.storage.append(cause)
 
     def storage_refused(self, message: Message, subject: str, what: str) -> None:
         self.refusals.append((message.sequence, what))
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         self.alarms.append(exc)
 
 
@@ -218,7 +218,7 @@ async def a_desk(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
     """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
     watcher, connection, replies = Watcher(), FakeConnection(), []
     bench = Bench(watcher=watcher, connection=connection, replies=replies, evidence=FakeEvidence(), starts=FakeStarts())
-    bench.gate = PauseSwitch(lambda cause: bench.desk.begin_waiting() if cause is None else None)
+    bench.gate = PauseSwitch(lambda cause: bench.desk.begin_queued() if cause is None else None)
     async with asyncio.TaskGroup() as tasks:
         bench.desk = MessageProcessor(
             a_lane(handle, observer=watcher, **facts),

@@ -69,8 +69,8 @@ class WorkPlace:
             bucket(self.places.starts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
-        await self.connection.attend(self.places.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
-        await self.connection.attend(self.places.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
+        await self.connection.subscribe_direct(self.places.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
+        await self.connection.subscribe_direct(self.places.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
         await self.connection.flush()
 
     def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:

@@ -75,10 +75,16 @@ class Inbox:
         self._strategy: TransactionalStrategy | HttpStrategy
         if isinstance(handler, HttpEventHandler):
             self._strategy = HttpStrategy(
-                handler, process.conclude, self.observer.alarmed, retry_s=rules.store_retry, on_trouble=self.observer.on_handler_trouble
+                handler,
+                process.conclude,
+                self.observer.on_handler_error,
+                retry_s=rules.store_retry,
+                on_trouble=self.observer.on_handler_trouble,
             )
         else:
-            self._strategy = TransactionalStrategy(database, handler, process.conclude, self.observer.alarmed, rules.handler_timeout)
+            self._strategy = TransactionalStrategy(
+                database, handler, process.conclude, self.observer.on_handler_error, rules.handler_timeout
+            )
         self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
         recovery = InboxMaxDeliverRecovery(
             jetstream, database, self._writer, self._dead_letters, rules, on_dead_letter=self.observer.on_recovered

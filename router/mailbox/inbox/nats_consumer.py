@@ -46,17 +46,17 @@ class NatsJetStreamConsumer:
             if subject == inbox or len(fetched) == batch:
                 ended.set()
 
-        sid = await self._connection.attend(inbox, hear)
+        sid = await self._connection.subscribe_direct(inbox, hear)
         try:
             most = max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)
             request = {"batch": batch, "max_bytes": most, "expires": int(self._wait_s * 1e9)}
-            self._connection.post(self._next, orjson.dumps(request), inbox)
+            self._connection.publish_nowait(self._next, orjson.dumps(request), inbox)
             async with asyncio.timeout(self._wait_s + PATIENCE_S):
                 await ended.wait()
         except TimeoutError as exc:
             raise BrokerUnavailable("the server answers no pull request") from exc
         finally:
-            await self._connection.leave(sid)
+            await self._connection.unsubscribe(sid)
         return fetched
 
     async def ack(self, msg: Message) -> None:
@@ -67,7 +67,7 @@ class NatsJetStreamConsumer:
             raise BrokerUnavailable(f"an acknowledgement was not confirmed: {type(exc).__name__}") from exc
 
     async def nak(self, msg: Message) -> None:
-        self._connection.post(msg.token, nak(AT_ONCE_S))
+        self._connection.publish_nowait(msg.token, nak(AT_ONCE_S))
 
 
 def _message(subject: str, token: str, data: bytes, headers: Headers | None) -> Message:

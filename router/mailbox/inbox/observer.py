@@ -74,7 +74,7 @@ class InboxObserver(NullObserver):
         if isinstance(outcome, Retry):
             self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
         else:
@@ -87,7 +87,7 @@ class InboxObserver(NullObserver):
         else:
             log.info(events.INBOX_SERVED, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._once.allows(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
 

@@ -41,10 +41,10 @@ class Heard(Endpoint):
         self._sid = 0
 
     async def _start(self) -> None:
-        self._sid = await self._connection.attend(self._subject, self._hear, self._queue_group)
+        self._sid = await self._connection.subscribe_direct(self._subject, self._hear, self._queue_group)
 
     async def _stop(self) -> None:
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     def _hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self._desk.hear(self._counted, reply, data, headers)

@@ -52,14 +52,14 @@ class Replies:
         self._outlets = outlets
 
     def answer(self, call: Call, data: bytes) -> None:
-        self._connection.post(call.reply, data)
+        self._connection.publish_nowait(call.reply, data)
         call.done()
 
     def decline(self, call: Call, failed: Failed) -> None:
         said = {"code": failed.code, "message": str(failed)}
         body = {"error": said if failed.field is None else {**said, "field": failed.field}}
         head = head_of({ERROR_CODE: str(failed.status), ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
-        self._connection.post(call.reply, orjson.dumps(body), head=head)
+        self._connection.publish_nowait(call.reply, orjson.dumps(body), head=head)
         call.done(failed.code)
 
     async def stream(self, call: Call, pieces: AsyncGenerator[bytes, None]) -> None:
