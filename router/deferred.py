@@ -1,12 +1,12 @@
-"""A value that comes later, by a call: what a future is, without the loop's part in it.
+"""A value that is there later, handed over by a call: a future without the event loop's part in it.
 
-For work that is done for many at once (one request for a hundred lookups). A future costs each of them two turns of the
-loop, about 10 µs; this costs two calls. Whoever needs to wait may await it all the same.
+For work that is done for many callers at once (one request for a hundred lookups). A future costs each caller two turns of
+the loop, about 10 µs; this costs two calls. A caller that must wait may await it all the same.
 
-    later = Deferred()        its maker calls `come` once, in time, whatever happens: with the value, or with why there is none
-    later.tell(hear)       `hear` is called with what came, when it comes
-    later.then(step)       another Deferred, of what `step` says of the value
-    later.cancel()         nobody wants it any more: CancelledError came, and what its maker says is heard by nobody
+    deferred = Deferred()              its maker calls `resolve` once, in time, with the value or with the exception
+    deferred.add_callback(callback)    `callback` is called with the value or the exception, at once if it is there
+    deferred.map(function)             another Deferred, of `function(value)`
+    deferred.cancel()                  resolve with CancelledError: what the maker resolves with afterwards is ignored
 """
 
 from __future__ import annotations
@@ -18,60 +18,60 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
-Hear = Callable[[T | BaseException], object]
+DeferredCallback = Callable[[T | BaseException], object]
 
 
 class Deferred(Generic[T]):
-    """One value, or the exception in its place. It lives on one loop's thread, like a future."""
+    """One value, or the exception in its place. Like a future, it belongs to one loop's thread."""
 
-    __slots__ = ("_came", "_hears", "is_here")
+    __slots__ = ("_callbacks", "_result", "is_resolved")
 
     def __init__(self) -> None:
-        self.is_here = False
-        self._hears: list[Hear[T]] = []
+        self.is_resolved = False
+        self._callbacks: list[DeferredCallback[T]] = []
 
-    def come(self, what: T | BaseException) -> None:
-        """Only the first that comes counts."""
-        if not self.is_here:
-            self.is_here = True
-            self._came = what
-            for hear in self._hears:
-                hear(what)
+    def resolve(self, result: T | BaseException) -> None:
+        """Call every callback with the result. Only the first call counts."""
+        if not self.is_resolved:
+            self.is_resolved = True
+            self._result = result
+            for callback in self._callbacks:
+                callback(result)
 
     def cancel(self) -> None:
-        self.come(asyncio.CancelledError())
+        self.resolve(asyncio.CancelledError())
 
-    def tell(self, hear: Hear[T]) -> None:
-        if self.is_here:
-            hear(self._came)
+    def add_callback(self, callback: DeferredCallback[T]) -> None:
+        if self.is_resolved:
+            callback(self._result)
         else:
-            self._hears.append(hear)
+            self._callbacks.append(callback)
 
-    def then(self, step: Callable[[T], R]) -> Deferred[R]:
-        """What is raised, by its maker or by `step`, is passed on; cancelling what is returned leaves this one alone."""
-        later: Deferred[R] = Deferred()
-        self.tell(lambda came: None if later.is_here else later.come(_step(step, came)))
-        return later
+    def map(self, function: Callable[[T], R]) -> Deferred[R]:
+        """A Deferred of `function(value)`; exceptions are passed on. Cancelling it does not cancel this one."""
+        mapped: Deferred[R] = Deferred()
+        self.add_callback(lambda result: None if mapped.is_resolved else mapped.resolve(_apply(function, result)))
+        return mapped
 
     def __await__(self) -> Generator[Any, None, T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.tell(lambda came: None if future.done() else _settle(future, came))
+        self.add_callback(lambda result: None if future.done() else _settle(future, result))
         return (yield from future)
 
 
-def _step(step: Callable[[T], R], came: T | BaseException) -> R | BaseException:
-    if isinstance(came, BaseException):
-        return came
+def _apply(function: Callable[[T], R], result: T | BaseException) -> R | BaseException:
+    if isinstance(result, BaseException):
+        return result
     try:
-        return step(came)
-    except Exception as exc:  # it is for the hearer to say what it means
+        return function(result)
+    except Exception as exc:  # the callbacks decide what it means
         return exc
 
 
-def _settle(future: asyncio.Future[T], came: T | BaseException) -> None:
-    if isinstance(came, asyncio.CancelledError):
+def _settle(future: asyncio.Future[T], result: T | BaseException) -> None:
+    if isinstance(result, asyncio.CancelledError):
         future.cancel()
-    elif isinstance(came, BaseException):
-        future.set_exception(came)
+    elif isinstance(result, BaseException):
+        future.set_exception(result)
     else:
-        future.set_result(came)
+        future.set_result(result)

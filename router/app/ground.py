@@ -27,7 +27,7 @@ from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.shares import ShareRules, TenantShares
 from router.extensions import ExtensionRegistry, HealthTracker
-from router.observability import Check, Metrics
+from router.observability import Metrics, ReadinessCheck
 from router.policy import Averages, PolicyTable, ProviderTracker
 
 
@@ -62,7 +62,7 @@ class Ground:
         self.breakers = Breakers(metrics, alerts, shared, policies.all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = recorder_of(settings)
-        self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
         self.live_marks = AnsweredRequests() if hears_live_copies(settings) else None
         self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name

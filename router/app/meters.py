@@ -8,7 +8,7 @@ from router.contracts.headers import Violation
 from router.contracts.request import RouteRequest
 from router.decide.push import FOREIGN_TENANT, SWITCHED_OFF
 from router.message import Message
-from router.observability import OTHER, Metrics, Once, events, logs
+from router.observability import OTHER, LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -59,7 +59,7 @@ class ResultsMetrics:
         self._metrics = metrics
         self._violations = violations
         self._is_stored = is_stored
-        self._lines = Once(every_s=1.0)
+        self._lines = LogRateLimit(every_s=1.0)
 
     def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
         self._violations.read(message, violations)
@@ -74,7 +74,7 @@ class ResultsMetrics:
 
     def on_forged(self) -> None:
         self._metrics.results_forged.value += 1
-        if self._lines.allows(events.RESULT_FORGED):
+        if self._lines.allow(events.RESULT_FORGED):
             log.warning(events.RESULT_FORGED, total=self._metrics.results_forged.value)
 
     def on_duplicate(self, is_conflict: bool) -> None:
@@ -82,7 +82,7 @@ class ResultsMetrics:
             self._metrics.results_duplicate.value += 1
         if is_conflict:
             self._metrics.results_conflict.value += 1
-            if self._lines.allows(events.RESULT_CONFLICT):
+            if self._lines.allow(events.RESULT_CONFLICT):
                 log.warning(events.RESULT_CONFLICT, total=self._metrics.results_conflict.value)
 
 

@@ -10,8 +10,8 @@ from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.glimpse import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
-from router.delivery.subscription import Subscription
-from router.observability.tracing_messages import traced_handler, traced_letter
+from router.delivery.lane import Lane
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.results import RecentOutcomes, ResultRules, ResultsHandler
 from router.results.first_results import DAY_S
 
@@ -23,8 +23,8 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
         stream=settings.streams.results.name,
         durable=settings.results.durable,
         pace=pace_of(settings.results, settings),
-        handle=traced_handler(results_handler(ground)),
-        letter=traced_letter(letter_writer(ground, RESULT)),
+        handle=trace_handler(results_handler(ground)),
+        letter=trace_dead_letter(letter_writer(ground, RESULT)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,

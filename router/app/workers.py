@@ -19,7 +19,7 @@ from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, rea
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.message import NO_HEADERS, Message
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 from router.outcome import Fault
 from router.workers import Liveness, WorkerChange, WorkerCondition
 
@@ -44,12 +44,12 @@ class Workers:
         self._metrics = metrics
         self._alerts = alerts
         self._clock = clock
-        self._lines = Once(every_s=1.0, limit=MOST_TOLD, clock=clock)
-        self._letter_lines = Once(every_s=1.0, clock=clock)
-        self._refused_lines = Once(every_s=1.0, clock=clock)
+        self._lines = LogRateLimit(every_s=1.0, limit=MOST_TOLD, clock=clock)
+        self._letter_lines = LogRateLimit(every_s=1.0, clock=clock)
+        self._refused_lines = LogRateLimit(every_s=1.0, clock=clock)
         self._deaf_until = 0.0
-        metrics.workers_alive.watch(lambda: self.liveness.count_alive(clock()))
-        metrics.workers_silent.watch(lambda: self.liveness.count_silent(clock()) if clock() >= self._deaf_until else 0)
+        metrics.workers_alive.set_function(lambda: self.liveness.count_alive(clock()))
+        metrics.workers_silent.set_function(lambda: self.liveness.count_silent(clock()) if clock() >= self._deaf_until else 0)
 
     async def hear_beats(self, connection: Connection) -> None:
         """A child: listen, and look every half second who has not been heard."""
@@ -100,8 +100,8 @@ class Workers:
 
     def letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         seen = extract_ids(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
-        if self._letter_lines.allows(events.WORKERS_LETTER):
-            log.warning(events.WORKERS_LETTER, subject=subject, **seen)
+        if self._letter_lines.allow(events.WORKER_DEAD_LETTER):
+            log.warning(events.WORKER_DEAD_LETTER, subject=subject, **seen)
         self._alerts.raise_alert(
             Alert(
                 severity=WARNING,
@@ -115,13 +115,13 @@ class Workers:
     def _refuse(self, subject: str, fault: Fault, data: bytes) -> None:
         """Counted, and told by a line a second for each field: a worker that nobody hears must be found."""
         self._metrics.heartbeats_refused.value += 1
-        if self._refused_lines.allows((subject, fault.field)):
+        if self._refused_lines.allow((subject, fault.field)):
             claimed = read_claimed_id(data)
             log.warning(events.HEARTBEAT_REFUSED, subject=subject, worker=claimed, field=fault.field, reason=fault.message)
 
     def _tell(self, change: WorkerChange) -> None:
         beat = change.worker.beat
-        if self._lines.allows(change.worker.key):
+        if self._lines.allow(change.worker.key):
             was = change.was.value if change.was is not None else None
             log.info(events.WORKER_CHANGED, worker=beat.worker_id, tenant=beat.tenant_id, was=was, condition=change.condition.value)
 

@@ -31,9 +31,9 @@ def find_contradiction(known: Assignment, *, tenant_id: str | None, request_id: 
 def correlate(
     assignments: AssignmentLookup, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
 ) -> Outcome | Awaitable[Outcome]:
-    """Return `conclude` of the assignment with this id, or of None: at once if the cache has it, else as a `Later`.
+    """Return `conclude` of the assignment with this id, or of None: at once if the cache has it, else as a `Deferred`.
 
-    The `Later` ends with BrokerUnavailable while the bucket cannot be reached: then the consumer waits and spends no attempt.
+    The `Deferred` ends with BrokerUnavailable while the bucket cannot be reached: then the consumer waits and spends no attempt.
     """
     if assignment_id is None:
         return conclude(None)

@@ -106,9 +106,9 @@ class BatchedKvReader:
 
     def _refuse(self, cause: str, asked: _Asked) -> None:
         for found in chain.from_iterable(asked.values()):
-            found.come(BrokerUnavailable(f"{self._api}: {cause}"))
+            found.resolve(BrokerUnavailable(f"{self._api}: {cause}"))
 
 
 def _resolve_all(waiting: list[_Found], record: bytes | None) -> None:
     for found in waiting:
-        found.come(record)
+        found.resolve(record)

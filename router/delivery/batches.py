@@ -58,14 +58,14 @@ class Batches:
             self._waiting.clear()
 
     async def _work(self, batch: Sequence[tuple[Message, Deferred[Outcome]]]) -> None:
-        wanted = [(message, later) for message, later in batch if not later.is_here]  # a drain may have taken some back
+        wanted = [(message, later) for message, later in batch if not later.is_resolved]  # a drain may have taken some back
         try:
             outcomes = await self._handle([message for message, _ in wanted])
         except BaseException:
             _cancel(wanted)
             raise
         for (_, later), outcome in zip(wanted, outcomes, strict=True):
-            later.come(outcome)
+            later.resolve(outcome)
 
 
 def _cancel(batch: Sequence[tuple[Message, Deferred[Outcome]]] | deque[tuple[Message, Deferred[Outcome]]]) -> None:

@@ -20,9 +20,7 @@ from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
 from router.deferred import Deferred
-from router.delivery.acked_publisher import EffectPublisher
-from router.delivery.attempts import AttemptCounter
-from router.delivery.background_tasks import BackgroundTasks
+from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.in_flight import InFlight
@@ -217,8 +215,8 @@ class MessageProcessor:
 
     def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
         """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
-        self.in_flight.add(message).task = later
-        later.tell(lambda came: self._came(message, came))
+        self.hands.hold(message).task = later
+        later.add_callback(lambda came: self._came(message, came))
 
     def _came(self, message: Message, came: Outcome | BaseException) -> None:
         if not isinstance(came, BaseException):
@@ -283,8 +281,8 @@ class MessageProcessor:
             self.begin_queued()
             self.freed()
             return
-        if type(outcome) is Retry and outcome.spends and message.deliveries == 1 and not message.revision:
-            self.in_flight.add(message)
+        if type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
+            self.hands.hold(message)
             self._again.count_failure(message, outcome)  # and concluded again, with its number
             return
         try:

@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from router.deferred import Deferred
-from router.delivery.attempts import AttemptCounter, AttemptRecord
-from router.delivery.background_tasks import BackgroundTasks
+from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
@@ -111,9 +110,9 @@ class RedeliveryTracker:
     def sent_away(self, message: Message, outcome: Retry) -> None:
         """It was NAKed: it will come again, and that will be no surprise."""
         record = None
-        if outcome.spends and message.revision:
+        if outcome.uses_attempt and message.revision:
             record = AttemptRecord(message.starts, message.revision, message.is_first_assumed, was_begun=True)
-        elif not outcome.spends:
+        elif not outcome.uses_attempt:
             self._starts.give_back(message, was_begun=True)
         self._settled.pop((message.sequence, message.stored_ns), None)
         self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._lane.pace.ack_wait)
@@ -210,11 +209,11 @@ class RedeliveryTracker:
                 return result
 
 
-async def _over(work: PooledCall | Deferred[Any]) -> None:
+async def _over(work: Turn | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
     if isinstance(work, PooledCall):
         await work.over()
         return
     over = asyncio.get_running_loop().create_future()
-    work.tell(lambda _: None if over.done() else over.set_result(None))
+    work.add_callback(lambda _: None if over.done() else over.set_result(None))
     await over

@@ -119,8 +119,8 @@ class Settler:
         self._observer.storage_refused(case.message, refusal.subject, what)
         self._stored(instead, ())
 
-    def _tell_refused_letter(self, case: PendingSettlement, refusal: NotPublished) -> None:
-        if any(effect.is_letter for effect in case.verdict.effects):
+    def _tell_refused_letter(self, case: Case, refusal: NotStored) -> None:
+        if any(effect.is_dead_letter for effect in case.verdict.effects):
             self._observer.letter_refused(case.message, refusal.cause)
 
     def _stick(self, case: PendingSettlement, refusal: NotPublished) -> None:

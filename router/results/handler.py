@@ -5,7 +5,7 @@
     any outcome of any status                   -> Done with its usage event, which is stored before the ack
     its assignment is unknown                   -> the same, and no figures learn from it; or marked, or refused, by setting
 
-A result whose assignment is in the cache stays on the synchronous path; a miss is a `Later` (`assignments.correlate`).
+A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`assignments.correlate`).
 """
 
 from __future__ import annotations

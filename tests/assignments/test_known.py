@@ -21,7 +21,7 @@ class Bucket:
     def __call__(self, key: str) -> Deferred[bytes | None]:
         self.asked.append(key)
         found: Deferred[bytes | None] = Deferred()
-        found.come(self.records.get(key))
+        found.resolve(self.records.get(key))
         return found
 
 
@@ -61,7 +61,7 @@ async def test_a_broken_record_is_an_unknown_assignment() -> None:
 async def test_a_bucket_that_is_away_is_heard_of() -> None:
     def away(_: str) -> Deferred[bytes | None]:
         asked: Deferred[bytes | None] = Deferred()
-        asked.come(BrokerUnavailable("away"))
+        asked.resolve(BrokerUnavailable("away"))
         return asked
 
     with pytest.raises(BrokerUnavailable):

@@ -94,7 +94,7 @@ async def test_a_handler_that_fails_ends_the_batches_and_everybody_is_told() -> 
 
 async def _is_cancelled(later: Deferred[Outcome]) -> bool:
     came: list[object] = []
-    later.tell(came.append)
+    later.add_callback(came.append)
     return isinstance(came[0], asyncio.CancelledError)
 
 

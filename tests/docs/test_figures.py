@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from router.observability.catalog import ParentMetrics
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
@@ -12,7 +13,6 @@ from router.config.names import meaning
 from router.contracts.headers import describe
 from router.extensions import entry
 from router.observability import Metrics, events
-from router.observability.catalog import ParentMetrics
 from router.policy.fields import PolicyError
 from router.policy.parse import parse_policy
 from tests.docs.pages import TOP, name_of, pages

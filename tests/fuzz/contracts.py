@@ -301,7 +301,7 @@ def _decoder(name: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
 
 def _not_there(_: str) -> Deferred[bytes | None]:
     later: Deferred[bytes | None] = Deferred()
-    later.come(None)
+    later.resolve(None)
     return later
 
 

@@ -85,8 +85,8 @@ class KnownTwin:
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
         asked: Deferred[Assignment | None] = Deferred()
         found = self.in_bucket if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id else None
-        asked.come(BrokerUnavailable("away") if self.is_away else found)
-        return asked.then(conclude)
+        asked.resolve(BrokerUnavailable("away") if self.is_away else found)
+        return asked.map(conclude)
 
 
 class Heard:

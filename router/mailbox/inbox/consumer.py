@@ -69,7 +69,7 @@ class InboxConsumer:
         """Until cancelled. Raises nothing on purpose: a database that is away pauses the lane."""
         while True:
             deliveries = await self._queue.take(AT_ONCE, self._strategy.linger_s)
-            await self._receive([delivery for delivery in deliveries if not delivery.later.is_here])
+            await self._receive([delivery for delivery in deliveries if not delivery.later.is_resolved])
 
     def _enqueue(self, delivery: InboxDelivery) -> None:
         message_id = delivery.event.message_id
@@ -77,12 +77,12 @@ class InboxConsumer:
             copies.append(delivery)
             return
         self._copies[message_id] = deque()
-        delivery.later.tell(lambda _: self._on_concluded(message_id))
+        delivery.later.add_callback(lambda _: self._on_concluded(message_id))
         self._queue.add(delivery)
 
     def _on_concluded(self, message_id: str) -> None:
         for copy in self._copies.pop(message_id):
-            if not copy.later.is_here:
+            if not copy.later.is_resolved:
                 self._enqueue(copy)
 
     async def _receive(self, deliveries: Sequence[InboxDelivery]) -> None:
@@ -93,7 +93,7 @@ class InboxConsumer:
                 unavailable = InboxUnavailable(str(exc))
         if unavailable is not None:
             for delivery in deliveries:
-                delivery.later.come(unavailable)
+                delivery.later.resolve(unavailable)
             return
         crashpoint("inbox_received")
         begun = [delivery for delivery in deliveries if self._is_new(delivery, attempts.get(delivery.event.message_id))]
@@ -108,5 +108,5 @@ class InboxConsumer:
             delivery.attempts = attempts
             return True
         self._meter.on_duplicate(delivery.message)
-        delivery.later.come(Done())
+        delivery.later.resolve(Done())
         return False

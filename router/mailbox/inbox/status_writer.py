@@ -47,7 +47,7 @@ class InboxStatusWriter:
             writings = await self._queue.take(AT_ONCE, LINGER_S)
             await self._insist([writing.mark for writing in writings])
             for writing in writings:
-                writing.written.come(None)
+                writing.written.resolve(None)
 
     async def _insist(self, marks: list[InboxMark]) -> None:
         while True:
