@@ -41,7 +41,7 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
         subject=settings.decide.subject,
         pace=pace_of(settings.decide, settings),
         handle=trace_handler(decide_handler(ground)),
-        letter=trace_dead_letter(letter_writer(ground, given_up=observer.letter_given_up)),
+        letter=trace_dead_letter(letter_writer(ground, given_up=observer.on_dead_letter_given_up)),
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,

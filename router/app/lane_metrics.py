@@ -14,9 +14,9 @@ from router.contracts.decision import INTERNAL, OVERLOADED
 from router.contracts.glimpse import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
-from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
-from router.delivery.judge import NO_ROOM
-from router.delivery.lane import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
+from router.delivery.processor import ANSWERED, REFUSED_SUBJECT
+from router.delivery.settlement import NO_ROOM
+from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
 from router.message import Message
 from router.observability import LogRateLimit, Metrics, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
@@ -127,7 +127,7 @@ class LaneMetrics:
         text = "The dead letters are full: failures are answered, and no letter is kept of them"
         self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
 

@@ -10,7 +10,7 @@ from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.glimpse import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
-from router.delivery.lane import Lane
+from router.delivery.subscription import Subscription
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.results import RecentOutcomes, ResultRules, ResultsHandler
 from router.results.first_results import DAY_S

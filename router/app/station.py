@@ -11,6 +11,7 @@ from router.clock import Clock, steady
 from router.config import ConsumerConfig, DrainConfig
 from router.delivery.consumer import Consumer
 from router.delivery.settle import Answer
+from router.delivery.subscription import Subscription
 from router.observability import Metrics, ReadinessCheck
 
 NOT_STARTED = ReadinessCheck(False, "not started")
@@ -85,6 +86,6 @@ class Station:
         await consumer.run()
 
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.set_function(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
+        metrics.in_flight.set_function(lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0, self.durable)
         metrics.consumer_paused.set_function(lambda: int(consumer.gate.cause is not None), self.durable)
         metrics.storage_waiting.set_function(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)

@@ -10,7 +10,7 @@ A bucket that is missing or silent is away (BrokerUnavailable): it is never take
 from __future__ import annotations
 
 from router.crashpoints import crashpoint
-from router.delivery.api import NO_ROOM, JetStream, Stored
+from router.delivery.api import NO_ROOM, JetStream, StoredMessage
 from router.errors import BrokerRefused, BrokerUnavailable, Poison, StorageFull
 
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way

@@ -236,7 +236,7 @@ class Connection(Client):
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
-            self._transport = StraightTransport(self._hear_chunk)
+            self._transport = DirectTransport(self._hear_chunk)
         await preserve_cancellation(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:

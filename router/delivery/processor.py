@@ -20,7 +20,9 @@ from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
 from router.deferred import Deferred
-from router.delivery.chores import Chores
+from router.delivery.acked_publisher import EffectPublisher
+from router.delivery.attempts import AttemptCounter
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers
 from router.delivery.in_flight import InFlight
@@ -160,7 +162,7 @@ class MessageProcessor:
         if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
             held.token = message.token
             return True
-        if (stamp := self._again.last_ack_for(message)) is not None:
+        if (stamp := self._again.find_last_ack(message)) is not None:
             self._connection.publish_nowait(message.token, stamp)
             return True
         if self._is_draining:
@@ -215,7 +217,7 @@ class MessageProcessor:
 
     def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
         """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
-        self.hands.hold(message).task = later
+        self.in_flight.add(message).task = later
         later.add_callback(lambda came: self._came(message, came))
 
     def _came(self, message: Message, came: Outcome | BaseException) -> None:
@@ -282,7 +284,7 @@ class MessageProcessor:
             self.freed()
             return
         if type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
-            self.hands.hold(message)
+            self.in_flight.add(message)
             self._again.count_failure(message, outcome)  # and concluded again, with its number
             return
         try:

@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from router.deferred import Deferred
-from router.delivery.chores import Chores
+from router.delivery.attempts import AttemptCounter, AttemptRecord
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
 from router.delivery.in_flight import InFlight
 from router.delivery.pause_switch import PauseSwitch
@@ -90,7 +91,7 @@ class RedeliveryTracker:
             self._examiner = self._chores.start(self._examine())
         return False
 
-    def last_ack_for(self, message: Message) -> bytes | None:
+    def find_last_ack(self, message: Message) -> bytes | None:
         """The last stamp of a message that is settled, if this delivery left the server before it heard it.
 
         A durable that was made anew counts deliveries from one: what it delivers is meant. So is what a server delivers that
@@ -209,7 +210,7 @@ class RedeliveryTracker:
                 return result
 
 
-async def _over(work: Turn | Deferred[Any]) -> None:
+async def _over(work: PooledCall | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
     if isinstance(work, PooledCall):
         await work.over()

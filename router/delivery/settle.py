@@ -119,7 +119,7 @@ class Settler:
         self._observer.storage_refused(case.message, refusal.subject, what)
         self._stored(instead, ())
 
-    def _tell_refused_letter(self, case: Case, refusal: NotStored) -> None:
+    def _tell_refused_letter(self, case: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in case.verdict.effects):
             self._observer.letter_refused(case.message, refusal.cause)
 

@@ -13,7 +13,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.backoff import delay_after
-from router.delivery.lane import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Lane
+from router.delivery.subscription import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Subscription
 from router.errors import Poison
 from router.message import Effect, Message, Reply
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
@@ -44,7 +44,7 @@ def decide_settlement(lane: Subscription, message: Message, outcome: Outcome) ->
     """The stamp for one outcome of one start (docs/contracts.md#failures)."""
     match outcome:
         case Done(effects, reply, commit):
-            return Verdict(effects, reply, commit, ACK, True)
+            return Settlement(effects, reply, commit, ACK, True)
         case Retry(fault, _, uses_attempt) if uses_attempt and message.starts >= lane.pace.max_attempts:
             # Evidence before the stamp: the letter is an effect like any other, so if it cannot
             # be stored nothing is stamped and JetStream delivers again.
@@ -76,10 +76,10 @@ def beyond_storage(lane: Subscription, case: PendingSettlement) -> tuple[str, Pe
     if lane.overloaded is None:
         # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
         instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(case.outcome, Retry))
-        return SENT_BACK, Case(message, instead, Verdict((), None, None, nak(delay), False))
+        return SENT_BACK, PendingSettlement(message, instead, Settlement((), None, None, nak(delay), False))
     if isinstance(case.outcome, Done):
-        return DECLINED, Case(message, Done(), Verdict((), lane.overloaded(message, delay), None, ACK, True))
-    return DEAD_LETTER_REFUSED, Case(message, case.outcome, Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))
+        return DECLINED, PendingSettlement(message, Done(), Settlement((), lane.overloaded(message, delay), None, ACK, True))
+    return DEAD_LETTER_REFUSED, PendingSettlement(message, case.outcome, Settlement((), verdict.reply, verdict.commit, verdict.stamp, True))
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:

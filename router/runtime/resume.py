@@ -48,7 +48,7 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
 
 async def _insist(evidence: AckedPublisher, receipts: Receipts, page: Sequence[Emitted]) -> None:
     effects = [effect_of(one) for one in page]
-    while isinstance(result := await evidence.stored(effects), NotStored):
+    while isinstance(result := await evidence.stored(effects), NotPublished):
         log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)
         await asyncio.sleep(RETRY_S)
     receipts.note(result)

@@ -145,4 +145,4 @@ class Assignments:
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
             said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
-            self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding))
+            self._connection.publish_nowait(self._places.acks, reports.ack_bytes(said, self._encoding))

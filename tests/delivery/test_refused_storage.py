@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from msgspec.structs import replace
 
-from router.delivery.evidence import NotStored, Receipts
-from router.delivery.judge import Case, beyond_storage, judge
-from router.delivery.lane import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
+from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.refused_storage import RefusedStorage
 from router.delivery.settlement import PendingSettlement, beyond_storage, decide_settlement
-from router.delivery.subscription import DECLINED, LETTER_GIVEN_UP, SENT_BACK
+from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 from tests.support.delivery import Watcher, a_delivery, a_lane, receipts_for

@@ -61,7 +61,7 @@ class FakeConnection:
         self.hears[subject] = hear
         return len(self.hears)
 
-    async def leave(self, sid: int) -> None: ...
+    async def unsubscribe(self, sid: int) -> None: ...
 
     def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
         (hear,) = self.hears.values()

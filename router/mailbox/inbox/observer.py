@@ -87,7 +87,7 @@ class InboxObserver(NullObserver):
         else:
             log.info(events.INBOX_SERVED, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._once.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
 
