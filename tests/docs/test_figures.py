@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from router.observability.catalog import ParentMetrics
+from router.observability.metrics import ParentMetrics
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
