@@ -101,7 +101,7 @@ def _version_of(data: bytes) -> object:
     return body.get("schema_version") if isinstance(body, dict) else None
 
 
-def _expiry_of(newest: Stored, max_age_ns: int) -> str | None:
+def _expiry_of(newest: StoredMessage, max_age_ns: int) -> str | None:
     """When the server will have removed it by age."""
     if not max_age_ns:
         return None

@@ -45,7 +45,7 @@ class AgentAlerts(Struct, frozen=True):
         self.alert(build_recovery_alert(durable, message))
 
 
-class AgentObserver(Silent):
+class AgentObserver(NullObserver):
     """A lane's observer."""
 
     def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:

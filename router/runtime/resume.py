@@ -46,7 +46,7 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
     return count
 
 
-async def _insist(evidence: Evidence, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
+async def _insist(evidence: AckedPublisher, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
     effects = [effect_of(one) for one in page]
     while isinstance(result := await evidence.stored(effects), NotPublished):
         log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)

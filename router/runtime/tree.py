@@ -85,12 +85,12 @@ class AgentTree:
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Lane:
+    def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Subscription:
         topology = self._topology
-        return Lane(
+        return Subscription(
             stream=stream,
             durable=durable,
-            pace=Pace(
+            pace=ConsumerOptions(
                 max_attempts=2
                 * topology.max_deliver,  # the store counts attempts, and its word holds: the desk's count is not to come first
                 backoff=BACKOFF_S,

@@ -150,7 +150,9 @@ class Bus:
         handling = EnvelopeProcessor(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
         await run_until_signal(self._consume(name, handling, durable, processed, pace))
 
-    async def _consume(self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
+    async def _consume(
+        self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, pace: ConsumerOptions
+    ) -> None:
         await self._durable_there(durable)
         await processed.open()
         try:

@@ -9,7 +9,7 @@ from router.observability import LogRateLimit, events, logs
 log = logs.logger(__name__)
 
 
-class ConsumerLogger(Silent):
+class ConsumerLogger(NullObserver):
     """A lane's observer."""
 
     def __init__(self, durable: str) -> None:

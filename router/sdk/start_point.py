@@ -114,7 +114,7 @@ class StartPoint:
         return answered
 
 
-def _assignment_key(result: Stored) -> str:
+def _assignment_key(result: StoredMessage) -> str:
     """Which assignment it answers, behind the tenant that it names: one that names another tenant answers nothing. Empty: none."""
     try:
         body = read_body(result.data, RESULT)

@@ -33,7 +33,7 @@ from router import ids
 from router.contracts import assignment
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import Lane, Pace
+from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology, create
 from router.errors import BrokerDenied, Misconfigured, RouterError
 from router.observability.broker_log import BrokerLog

@@ -38,10 +38,12 @@ class Marking(MemoryProcessed):
         return await super().mark(key)
 
 
-def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> Twin:
+def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
     letter = build_dead_letter_writer(BusSettings(), 1 << 20)
-    return Twin(Lane(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM))
+    return InMemoryConsumer(
+        Subscription(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM)
+    )
 
 
 def letters(twin: InMemoryConsumer) -> list[dict[str, Any]]:

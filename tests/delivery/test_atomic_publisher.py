@@ -77,7 +77,7 @@ async def test_a_subject_that_no_stream_takes_is_not_stored(batches: AtomicPubli
 
 
 async def test_a_server_that_knows_no_batches_says_so_by_its_receipt() -> None:
-    """Older ones take the headers for anybody's, and store the messages one by one."""
+    """Older ones take the headers for any client's, and store the messages one by one."""
     connection = FakeConnection()
     old = AtomicPublisher(cast(JetStream, SimpleNamespace(connection=connection)))
     await old.open()

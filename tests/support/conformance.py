@@ -42,7 +42,7 @@ class Driver(Protocol):
 
     effects: str
     letters: str
-    steps: list[Step]
+    steps: list[InMemoryStep]
     published: dict[int, float]  # by sequence: no delivery is earlier
 
     async def publish(self, data: bytes) -> int:
@@ -148,7 +148,7 @@ class ServerDriver:
 
     def __init__(self, script: Script, place: Place, url: str) -> None:
         self.effects, self.letters = place.effects, place.letters
-        self.steps: list[Step] = []
+        self.steps: list[InMemoryStep] = []
         self.published: dict[int, float] = {}
         self._script = script
         self._place = place

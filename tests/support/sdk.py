@@ -69,8 +69,8 @@ class WorkPlace:
             bucket(self.topology.starts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
-        await self.connection.attend(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
-        await self.connection.attend(self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
+        await self.connection.subscribe_direct(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
+        await self.connection.subscribe_direct(self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
         await self.connection.flush()
 
     def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:

@@ -41,12 +41,12 @@ class Registration:
     async def run(self, connection: Connection) -> None:
         """For ever: each entry until it stands, and all of them again after a reconnect."""
         while True:
-            lives = connection.lives
+            lives = connection.reconnect_count
             await self._register_all(connection)
             await _pause(connection, inf, lives)
 
     async def _register_all(self, connection: Connection) -> None:
-        left, tries, lives = list(self._entries), 0, connection.lives
+        left, tries, lives = list(self._entries), 0, connection.reconnect_count
         while left:
             left = [entry for entry in left if not await self._try_register(connection, entry)]
             if left:
