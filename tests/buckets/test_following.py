@@ -46,7 +46,7 @@ async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mo
     await following.open()
     mortal.kill()
     mortal.start()
-    await until(lambda: bucket.jetstream.connection.lives and bucket.jetstream.connection.is_connected)
+    await until(lambda: bucket.jetstream.connection.reconnect_count and bucket.jetstream.connection.is_connected)
     assert not following.is_sound
     await following.close()
 
