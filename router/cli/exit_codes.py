@@ -16,11 +16,12 @@ import typer
 from router import masking
 from router.cli.output import printable
 from router.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.mailbox.errors import DatabaseUnavailable
 
 OK = 0
 NO = 1  # the router refused; a check failed
 USAGE = 2  # the command or a setting is wrong
-NO_ANSWER = 3  # no answer in time, or the broker cannot be reached
+NO_ANSWER = 3  # no answer in time: no router, no broker, no database
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
@@ -66,7 +67,7 @@ def _choose_status(exc: RouterError, unavailable: int) -> int:
     match exc:
         case Misconfigured():
             return USAGE
-        case Unanswered():
+        case Unanswered() | DatabaseUnavailable():
             return NO_ANSWER
         case NotFound():
             return NO

@@ -68,6 +68,6 @@ async def record_messages(connection: Connection, subjects: Sequence[str]) -> As
     """Record everything that is published on these subjects."""
     witness = MessageRecorder()
     for subject in subjects:
-        await connection.attend(subject, witness.on_message)
+        await connection.subscribe_direct(subject, witness.on_message)
     await connection.flush()
     yield witness
