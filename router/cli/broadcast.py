@@ -68,7 +68,9 @@ async def ask_all_instances(
     if len(question) + len(head) > connection.max_payload:  # the server would close the connection for it
         raise Poison(f"the question is larger than the {connection.max_payload} bytes that the server takes")
     inboxes = connection.new_inbox(), connection.new_inbox()
-    sids = [await connection.subscribe_direct(inbox, take) for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)]
+    sids = [
+        await connection.subscribe_direct(inbox, take) for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)
+    ]
     try:
         connection.publish_nowait(subject, question, inboxes[0], head)
         connection.publish_nowait(PING, reply=inboxes[1])
