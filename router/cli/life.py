@@ -50,7 +50,7 @@ class _Told:
 
     def to_reload(self) -> None:
         """There is nothing that could stay while something new starts. It never hurries: a terminal that closes sends it as well."""
-        log.warning(events.RELOAD_REFUSED, error="reload needs --workers 2 or more: this process drains, and ends")
+        log.warning(events.RELOAD_REFUSED, error="a reload needs --processes 2 or more: this process drains and ends")
         self._drain()
 
     def once_more(self) -> None:

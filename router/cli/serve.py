@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from router.cli import ends
-from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Workers
+from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -34,7 +34,8 @@ def serve(
     policies: PoliciesDir = None,
     config: ConfigFile = None,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001.")] = None,
-    workers: Workers = None,
+    processes: Processes = None,
+    _workers: RenamedWorkers = None,
     embedded: Annotated[bool, typer.Option("--embedded", help="Start a NATS server of our own as well.")] = False,
     store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server keeps its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
@@ -45,14 +46,14 @@ def serve(
     --policies only seeds: it puts what the server never had and changes nothing that somebody wrote. Only the samples, which an
     embedded server starts with, give way to it: its files replace them, the others of them are removed, and the log tells each.
 
-    With --workers 2 and more a parent supervises so many processes: one that dies is started again, and SIGHUP reads the
-    settings anew and replaces one after the other, so that requests are answered all the time.
+    With --processes 2 and more a parent supervises the processes: it restarts one that dies, and at SIGHUP it reads the
+    settings again and replaces one process after the other, so that requests are answered all the time.
 
     Example:  router serve --embedded --policies ./policies
     """
     if embedded and nats_url is not None:
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
-    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
+    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
     server = _embedded_server(store, nats_port) if embedded else None
     # A server of our own that does not start is a failure, not a silence.
     ends.run(_serve(lambda: _settings(config, given, server), server), unavailable=ends.SILENT if server is None else ends.NO)
@@ -91,7 +92,7 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     def announce(nats_url: str, http: str) -> None:
         _announce(nats_url, http, settings)
 
-    serve, reload = (_one(read, announce), None) if settings.workers == 1 else _several(read, announce)
+    serve, reload = (_one(read, announce), None) if settings.processes == 1 else _several(read, announce)
     if server is None:
         return await until_told(serve(), reload=reload)
     server.take_bodies_of(settings.max_payload_bytes)
@@ -150,8 +151,8 @@ def _announce(nats_url: str, http: str, settings: Settings) -> None:
     is_sample = directory == samples()
     policies = "samples" if is_sample else directory
     line: dict[str, object] = {"event": "router.ready", "nats_url": nats_url, "http": http, "policies": policies}
-    if settings.workers > 1:
-        line["workers"] = settings.workers
+    if settings.processes > 1:
+        line["processes"] = settings.processes
     print(orjson.dumps(line, default=str).decode(), flush=True)
     if is_sample:
         print("router: no --policies given: the samples that come with the package are in force", file=sys.stderr)
