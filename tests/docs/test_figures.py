@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from router.observability.catalog import ParentMetrics
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
@@ -13,6 +12,7 @@ from router.config.names import meaning
 from router.contracts.headers import describe
 from router.extensions import entry
 from router.observability import Metrics, events
+from router.observability.metrics import ParentMetrics
 from router.policy.fields import PolicyError
 from router.policy.parse import parse_policy
 from tests.docs.pages import TOP, name_of, pages

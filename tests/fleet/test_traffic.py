@@ -60,7 +60,8 @@ async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, set
 async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
     """Story: its messages in flight are redelivered to another process: an answer may come twice, never none, never a different one.
 
-    The process that replaces it has not heard the requests published before it started: their answers go to the reply subject (docs/contracts.md#matching).
+    The process that replaces it has not heard the requests published before its start: their answers go to the reply
+    subject (docs/contracts.md#matching).
     """
     http, before = fleet.ready["http"], await fleet.pids()
     inboxes, elsewhere = await Inboxes.under(nc, "killed"), await Ears.on(nc, f"{settings.decide.subject}.reply")
