@@ -95,7 +95,7 @@ async def test_settings_of_another_build_are_refused_before_they_are_looked_at()
 
 
 async def test_a_frame_that_arrives_after_sigterm_is_no_error() -> None:
-    early = child._Child(lambda: None)
+    early = child.ChildService(lambda: None)
     serving = asyncio.create_task(early.serve())
     await asyncio.sleep(0)
     serving.cancel()
