@@ -11,21 +11,21 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from router.bus.handling import Handling
-from router.bus.letters import letter_writer
-from router.bus.metrics import Metered
+from router.bus.dead_letters import build_dead_letter_writer
+from router.bus.handling import EnvelopeProcessor
+from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
 from router.bus.subjects import COMMANDS, EVENTS, names_in
-from router.bus.topology import declared, stand_up, stream_of
+from router.bus.topology import apply_topology, declare_streams, stream_of
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import SILENT, Lane, Observer, Pace
+from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
 
 TERM = b"+TERM a dead letter is stored"
-PACE = Pace(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
+PACE = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
 
 
 class Interest(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Interest(Struct, frozen=True, kw_only=True):
         return f"{prefix}.{self.category}.{self.only}" if self.only is not None else None
 
 
-def durable_of(settings: BusSettings, interest: Interest, pace: Pace = PACE) -> ConsumerSpec:
+def durable_of(settings: BusSettings, interest: Interest, pace: ConsumerOptions = PACE) -> ConsumerSpec:
     """The durable as it is declared."""
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
@@ -57,42 +57,42 @@ def durable_of(settings: BusSettings, interest: Interest, pace: Pace = PACE) -> 
 def consumer_of(
     settings: BusSettings,
     durable: ConsumerSpec,
-    handling: Handling,
+    handling: EnvelopeProcessor,
     jetstream: JetStream,
     *,
-    pace: Pace = PACE,
+    pace: ConsumerOptions = PACE,
     observer: Observer = SILENT,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """The supervised child: run it until cancelled, then it drains."""
-    lane = Lane(
+    lane = Subscription(
         stream=durable.stream,
         durable=durable.durable,
         pace=pace,
         handle=handling,
-        letter=letter_writer(settings, jetstream.connection.max_payload),
+        letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
         apology=lambda *_: None,
         last_word=TERM,
-        observer=Metered(observer, handling.meter),
+        observer=MeteringObserver(observer, handling.meter),
     )
     return Consumer(
         lane,
         jetstream,
         starts_bucket=settings.starts_bucket,
         answer=lambda *_: None,
-        restore=_restoring(settings, durable, jetstream),
+        restore=_build_restore(settings, durable, jetstream),
         deadlines=deadlines,
     )
 
 
-def _restoring(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
-    wanted = Topology(declared(settings).streams, (durable,))
+def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
+    wanted = Topology(declare_streams(settings).streams, (durable,))
 
     async def restore() -> str | None:
         """The durable's identity; whatever is missing is made."""
         if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
             return found
-        await stand_up(jetstream, settings, wanted)
+        await apply_topology(jetstream, settings, wanted)
         return await topology.identity(jetstream, durable.stream, durable.durable)
 
     return restore

@@ -12,8 +12,8 @@ from router.bus.metrics import DUPLICATE, STORED, BusMetrics
 from router.bus.settings import BusSettings
 from router.bus.subjects import command_subject, event_subject
 from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.connection import Connection, head_of
-from router.delivery.evidence import Evidence, NotStored
 from router.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
 from router.message import Effect
 from router.outcome import Receipt
@@ -24,7 +24,7 @@ MSG_ID = "Nats-Msg-Id"
 class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
-    def __init__(self, settings: BusSettings, connection: Connection, evidence: Evidence, metrics: BusMetrics | None = None) -> None:
+    def __init__(self, settings: BusSettings, connection: Connection, evidence: AckedPublisher, metrics: BusMetrics | None = None) -> None:
         """`metrics`: None = counted for nobody."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
@@ -33,7 +33,7 @@ class Publisher:
 
     async def event(self, envelope: MessageEnvelope) -> Receipt:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
-        return await self._store(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
+        return await self._publish(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
 
     async def command(self, command: str, envelope: MessageEnvelope) -> Receipt:
         """Store a command, `iteration.start` and so on.
@@ -41,22 +41,22 @@ class Publisher:
         Raises UnknownSubject, Poison (too large, of a version that is not supported), BrokerRefused, and BrokerUnavailable: then it
         may be stored or not, and publishing the same envelope again is safe within the duplicate window and for every consumer.
         """
-        return await self._store(command_subject(self._settings.stream_prefix, command), envelope)
+        return await self._publish(command_subject(self._settings.stream_prefix, command), envelope)
 
-    async def _store(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+    async def _publish(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         try:
-            receipt = await self._stored(subject, envelope)
+            receipt = await self._publish_and_wait(subject, envelope)
         except RouterError as exc:
             self._published[subject, exc.code] += 1
             raise
         self._published[subject, DUPLICATE if receipt.is_duplicate else STORED] += 1
         return receipt
 
-    async def _stored(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+    async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
         told = await self._evidence.stored((effect,))
-        if not isinstance(told, NotStored):
+        if not isinstance(told, NotPublished):
             return told[0]
         if told.err_code:
             raise BrokerRefused(told.err_code, f"{subject}: {told.cause}")

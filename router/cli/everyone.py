@@ -66,15 +66,15 @@ async def ask_everyone(connection: Connection, subject: str, asked: Mapping[str,
     if len(question) + len(head) > connection.max_payload:  # the server would close the connection for it
         raise Poison(f"the question is larger than the {connection.max_payload} bytes that the server takes")
     inboxes = connection.new_inbox(), connection.new_inbox()
-    sids = [await connection.attend(inbox, hear) for inbox, hear in zip(inboxes, (heard.hear, heard.count), strict=True)]
+    sids = [await connection.subscribe_direct(inbox, hear) for inbox, hear in zip(inboxes, (heard.hear, heard.count), strict=True)]
     try:
-        connection.post(subject, question, inboxes[0], head)
-        connection.post(PING, reply=inboxes[1])
+        connection.publish_nowait(subject, question, inboxes[0], head)
+        connection.publish_nowait(PING, reply=inboxes[1])
         await connection.require_permission(subject)
         await _wait(heard, timeout_s)
     finally:
         for sid in sids:
-            await connection.leave(sid)
+            await connection.unsubscribe(sid)
     return heard
 
 

@@ -50,7 +50,7 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     async with jetstream_of(settings) as jetstream:
         for subject in SUBJECTS:
-            await jetstream.connection.attend(subject, lambda _s, _r, data, headers: _hear(known, refused, data, headers))
+            await jetstream.connection.subscribe_direct(subject, lambda _s, _r, data, headers: _hear(known, refused, data, headers))
         await jetstream.connection.require_permission(*SUBJECTS)
         await _wait(seconds, known)
     now = steady()

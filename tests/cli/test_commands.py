@@ -76,7 +76,7 @@ def test_one_refusal_in_a_file_is_status_1_and_the_rest_is_answered(url: str) ->
 async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
     wire = await connect({"servers": [nats_url]})
     heard = asyncio.Event()
-    await wire.attend("silent", lambda *_: heard.set())
+    await wire.subscribe_direct("silent", lambda *_: heard.set())
     await wire.flush()
     process = await asyncio.create_subprocess_exec(
         *COMMAND,
@@ -129,6 +129,7 @@ def test_a_broker_that_is_away_is_status_3(arguments: tuple[str, ...]) -> None:
     ended = called(*arguments, "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT)
     assert (ended.status, ended.out) == (3, "")
     assert "no NATS server answers at nats://127.0.0.1:1" in ended.err
+    assert "start it, or name another in nats.url (--nats-url)" in ended.err
 
 
 def test_no_answer_is_status_3(nats_url: str) -> None:

@@ -49,7 +49,7 @@ from router.deadletters.parse import parse
 from router.decide.read import read as read_decide
 from router.delivery.advisories import stranded_sequence
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Wire, parse_head
+from router.delivery.frame_parser import FrameParser, parse_head
 from router.errors import RouterError
 from router.extensions import EntryError, load_entry
 from router.lake.tables.arrow import MESSAGE
@@ -178,7 +178,7 @@ def _sifted(data: bytes, _: Headers) -> Any:
 
 
 class _Nobody:
-    """What a Wire tells its messages to."""
+    """What a FrameParser tells its messages to."""
 
     def __init__(self) -> None:
         self.hears: dict[int, Any] = {1: lambda *_: None}
@@ -189,7 +189,7 @@ def _head(data: bytes, _: Headers) -> Any:
     found = parse_head(data)
     assert found is None or all(type(name) is str and type(value) is str for name, value in found.items())
     assert _run(Connection._process_headers(None, data)) == (found if data else None)  # type: ignore[arg-type]
-    wire = Wire(_Nobody())
+    wire = FrameParser(_Nobody())
     _run(wire.parse(b"HMSG a.b 1 %d %d\r\n%b\r\n" % (len(data), len(data), data)))
     return found
 

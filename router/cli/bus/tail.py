@@ -17,7 +17,7 @@ from router.contracts.malformed import Malformed
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.api import JetStream, Stored
+    from router.delivery.api import JetStream, StoredMessage
 
 AT_ONCE = 256
 WAIT_S = 1.0
@@ -45,7 +45,7 @@ def tail(
 
 
 async def _tail(settings: Settings, category: str, only: str | None, last: int, *, follow: bool, as_json: bool) -> int:
-    from router.delivery.reading import reading
+    from router.delivery.stream_reader import reading
 
     prefix = settings.bus.stream_prefix
     stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None
@@ -66,7 +66,7 @@ async def _start(jetstream: JetStream, stream: str, last: int) -> int | None:
     return None if info is None else max(1, int(info["state"]["last_seq"]) - last + 1)
 
 
-def _show(found: list[Stored], as_json: bool) -> None:
+def _show(found: list[StoredMessage], as_json: bool) -> None:
     if as_json:
         print_lines(_fields(one) for one in found)
         return
@@ -74,11 +74,11 @@ def _show(found: list[Stored], as_json: bool) -> None:
         print(_line(one), flush=True)
 
 
-def _fields(one: Stored) -> dict[str, object]:
+def _fields(one: StoredMessage) -> dict[str, object]:
     return {"sequence": one.sequence, "time": one.time, "subject": one.subject, "message": _body(one.data)}
 
 
-def _line(one: Stored) -> str:
+def _line(one: StoredMessage) -> str:
     """When, where, what, by whom, and its payload; bytes that are no envelope as they are."""
     when, body = one.time[11:23], _body(one.data)
     if not isinstance(body, dict) or "message_type" not in body:

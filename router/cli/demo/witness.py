@@ -68,6 +68,6 @@ async def watching(connection: Connection, subjects: Sequence[str]) -> AsyncIter
     """A witness of everything that is published there."""
     witness = Witness()
     for subject in subjects:
-        await connection.attend(subject, witness.hear)
+        await connection.subscribe_direct(subject, witness.hear)
     await connection.flush()
     yield witness

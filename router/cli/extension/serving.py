@@ -30,13 +30,13 @@ async def count_services(connection: Connection, names: Iterable[str]) -> Mappin
             heard[name] += 1
 
     inbox = connection.new_inbox()
-    sid = await connection.attend(inbox, hear)
+    sid = await connection.subscribe_direct(inbox, hear)
     try:
         for name in heard:
-            connection.post(f"$SRV.PING.{name}", reply=inbox)
+            connection.publish_nowait(f"$SRV.PING.{name}", reply=inbox)
         await asyncio.sleep(WAIT_S)
     finally:
-        await connection.leave(sid)
+        await connection.unsubscribe(sid)
     return heard
 
 

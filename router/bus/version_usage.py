@@ -1,0 +1,109 @@
+"""Whether a version of the schema can still be met, before its support is dropped (docs/requirements.md#x6).
+
+The specification drops it "after the duplicate window expires", two minutes; a stream keeps its messages for seven days, and a
+consumer that lags would TERM every one of them. So the streams themselves are asked:
+
+    standing    messages of the version that a stream still holds; the last one goes at `gone_at`
+    waiting     those above a durable's ack floor: it may be given them again, or for the first time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import orjson
+from msgspec import Struct
+
+from router import ids
+from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.stream_reader import reading
+from router.delivery.topology import NANOS
+
+AT_ONCE = 1000
+
+
+class VersionUsage(Struct, frozen=True, kw_only=True):
+    """One stream, one version. `waiting`: by durable, those with none included; `gone_at`: ISO, None where nothing is removed by age."""
+
+    stream: str
+    version: str
+    standing: int
+    waiting: Mapping[str, int]
+    gone_at: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody can meet the version there any more, not even a consumer that begins anew."""
+        return self.standing == 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """A durable that exists has some of it to come."""
+        return any(self.waiting.values())
+
+
+async def find_version_usage(
+    jetstream: JetStream, stream: str, version: str, on_progress: Callable[[int, int], None] = lambda *_: None
+) -> VersionUsage | None:
+    """None: there is no such stream. Reads every message in it once. Raises BrokerUnavailable."""
+    info = await jetstream.stream(stream)
+    if info is None:
+        return None
+    durables = [_Durable(one) for one in await _consumers(jetstream, stream)]
+    standing, newest = 0, None
+    async with reading(jetstream, stream) as reader:
+        left = reader.total
+        while left > 0 and (found := await reader.read(min(AT_ONCE, left))):
+            left -= len(found)
+            for message in found:
+                if _version_of(message.data) == version:
+                    standing, newest = standing + 1, message
+                    for durable in durables:
+                        durable.see(message)
+            on_progress(reader.total - left, reader.total)
+    waiting = {durable.name: durable.waiting for durable in durables}
+    gone_at = _expiry_of(newest, info["config"]["max_age"]) if newest is not None else None
+    return VersionUsage(stream=stream, version=version, standing=standing, waiting=waiting, gone_at=gone_at)
+
+
+class _Durable:
+    """What a durable has still to see. Above its ack floor some may be settled already: it is counted as the more."""
+
+    def __init__(self, info: Json) -> None:
+        config = info["config"]
+        filters = config.get("filter_subjects") or [config.get("filter_subject") or ">"]
+        self.name: str = info["name"]
+        self.waiting = 0
+        self._floor: int = info["ack_floor"]["stream_seq"]
+        self._wants = ids.subject_matcher(filters)
+
+    def see(self, message: StoredMessage) -> None:
+        if message.sequence > self._floor and self._wants(message.subject):
+            self.waiting += 1
+
+
+async def _consumers(jetstream: JetStream, stream: str) -> Sequence[Json]:
+    """Every durable; those that only read are forgotten by themselves."""
+    found: list[Json] = []
+    while True:
+        page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(found)})
+        found += page["consumers"] or []
+        if not page["consumers"] or len(found) >= page["total"]:
+            return [one for one in found if one["config"].get("durable_name")]
+
+
+def _version_of(data: bytes) -> object:
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return body.get("schema_version") if isinstance(body, dict) else None
+
+
+def _expiry_of(newest: StoredMessage, max_age_ns: int) -> str | None:
+    """When the server will have removed it by age."""
+    if not max_age_ns:
+        return None
+    stored = datetime.fromisoformat(newest.time).astimezone(UTC)
+    return (stored + timedelta(seconds=max_age_ns / NANOS)).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,46 @@
+"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (docs/requirements.md#mf-8).
+
+A letter keeps any payload that an agent takes: a command is gone from its work queue once its letter stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.clock import now_ms
+from router.contracts.codec import MAX_PAYLOAD_BYTES
+from router.contracts.letter import build_dead_letter
+from router.contracts.malformed import Malformed
+from router.delivery.connection import Connection
+from router.message import Effect, Message
+from router.outcome import Fault
+from router.runtime.envelope import read_envelope
+from router.runtime.topology import LETTERS
+
+
+def build_dead_letter_writer(
+    agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES
+) -> Callable[[Message, str, Fault], Effect]:
+    """A lane's `letter`."""
+
+    def write(message: Message, reason: str, fault: Fault) -> Effect:
+        return build_dead_letter(
+            message,
+            reason,
+            fault,
+            node_id=agent,
+            now_ms=now_ms(),
+            max_bytes=connection.max_payload,
+            payload_bytes=payload_bytes,
+            subject_pattern=LETTERS,
+            seen=_extract_ids(message, payload_bytes),
+        )
+
+    return write
+
+
+def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:
+    try:
+        return {"trace_id": read_envelope(message, payload_bytes).trace_id}
+    except Malformed:
+        return {}

@@ -1,0 +1,103 @@
+"""What is noted while a lane works: receipts for the store, figures for whoever asks, and what a person should know.
+
+Rule: docs/contracts.md#alerts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from router.contracts.alert import WARNING, Alert
+from router.delivery.subscription import NullObserver
+from router.message import Message
+from router.observability import events, logs
+from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
+from router.runtime.receipts import Receipts
+
+log = logs.logger(__name__)
+
+
+class AgentStats(Struct):
+    """Plain figures of one life, written on the loop."""
+
+    applied: int = 0  # acknowledged, duplicates included
+    retried: int = 0
+    dead: int = 0
+    given_up: int = 0  # of the dead: begun as often as allowed
+    rescued: int = 0  # the server had given them up
+    paused: set[str] = set()  # durables whose lane waits for what must be stored
+
+
+Raise = Callable[[Alert], None]
+
+
+class AgentAlerts(Struct, frozen=True):
+    """Who hears of it."""
+
+    stats: AgentStats
+    alert: Raise
+
+    def on_recovered(self, durable: str, message: Message) -> None:
+        """The safety net was used."""
+        self.stats.rescued += 1
+        self.alert(build_recovery_alert(durable, message))
+
+
+class AgentObserver(NullObserver):
+    """A lane's observer."""
+
+    def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:
+        self._durable = durable
+        self._receipts = receipts
+        self._stats = alerts.stats
+        self._alert = alerts.alert
+
+    def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
+        self._receipts.note(receipts)
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if type(outcome) is Done:
+            self._stats.applied += 1
+        elif isinstance(outcome, Dead):
+            self._stats.dead += 1
+            log.error(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
+            if outcome.reason == MAXDELIVER_EXHAUSTED:
+                self._stats.given_up += 1
+                self._alert(build_limit_alert(self._durable, message))
+        else:
+            self._stats.retried += 1
+
+    def on_flow(self, cause: str | None) -> None:
+        if cause is not None:
+            self._stats.paused.add(self._durable)
+            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
+        else:
+            self._stats.paused.discard(self._durable)
+            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
+
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
+        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
+
+
+def build_limit_alert(durable: str, message: Message) -> Alert:
+    """Begun as often as allowed, and given up."""
+    return Alert(
+        severity=WARNING,
+        component="agent",
+        cause=f"delivery_limit:{durable}",
+        message=f"{durable} gave a message up at its delivery limit",
+        metadata={"stream": message.stream, "sequence": message.sequence},
+    )
+
+
+def build_recovery_alert(durable: str, message: Message) -> Alert:
+    """The server gave it up; the agent did not."""
+    return Alert(
+        severity=WARNING,
+        component="agent",
+        cause=f"safety_net:{durable}",
+        message=f"a message that the server stopped delivering to {durable} was fetched and handled",
+        metadata={"stream": message.stream, "sequence": message.sequence},
+    )

@@ -1,0 +1,65 @@
+"""An agent's state while a batch is applied: what one message changes is kept or dropped as a whole.
+
+    get ──> this message's draft ──> what the batch has changed so far ──> the store
+
+A message that fails leaves no trace, and costs no savepoint in SQLite: its draft was never written anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from router.contracts.codec import write_value
+from router.errors import Poison
+from router.runtime.rows import Memory
+
+MOST_OF_A_NAME = 512  # characters
+MOST_OF_A_VALUE = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
+
+
+class StateTooLarge(Poison):
+    """What is to be remembered is more than one state may hold: its message is refused, the agent goes on."""
+
+    code = "state_too_large"
+
+
+class StateTransaction:
+    """`adapter.State` for one batch. Values are kept as JSON, so what `get` returns is a copy."""
+
+    def __init__(self, stored: Callable[[str], bytes | None]) -> None:
+        self._stored = stored
+        self._kept: dict[str, bytes | None] = {}
+        self._draft: dict[str, bytes | None] = {}
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name in self._draft:
+            value = self._draft[name]
+        elif name in self._kept:
+            value = self._kept[name]
+        else:
+            value = self._stored(name)
+        return default if value is None else orjson.loads(value)
+
+    def put(self, name: str, value: Any) -> None:
+        data = write_value(value, orjson.OPT_SORT_KEYS)
+        if not 0 < len(name) <= MOST_OF_A_NAME or len(data) > MOST_OF_A_VALUE:
+            raise StateTooLarge(f"a state's name has 1 to {MOST_OF_A_NAME} characters, its value at most {MOST_OF_A_VALUE} bytes")
+        self._draft[name] = data
+
+    def delete(self, name: str) -> None:
+        self._draft[name] = None
+
+    def commit(self) -> None:
+        self._kept |= self._draft
+        self._draft.clear()
+
+    def rollback(self) -> None:
+        self._draft.clear()
+
+    @property
+    def rows(self) -> list[Memory]:
+        """What the batch has changed, each name once."""
+        return list(self._kept.items())

@@ -1,0 +1,72 @@
+"""An agent's protocol with its store's thread: what the lanes ask for on the loop, and what is done off it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from router.delivery.api import JetStream
+from router.message import Message
+from router.outcome import Commit, Outcome, Receipt
+from router.runtime.adapter import AgentAdapter
+from router.runtime.batch import BatchProcessor
+from router.runtime.database import StoreFile
+from router.runtime.outbound import HEAD_BYTES, OutputRules
+from router.runtime.receipts import Receipts
+from router.runtime.resume import resume
+from router.runtime.store import Store
+from router.runtime.thread import StoreThread
+from router.runtime.topology import AgentTopology
+
+
+class StoreWorker:
+    """Everything that touches the store, on the loop's side."""
+
+    def __init__(
+        self, adapter: AgentAdapter, database: StoreFile, thread: StoreThread, topology: AgentTopology, *, max_payload: int
+    ) -> None:
+        self.receipts = Receipts()
+        self._thread = thread
+        self._limit = topology.max_deliver
+        self._store = Store(database, adapter.name)
+        rules = OutputRules(topology.is_bound, max_payload - HEAD_BYTES)
+        self._batch = BatchProcessor(
+            adapter,
+            self._store,
+            self.receipts,
+            limit=self._limit,
+            rules=rules,
+            mark_dead=self._build_mark_dead,
+            max_bytes=topology.max_payload_bytes,
+        )
+
+    @property
+    def duplicates(self) -> int:
+        return self._batch.duplicates
+
+    async def handle(self, messages: Sequence[Message]) -> Sequence[Outcome]:
+        """A `BatchHandler`. Raises StoreFailed."""
+        return await self._thread.run(self._batch.handle, messages)
+
+    async def resume(self, jetstream: JetStream) -> None:
+        await resume(self._batch, self._store, self.receipts, thread=self._thread, jetstream=jetstream, limit=self._limit)
+
+    async def flush(self) -> None:
+        """Write down the receipts that no batch took along."""
+        await self._thread.run(self._write_marks)
+
+    def _build_mark_dead(self, place: int) -> Commit:
+        async def run(_: Sequence[Receipt]) -> None:
+            await self._thread.run(self._mark_dead, place)
+
+        return run
+
+    # -- in the store's thread -----------------------------------------------------------------------------------
+
+    def _write_marks(self) -> None:
+        if marks := self.receipts.take():
+            with self._store.transaction():
+                self._store.mark(marks)
+
+    def _mark_dead(self, place: int) -> None:
+        with self._store.transaction():
+            self._store.mark_dead([place])

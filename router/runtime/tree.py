@@ -1,0 +1,117 @@
+"""An agent's supervision tree: its batches, its receipts, a lane for each stream with the safety net beside it.
+
+    {agent}   one_for_one, no restarts: what ends the store's work ends the agent
+    ├── batches     many messages, two commits
+    ├── receipts    where outgoing messages stand
+    └── lanes       one_for_one
+        ├── MESHFORGE_COMMANDS             the agent's durable
+        ├── MESHFORGE_COMMANDS.stranded    what the server gave up
+        └── MESHFORGE_COMMANDS.sweep       and did not say so
+
+Stopped in reverse: the lanes drain while batches are still worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+
+from router.delivery.api import JetStream
+from router.delivery.batches import Batches
+from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.subscription import ACK, ConsumerOptions, Subscription
+from router.delivery.topology import Topology
+from router.outcome import Handler
+from router.runtime.dead_letters import build_dead_letter_writer
+from router.runtime.max_deliver_recovery import AgentMaxDeliverRecovery
+from router.runtime.observer import AgentAlerts, AgentObserver
+from router.runtime.preparation import restore_durable
+from router.runtime.store_worker import StoreWorker
+from router.runtime.topology import AgentSubscription, AgentTopology, recovery_durable_of
+from router.supervision import Child, Helper, Intensity, Supervisor
+
+TERM = b"+TERM"
+BACKOFF_S = (1.0, 2.0, 4.0)
+
+
+class AgentTree:
+    """The tree of one life."""
+
+    def __init__(
+        self,
+        agent: str,
+        jetstream: JetStream,
+        declared: Topology,
+        topology: AgentTopology,
+        *,
+        work: StoreWorker,
+        alerts: AgentAlerts,
+        drain_s: float,
+    ) -> None:
+        """`there`: what `prepare` made; what is missing later is made again by it."""
+        self._agent = agent
+        self._jetstream = jetstream
+        self._declared = declared
+        self._topology = topology
+        self._work = work
+        self._alerts = alerts
+        self._drain_s = drain_s
+        self._batches = Batches(work.handle)
+        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes)
+        self.helpers: list[Helper] = []  # of the tree that was drawn last
+        self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)  # the few subjects that an agent uses
+
+    def tree(self, subscriptions: Sequence[AgentSubscription], *beside: Child) -> Supervisor:
+        """`beside`: whatever else lives as long as the agent does."""
+        self.helpers.clear()
+        lanes = Supervisor(
+            "lanes", tuple(child for subscription in subscriptions for child in self._children_of(subscription)), intensity=Intensity(5, 30)
+        )
+        receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
+        return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
+
+    def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
+        is_queue = self._topology.is_work_queue(subscription.stream)
+        recovery = AgentMaxDeliverRecovery(
+            subscription, self._jetstream, take=self._batches.take, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
+        )
+        stop_s = self._drain_s + 5
+        lane = self._lane(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
+        net = self._lane(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        yield Child(subscription.stream, self._consumer(lane).run, shutdown_s=stop_s)
+        yield Child(f"{subscription.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
+        if is_queue:
+            sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
+            self.helpers.append(sweep)
+            yield sweep.child
+
+    def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Subscription:
+        topology = self._topology
+        return Subscription(
+            stream=stream,
+            durable=durable,
+            pace=ConsumerOptions(
+                max_attempts=2
+                * topology.max_deliver,  # the store counts attempts, and its word holds: the desk's count is not to come first
+                backoff=BACKOFF_S,
+                ack_wait=topology.ack_wait,
+                prefetch=prefetch,
+                max_delayed=topology.max_ack_pending // 2,
+            ),
+            handle=handle,
+            letter=self._letter,
+            apology=lambda *_: None,
+            last_word=last_word,
+            observer=AgentObserver(durable, self._work.receipts, self._alerts),
+            stream_of=self._stream_of,
+        )
+
+    def _consumer(self, lane: Subscription) -> Consumer:
+        return Consumer(
+            lane,
+            self._jetstream,
+            starts_bucket=self._topology.starts,
+            answer=lambda *_: None,
+            restore=partial(restore_durable, self._jetstream, self._declared, lane.stream, lane.durable),
+            deadlines=Deadlines(self._drain_s, self._drain_s + 2),
+        )

@@ -1,0 +1,19 @@
+"""What a consumer of the bus logs of its lane: what every lane of ours says, and each message that became a dead letter."""
+
+from __future__ import annotations
+
+from router.message import Message
+from router.observability import events, logs
+from router.outcome import Dead, Outcome, Retry
+from router.sdk.consumer_logger import ConsumerLogger
+
+log = logs.logger(__name__)
+
+
+class BusConsumerLogger(ConsumerLogger):
+    """A lane's observer."""
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if is_final and isinstance(outcome, Dead | Retry):
+            stands_at = {"stream": message.stream, "consumer": message.consumer, "sequence": message.sequence}
+            log.warning(events.DEAD_LETTER_STORED, **stands_at, subject=message.subject, code=outcome.fault.code, starts=message.starts)

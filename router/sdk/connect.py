@@ -1,0 +1,23 @@
+"""How what other people import reaches its broker: a URL, or the settings that say how to log in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from router.delivery.connection import Connection, connect
+from router.observability.broker_log import BrokerLog
+
+if TYPE_CHECKING:
+    from router.config import NatsConfig
+
+DEFAULT_URL = "nats://localhost:4222"
+
+
+async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
+    """A connection of its own; with a URL alone it is called `name`. Raises BrokerUnavailable when no server answers."""
+    on_lost, on_back = (broker.on_disconnected, broker.on_reconnected) if broker is not None else (None, None)
+    if isinstance(nats, str):
+        return await connect({"servers": [nats], "name": name, "connect_timeout": 2}, timeout_s=2.0, on_lost=on_lost, on_back=on_back)
+    from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room
+
+    return await connect_by(nats, on_lost=on_lost, on_back=on_back)

@@ -1,0 +1,42 @@
+"""What a worker logs of its lane: only what a person should know. Assignments that go well are counted by the router."""
+
+from __future__ import annotations
+
+from router.delivery.subscription import NullObserver
+from router.message import Message
+from router.observability import LogRateLimit, events, logs
+
+log = logs.logger(__name__)
+
+
+class ConsumerLogger(NullObserver):
+    """A lane's observer."""
+
+    def __init__(self, durable: str) -> None:
+        self._durable = durable
+        self._once = LogRateLimit(every_s=30.0)
+
+    def on_flow(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
+
+    def on_storage(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.STORAGE_REFUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.STORAGE_TAKES, consumer=self._durable)
+
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
+        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
+
+    def on_missing_stream(self, stream: str) -> None:
+        """There is no such stream yet: no router has made it."""
+        if self._once.allow(stream):
+            log.warning(events.CONSUMER_DELETED, stream=stream, consumer=self._durable)
+
+    def on_start_failure(self, exc: BaseException) -> None:
+        """The durable can neither be found nor made for now; the worker asks again."""
+        if self._once.allow(str(exc)[:256]):
+            log.warning(events.BROKER_ERROR, consumer=self._durable, error=str(exc)[:1024])

@@ -1,0 +1,152 @@
+"""The same two steps for providers: what one is given, and its output as bytes (docs/extensions.md#provider-call).
+
+    {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, cost?, metadata}
+
+A stream's pieces and what its last chunk says are here too; how pieces travel is `calls.outlets`' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.contracts.codec import bytes_of, read_object, value_of
+from router.contracts.malformed import Malformed
+from router.contracts.provider import ERROR
+from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
+from router.ids import is_token
+from router.sdk.extension.request import LARGEST, NO_HEADERS, check_size, refuse, tenant, trace
+from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
+from router.sdk.extension.results import NOTHING, RequestFailed
+
+
+class Invocation(Struct, frozen=True, kw_only=True):
+    """What a provider is asked. In tests: `Invocation.from_prompt("a prompt", parameters={...})`."""
+
+    provider_id: str
+    tenant_id: str
+    trace_id: str = ""
+    prompt: str | bytes
+    parameters: Mapping[str, Any] = NOTHING
+    context: Mapping[str, Any] = NOTHING
+    config: Mapping[str, Any] = NOTHING
+    headers: Mapping[str, str] = NO_HEADERS
+
+    @classmethod
+    def from_prompt(cls, prompt: str | bytes, *, provider_id: str = "mine", tenant_id: str = "acme", **rest: Any) -> Self:
+        return cls(provider_id=provider_id, tenant_id=tenant_id, prompt=prompt, **{"trace_id": "t-1", **rest})
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """A provider's answer. `output`: text, or any JSON value; `cost` in the currency of the policies.
+
+    The last thing that a streaming provider yields may be one: its output is the last piece.
+    """
+
+    output: object = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cost: float | None = None
+    metadata: Mapping[str, object] = NOTHING
+
+    @property
+    def usage(self) -> dict[str, int]:
+        told = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return {name: count for name, count in told.items() if count is not None}
+
+
+def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
+    """The invocation in these bytes. Raises Failed: 413 when it is too large, else 400."""
+    check_size(data)
+    try:
+        body = read_object(data, LARGEST)
+    except Malformed as exc:
+        raise RequestFailed(400, "invalid_request", f"Invalid request: {exc}") from None
+    provider_id = body.get("provider_id")
+    if type(provider_id) is not str or not is_token(provider_id):
+        refuse("provider_id", "1..64 of A-Z a-z 0-9 _ -")
+    return Invocation(
+        provider_id=provider_id,
+        tenant_id=tenant(body.get("tenant_id")),
+        trace_id=trace(body.get("trace_id")),
+        prompt=_prompt(body),
+        parameters=_part(body, "parameters"),
+        context=_part(body, "context"),
+        config=_part(body, "config"),
+        headers=headers,
+    )
+
+
+def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = body.get(name)
+    if part is None:
+        return NOTHING
+    if type(part) is not dict:
+        refuse(name, "an object")
+    return part
+
+
+def _prompt(body: Mapping[str, Any]) -> str | bytes:
+    prompt, encoding = body.get("prompt"), body.get("payload_encoding")
+    if type(prompt) is not str:
+        refuse("prompt", "text")
+    try:
+        return prompt if encoding is None else value_of(bytes_of(prompt, encoding))
+    except ValueError:
+        refuse("prompt", "base64, as payload_encoding says")
+
+
+def encode_output(invocation: Invocation, said: object) -> bytes:
+    """The whole answer, which is one JSON object."""
+    made = check_output(said if isinstance(said, Output) else Output(output=said))
+    answer: dict[str, object] = {"provider_id": invocation.provider_id, "output": made.output, "usage": made.usage}
+    if made.cost is not None:
+        answer["cost"] = made.cost
+    return encode({**answer, "metadata": check_metadata(made.metadata, "metadata")})
+
+
+def check_output(made: Output) -> Output:
+    """Raises Failed 422 for figures that nobody could bill."""
+    if made.output is None:
+        raise_invalid("output", "a provider returns text, a JSON value or an Output, not None")
+    if not all(type(count) is int and count >= 0 for count in made.usage.values()):
+        raise_invalid("usage", "tokens should be whole numbers, 0 or more")
+    if made.cost is not None and not (type(made.cost) in (int, float) and 0 <= made.cost < float("inf")):
+        raise_invalid("cost", "should be a finite number, 0 or more")
+    return made
+
+
+def piece_of(yielded: object) -> bytes:
+    """One piece of a stream."""
+    if not isinstance(yielded, str | bytes):
+        raise_invalid("data", f"a streaming provider yields text or bytes, and an Output as the last, not {type(yielded).__name__}")
+    return require_fit(chunk_bytes(StreamChunk(data=yielded)))
+
+
+def last_piece(made: Output) -> bytes:
+    """The piece that ends a stream, with what it cost."""
+    made = check_output(made)
+    if not isinstance(made.output, str):
+        raise_invalid("output", "the last piece of a stream should be text")
+    told = {**check_metadata(made.metadata, "metadata"), **made.usage, "cost": made.cost}
+    return require_fit(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(told))))
+
+
+def broken_piece(failed: RequestFailed) -> bytes:
+    """The piece that ends a stream which has failed."""
+    fault = {"fault": "request"} if failed.status < 500 else {}
+    told = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), **fault}
+    return chunk_bytes(StreamChunk(done=True, metadata=told))
+
+
+def join_pieces(pieces: list[object]) -> Output:
+    """Everything that a streaming provider yielded, for who asked for one answer."""
+    found = pieces[-1] if pieces else None
+    last = found if isinstance(found, Output) else Output()
+    texts = [*(pieces[:-1] if last is found else pieces), last.output]
+    if not all(isinstance(text, str) for text in texts):
+        raise_invalid("output", "a stream of bytes has to be asked for as a stream")
+    return replace(last, output="".join(str(text) for text in texts))

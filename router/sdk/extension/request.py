@@ -1,0 +1,103 @@
+"""What a function of an author is given: a request, read and checked (`contracts.extension` has its shape).
+
+Limits come before parsing; unknown fields are ignored; null is absent. What is wrong becomes `RequestFailed` naming the field,
+never its value. Providers are asked otherwise: `provider_io`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, Self
+
+from msgspec import Struct
+
+from router.contracts.codec import MAX_PAYLOAD_BYTES
+from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, InvalidExtensionMessage
+from router.contracts.extension import read_request as read_extension_request
+from router.contracts.given import is_scoped
+from router.ids import is_opaque
+from router.sdk.extension.results import NOTHING, RequestFailed
+
+LARGEST = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES  # a message, its context, its config, and what names them
+NO_HEADERS: Mapping[str, str] = {}
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One request to a pre-processor, validator or post-processor.
+
+    `metadata` is the routing context with `policy_id`; `config` is what the policy and the registry say to this extension.
+    In tests: `Request.from_payload("text", config={...})`.
+    """
+
+    tenant_id: str
+    trace_id: str = ""
+    message: ExtensionMessage
+    metadata: Mapping[str, Any] = NOTHING
+    config: Mapping[str, Any] = NOTHING
+    headers: Mapping[str, str] = NO_HEADERS
+
+    @property
+    def payload(self) -> Any:
+        """The message's payload: any JSON value, or bytes that are not UTF-8."""
+        return self.message.payload
+
+    @property
+    def message_type(self) -> str:
+        return self.message.message_type or ""
+
+    @property
+    def message_id(self) -> str:
+        return self.message.message_id or ""
+
+    @property
+    def decision(self) -> Mapping[str, Any]:
+        """What was decided, for a post-processor; empty for any other."""
+        decision = self.metadata.get("decision")
+        return decision if isinstance(decision, Mapping) else NOTHING
+
+    @classmethod
+    def from_payload(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
+        """A request with this payload, for trying a function out; `rest` are fields of a Request."""
+        message = ExtensionMessage(payload=payload, message_type=message_type, message_id="m-1", metadata={})
+        return cls(tenant_id=tenant_id, message=message, **{"trace_id": "t-1", **rest})
+
+
+def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
+    """The request in these bytes. Raises Failed: 413 when it is too large, else 400."""
+    check_size(data)
+    try:
+        asked = read_extension_request(data)
+    except InvalidExtensionMessage as exc:
+        raise RequestFailed(400, "invalid_request", f"Invalid request: {exc}") from None
+    return Request(
+        tenant_id=tenant(asked.tenant_id),
+        trace_id=trace(asked.trace_id),
+        message=asked.message,
+        metadata=asked.metadata,
+        config=asked.config,
+        headers=headers,
+    )
+
+
+def check_size(data: bytes) -> None:
+    if len(data) > LARGEST:
+        raise RequestFailed(413, "payload_too_large", f"The request of {len(data)} bytes is larger than {LARGEST}")
+
+
+def tenant(value: object) -> str:
+    if type(value) is not str or not is_scoped(value):
+        refuse("tenant_id", "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _")
+    return value
+
+
+def trace(value: object) -> str:
+    """An absent trace is the caller's loss; a malformed one would go into logs."""
+    if value is None or value == "":
+        return ""
+    if type(value) is not str or not is_opaque(value):
+        refuse("trace_id", "1..128 printable ASCII characters without spaces")
+    return value
+
+
+def refuse(place: str, legal: str) -> NoReturn:
+    raise RequestFailed(400, "invalid_request", f"Invalid field: {place} must be {legal}", place)

@@ -1,0 +1,78 @@
+"""What an author's function may return or raise.
+
+pre         a new payload | (payload, metadata) | Answer | None: nothing is changed
+validator   None or True: ok | False | reject("reason", {...})
+post        metadata to add to the decision | (payload, metadata) | Answer | None: nothing to add
+provider    text, or any JSON value | Output
+
+raise Refused("…")        this request can never succeed here: 4xx, not tried again
+any other exception       5xx: tried again as often as the registry's `retry` says
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from router.errors import Misconfigured, Poison
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class Unchanged(Enum):
+    """A payload that stays as it is; None would be JSON's null."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
+
+
+class Response(Struct, frozen=True, kw_only=True):
+    """Everything that a pre- or post-processor can say.
+
+    `metadata` is merged into the request's context (pre) or the decision's metadata (post); `message_metadata` into that of
+    the message, for who reads it later. A post-processor's payload is not looked at by the router.
+    """
+
+    payload: object = UNCHANGED
+    metadata: Mapping[str, object] = NOTHING
+    message_metadata: Mapping[str, object] = NOTHING
+
+
+class Rejection(Struct, frozen=True):
+    """A validator's no. `reason` is a short code, `details` an object; both reach whoever asked."""
+
+    reason: str
+    details: Mapping[str, object] = NOTHING
+
+
+def reject(reason: str, details: Mapping[str, object] = NOTHING) -> Rejection:
+    """`return reject("pii_detected", {"pattern": "credit_card"})`."""
+    return Rejection(reason, details)
+
+
+class Refused(Poison):
+    """Raised by an author: this request can never succeed. Its text goes to the router; `status` is 400..499."""
+
+    code = "refused"
+
+    def __init__(self, message: str, *, status: int = 422) -> None:
+        if not 400 <= status <= 499:
+            raise Misconfigured("status", "should be 400..499; another exception is what may be tried again")
+        super().__init__(message)
+        self.status = status
+
+
+class RequestFailed(Exception):
+    """Why a request gets an error instead of an answer: `status` as in HTTP, `code` for programs, `field` where there is one."""
+
+    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.field = field
