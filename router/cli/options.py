@@ -14,9 +14,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs instead 
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML. Default: ROUTER_CONFIG_FILE.", dir_okay=False)
 ]
-Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
+Processes = Annotated[
+    int | None, typer.Option("--processes", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
 ]
+
+
+def _refuse_workers(value: str | None) -> None:
+    if value is not None:
+        raise typer.BadParameter("--workers is called --processes now; a worker is a program that executes assignments")
+
+
+RenamedWorkers = Annotated[str | None, typer.Option("--workers", hidden=True, callback=_refuse_workers)]
 PoliciesDir = Annotated[
     Path | None,
     typer.Option(

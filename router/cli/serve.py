@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from router.cli import exit_codes
-from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Workers
+from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -34,7 +34,8 @@ def serve(
     policies: PoliciesDir = None,
     config: ConfigFile = None,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001.")] = None,
-    workers: Workers = None,
+    processes: Processes = None,
+    _workers: RenamedWorkers = None,
     embedded: Annotated[bool, typer.Option("--embedded", help="Start an embedded NATS server as well.")] = False,
     store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server stores its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
@@ -45,14 +46,14 @@ def serve(
     --policies only seeds: it stores what the server never had and changes no policy that a person wrote. Only the samples, which an
     embedded server starts with, are replaced: its files replace them, the others of them are removed, and the log names each.
 
-    With --workers 2 and more a parent supervises so many processes: one that dies is started again, and SIGHUP reads the
-    settings anew and replaces one after the other, so that requests are answered all the time.
+    With --processes 2 and more a parent supervises the processes: it restarts one that dies, and at SIGHUP it reads the
+    settings again and replaces one process after the other, so that requests are answered all the time.
 
     Example:  router serve --embedded --policies ./policies
     """
     if embedded and nats_url is not None:
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
-    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
+    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
     server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
     exit_codes.run(
@@ -93,7 +94,7 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     def announce(nats_url: str, http: str) -> None:
         _announce(nats_url, http, settings)
 
-    serve, reload = (_serve_alone(read, announce), None) if settings.workers == 1 else _serve_fleet(read, announce)
+    serve, reload = (_serve_alone(read, announce), None) if settings.processes == 1 else _serve_fleet(read, announce)
     if server is None:
         return await run_until_signal(serve(), reload=reload)
     server.take_bodies_of(settings.max_payload_bytes)
@@ -152,8 +153,8 @@ def _announce(nats_url: str, http: str, settings: Settings) -> None:
     is_sample = directory == find_samples()
     policies = "samples" if is_sample else directory
     line: dict[str, object] = {"event": "router.ready", "nats_url": nats_url, "http": http, "policies": policies}
-    if settings.workers > 1:
-        line["workers"] = settings.workers
+    if settings.processes > 1:
+        line["processes"] = settings.processes
     print(orjson.dumps(line, default=str).decode(), flush=True)
     if is_sample:
         print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr)

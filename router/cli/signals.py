@@ -50,7 +50,7 @@ class SignalHandler:
 
     def on_reload(self) -> None:
         """Drain: one process cannot reload. It never counts as a second signal, because a closing terminal sends SIGHUP, too."""
-        log.warning(events.RELOAD_REFUSED, error="reload needs --workers 2 or more: this process drains, and ends")
+        log.warning(events.RELOAD_REFUSED, error="a reload needs --processes 2 or more: this process drains and ends")
         self._drain()
 
     def on_signal(self) -> None:

@@ -43,5 +43,5 @@ async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_ask
         may_end.set()
         assert await life == 0
         assert {(line["event"], line["error"]) for line in lines.all()} == {
-            ("reload.refused", "reload needs --workers 2 or more: this process drains, and ends")
+            ("reload.refused", "a reload needs --processes 2 or more: this process drains and ends")
         }

@@ -1,6 +1,6 @@
-"""A worker process that starts in no time: `python fake_worker.py WAY FD`. It says what a real one says, and routes nothing.
+"""A child process that starts at once: `python fake_child.py WAY FD`. It sends the frames of a real one, and routes nothing.
 
-well            started, counts how often it is asked, drains at once when told or left alone
+well            started, counts the status requests, ends at once at SIGTERM or when its parent dies
 deaf            started, and takes no notice of SIGTERM
 mute            never starts, and takes no notice of SIGTERM
 crashes         ends with status 3
@@ -24,16 +24,16 @@ def main(way: str, descriptor: int) -> int:
     if way == "crashes":
         return 3
     if way == "misconfigured":
-        _say(line, {"type": "Refused", "setting": "topology", "text": "the server refused it"})
+        _say(line, {"type": "ChildFailed", "setting": "topology", "text": "the server refused it"})
         return 2
     signal.signal(signal.SIGTERM, signal.SIG_IGN if way in ("deaf", "mute") else lambda *_: sys.exit(0))
     heard = _heard(line)
-    next(heard)  # Begin
+    next(heard)  # StartChild
     if way == "mute":
         return len(list(heard))
     with contextlib.suppress(BlockingIOError):
-        line.recv(65536, socket.MSG_DONTWAIT)  # whoever asked before it has started is not answered
-    _say(line, {"type": "Started", "nats_url": "nats://there"})
+        line.recv(65536, socket.MSG_DONTWAIT)  # status requests from before it started are not answered
+    _say(line, {"type": "ChildStarted", "nats_url": "nats://there"})
     for times, _ in enumerate(heard, 1):
         _say(line, _report(times))
     return 0
@@ -42,7 +42,7 @@ def main(way: str, descriptor: int) -> int:
 def _report(times: int) -> dict[str, Any]:
     asked = {"name": "asked_total", "help": "a", "kind": "counter", "labels": [], "series": {(): times}}
     there = {"name": "there", "help": "t", "kind": "gauge", "labels": [], "series": {(): 1}, "aggregation": "sum"}
-    return {"type": "Report", "checks": {"lane": {"ok": True, "detail": "well"}}, "families": [asked, there]}
+    return {"type": "ChildStatus", "checks": {"lane": {"ok": True, "detail": "well"}}, "families": [asked, there]}
 
 
 def _say(line: socket.socket, what: dict[str, Any]) -> None:

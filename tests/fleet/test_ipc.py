@@ -1,20 +1,20 @@
-"""What a parent and its worker say arrives whole, however it is cut, and costs the one who is asked next to nothing."""
+"""Frames between parent and child arrive whole, however they are cut, and a status costs the child's loop little."""
 
 import asyncio
 import time
 
 import msgspec
 
-from router.fleet.line import FromWorker, Line, Refused, Report, Started
+from router.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc
 from router.observability import Metrics, ReadinessCheck
 
 
-def a_line(heard: list[FromWorker]) -> Line[FromWorker]:
-    return Line(msgspec.msgpack.Decoder(FromWorker), heard.append, lambda: None)
+def a_line(heard: list[FromChild]) -> Ipc[FromChild]:
+    return Ipc(msgspec.msgpack.Decoder(FromChild), heard.append, lambda: None)
 
 
-def a_report(metrics: Metrics) -> Report:
-    return Report({"lane": ReadinessCheck(False, "paused")}, metrics.registry.snapshot())
+def a_report(metrics: Metrics) -> ChildStatus:
+    return ChildStatus({"lane": ReadinessCheck(False, "paused")}, metrics.registry.snapshot())
 
 
 class Wire(asyncio.Transport):
@@ -28,27 +28,27 @@ class Wire(asyncio.Transport):
         self.written += data
 
 
-async def test_what_is_said_is_heard_however_it_is_cut() -> None:
-    metrics, wire, heard = Metrics(), Wire(), list[FromWorker]()
+async def test_frames_arrive_however_they_are_cut() -> None:
+    metrics, wire, heard = Metrics(), Wire(), list[FromChild]()
     metrics.decisions["acme", "default", "openai", "weighted", "ok"] += 3
     metrics.decision_seconds.observe(0.2)
     metrics.in_flight.set_function(lambda: float("inf"), "router-decide-consumer")
-    said = [Started("nats://there"), a_report(metrics), Refused("", "gone")]
+    said = [ChildStarted("nats://there"), a_report(metrics), ChildFailed("", "gone")]
     speaker = a_line([])
     speaker.connection_made(wire)
     for one in said:
-        speaker.say(one)
+        speaker.send(one)
     listener = a_line(heard)
     for begin in range(0, len(wire.written), 7):
         listener.data_received(wire.written[begin : begin + 7])
     assert heard == said
 
 
-async def test_nothing_is_said_to_nobody() -> None:
+async def test_nothing_is_sent_to_a_closed_end() -> None:
     line, wire = a_line([]), Wire()
     line.connection_made(wire)
     line.connection_lost(None)
-    line.say(Started("nats://there"))
+    line.send(ChildStarted("nats://there"))
     assert wire.written == b""
 
 
@@ -60,7 +60,7 @@ async def test_a_report_of_a_thousand_series_holds_the_loop_under_five_milliseco
 
     def held() -> float:
         began = time.perf_counter()
-        line.say(a_report(metrics))
+        line.send(a_report(metrics))
         return time.perf_counter() - began
 
-    assert min(held() for _ in range(5)) < 0.005  # the best: the machine's other work may hold it too
+    assert min(held() for _ in range(5)) < 0.005  # the best of five: other work on the machine delays it too

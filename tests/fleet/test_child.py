@@ -1,4 +1,4 @@
-"""Inside a worker's process: whose settings it takes, and how often it may be told to end."""
+"""Inside a child process: which settings it accepts, and what a second SIGTERM does."""
 
 import asyncio
 import contextlib
@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from router.config import Settings
-from router.fleet import worker
-from router.fleet.build import build
-from router.fleet.line import Ask, Begin, FromWorker, Line, Refused, Started
+from router.fleet import child
+from router.fleet.build import build_id
+from router.fleet.ipc import ChildFailed, ChildStarted, FromChild, Ipc, ReadStatus, StartChild
 from tests.support.waiting import until
 
 
@@ -45,67 +45,67 @@ class SlowService:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> type[SlowService]:
     SlowService.may_end, SlowService.drains, SlowService.drained = asyncio.Event(), False, False
-    monkeypatch.setattr(worker, "RouterService", SlowService)
-    monkeypatch.setattr(worker, "configure", lambda *_, **__: None)
+    monkeypatch.setattr(child, "RouterService", SlowService)
+    monkeypatch.setattr(child, "configure", lambda *_, **__: None)
     return SlowService
 
 
 @contextlib.asynccontextmanager
-async def a_parent(heard: list[FromWorker]) -> AsyncIterator[tuple[Line[FromWorker], "asyncio.Task[int]"]]:
-    """Its end of the line, and the life of the worker at the other one."""
+async def a_parent(heard: list[FromChild]) -> AsyncIterator[tuple[Ipc[FromChild], "asyncio.Task[int]"]]:
+    """The parent's end of the socket pair, and the task of the child at the other end."""
     ours, theirs = socket.socketpair()
-    life = asyncio.create_task(worker._lived(theirs))
-    line = Line(msgspec.msgpack.Decoder(FromWorker), heard.append, lambda: None)
+    life = asyncio.create_task(child._run(theirs))
+    line = Ipc(msgspec.msgpack.Decoder(FromChild), heard.append, lambda: None)
     await line.open(ours)
     try:
         yield line, life
     finally:
-        await line.hang_up()
+        await line.close()
         await asyncio.wait({life})
 
 
-def a_begin(whose: str) -> Begin:
-    return Begin(pickle.dumps(Settings()), whose)
+def a_begin(whose: str) -> StartChild:
+    return StartChild(pickle.dumps(Settings()), whose)
 
 
-async def test_told_again_and_again_it_drains_to_the_end(service: type[SlowService]) -> None:
-    heard: list[FromWorker] = []
+async def test_a_second_sigterm_does_not_cut_the_drain_short(service: type[SlowService]) -> None:
+    heard: list[FromChild] = []
     async with a_parent(heard) as (line, life):
-        line.say(a_begin(build()))
-        await until(lambda: Started("nats://there") in heard)
+        line.send(a_begin(build_id()))
+        await until(lambda: ChildStarted("nats://there") in heard)
         os.kill(os.getpid(), signal.SIGTERM)
         await until(lambda: service.drains)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.wait({life}, timeout=0.05)
-        await line.hang_up()
+        await line.close()
         await asyncio.wait({life}, timeout=0.05)
         assert not life.done()
         service.may_end.set()
-        assert await life == worker.OK
+        assert await life == child.OK
     assert service.drained
 
 
 async def test_settings_of_another_build_are_refused_before_they_are_looked_at() -> None:
-    heard: list[FromWorker] = []
+    heard: list[FromChild] = []
     async with a_parent(heard) as (line, life):
-        line.say(Begin(b"no pickle", "0.0.9+of an older parent"))
-        assert await life == worker.FAILED
+        line.send(StartChild(b"no pickle", "0.0.9+of an older parent"))
+        assert await life == child.FAILED
         await until(lambda: heard)
-    assert heard == [Refused("", "the code has changed since this parent was started: restart it")]
+    assert heard == [ChildFailed("", "the code has changed since this parent was started: restart it")]
 
 
-async def test_what_a_parent_says_to_a_worker_that_was_told_to_end_first_is_no_error() -> None:
-    early = worker._Worker(lambda: None)
+async def test_a_frame_that_arrives_after_sigterm_is_no_error() -> None:
+    early = child.ChildService(lambda: None)
     serving = asyncio.create_task(early.serve())
     await asyncio.sleep(0)
     serving.cancel()
     await asyncio.wait({serving})
-    early._hear(a_begin(build()))
-    early._hear(Ask())
+    early._on_frame(a_begin(build_id()))
+    early._on_frame(ReadStatus())
     assert serving.cancelled()
 
 
-def test_a_build_is_told_by_the_names_of_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = build()
-    monkeypatch.setattr("router.fleet.build.leaves", lambda settings: ())
-    assert build() != ours
+def test_a_build_id_depends_on_the_names_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = build_id()
+    monkeypatch.setattr("router.fleet.build.list_settings", lambda settings: ())
+    assert build_id() != ours
