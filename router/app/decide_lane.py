@@ -66,7 +66,7 @@ def decide_handler(ground: Ground) -> DecideHandler:
         extensions=ground.extensions,
         known=ground.known,
         states=ground.providers.states_of,
-        chosen=ground.providers.chosen,
+        chosen=ground.providers.on_decision,
         evaluate=ground.recorder.evaluate if ground.recorder.is_on else evaluate,
     )
 

@@ -77,7 +77,7 @@ class ExtensionStore:
 
     async def list(self) -> list[Registered]:
         """Every entry that can be read, by id."""
-        found = await self._documents.all()
+        found = await self._documents.read_all()
         return [registered for key in sorted(found) if (registered := _readable(found[key])) is not None]
 
     async def switch(self, extension_id: str, *, enabled: bool, author: str) -> Written:

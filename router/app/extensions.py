@@ -103,8 +103,8 @@ class ExtensionsInForce:
 
     def _install(self) -> None:
         self.registry.replace(known.entry for known in self._known.values() if known.entry is not None)
-        self._keep(self.registry.all())
-        log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.all()))
+        self._keep(self.registry.get_all())
+        log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.get_all()))
 
     def _look(self, held: Held, known: _Known | None) -> _Known:
         try:

@@ -59,7 +59,7 @@ class Ground:
         self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies)
         self.violations = Violations(metrics, alerts)
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id)
-        self.breakers = Breakers(metrics, alerts, shared, policies.all, rules=breaker_rules(settings.extension_breaker))
+        self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = recorder_of(settings)
         self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here

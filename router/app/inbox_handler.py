@@ -44,10 +44,10 @@ class HandlerBreaker:
 
     @property
     def is_shut(self) -> bool:
-        return self._gate.shut_until() > steady()
+        return self._gate.blocked_until() > steady()
 
     def permit(self, seconds: float) -> Permit | None:
-        lease = self._gate.enter(seconds)
+        lease = self._gate.acquire(seconds)
         return _Permit(self._gate, lease) if lease is not None else None
 
 
@@ -57,10 +57,10 @@ class _Permit:
         self._lease = lease
 
     def succeeded(self, latency_ms: float) -> None:
-        self._gate.succeeded(self._lease, latency_ms)
+        self._gate.record_success(self._lease, latency_ms)
 
     def failed(self) -> None:
-        self._gate.failed(self._lease)
+        self._gate.record_failure(self._lease)
 
     def left(self) -> None:
-        self._gate.left(self._lease)
+        self._gate.release(self._lease)

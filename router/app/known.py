@@ -22,7 +22,7 @@ class KnownBook:
 
     async def create(self, key: str, record: bytes) -> bytes:
         standing = await self._records.create(key, record)
-        self._known.keep(read_record(standing).known())
+        self._known.keep(read_record(standing).read_assignment())
         return standing
 
 

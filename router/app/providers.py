@@ -28,9 +28,9 @@ from router.contracts.provider import (
     INVOKE,
     INVOKE_STREAM,
     ProviderResponse,
+    is_protobuf_wanted,
     refuse,
     response_bytes,
-    wants_protobuf,
 )
 from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
@@ -147,7 +147,7 @@ class ProviderStation:
 
     def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         write = response_bytes if subject == INVOKE else _as_chunk
-        self._connection.post(reply, write(response, protobuf=wants_protobuf(headers)), "", HEAD)
+        self._connection.post(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", HEAD)
 
     async def _finish(self) -> None:
         if self._hands:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 
-from router.breakers.gate import Changed, CircuitBreaker
+from router.breakers.gate import CircuitBreaker, OnTransition
 from router.breakers.rules import BreakerRules
 from router.breakers.standing import BreakerSnapshot
 from router.clock import Clock, steady, wall
@@ -21,36 +21,37 @@ class BreakerRegistry:
         limit: int = 10_000,
         now: Clock = steady,
         today: Clock = wall,
-        changed: Changed = lambda _: None,
+        on_change: OnTransition = lambda _: None,
     ) -> None:
         self._rules_of = rules_of
         self._limit = limit
         self._now = now
         self._today = today
-        self._changed = changed
-        self._gates: OrderedDict[str, CircuitBreaker] = OrderedDict()
+        self._on_change = on_change
+        self._breakers: OrderedDict[str, CircuitBreaker] = OrderedDict()
 
-    def gate(self, name: str) -> CircuitBreaker:
+    def get(self, name: str) -> CircuitBreaker:
         """The breaker of this name."""
-        gate = self._gates.get(name)
+        gate = self._breakers.get(name)
         if gate is None:
-            return self._made(name)
-        self._gates.move_to_end(name)
+            return self._create(name)
+        self._breakers.move_to_end(name)
         return gate
 
-    def standings(self) -> Mapping[str, BreakerSnapshot]:
-        return {name: gate.standing for name, gate in self._gates.items()}
+    def snapshots(self) -> Mapping[str, BreakerSnapshot]:
+        return {name: gate.snapshot for name, gate in self._breakers.items()}
 
     def keep(self, names: Collection[str]) -> None:
         """Forget every other one: who comes back by its name begins anew."""
-        for name in [name for name in self._gates if name not in names]:
-            del self._gates[name]
+        for name in [name for name in self._breakers if name not in names]:
+            del self._breakers[name]
 
-    def _made(self, name: str) -> CircuitBreaker:
-        gate = self._gates[name] = CircuitBreaker(name, self._rules_of(name), now=self._now, today=self._today, changed=self._changed)
-        if len(self._gates) > self._limit:
-            self._gates.popitem(last=False)
-        return gate
+    def _create(self, name: str) -> CircuitBreaker:
+        rules = self._rules_of(name)
+        breaker = self._breakers[name] = CircuitBreaker(name, rules, now=self._now, today=self._today, on_change=self._on_change)
+        if len(self._breakers) > self._limit:
+            self._breakers.popitem(last=False)
+        return breaker
 
     def __len__(self) -> int:
-        return len(self._gates)
+        return len(self._breakers)

@@ -21,9 +21,9 @@ from router.breakers.states import States
 from router.breakers.window import Window
 from router.clock import Clock, steady, wall
 
-AT_ONCE_S = 1.0  # for an outcome that is there already
+ORPHAN_PERMIT_S = 1.0  # for an outcome that is there already
 
-Changed = Callable[[BreakerTransition], None]
+OnTransition = Callable[[BreakerTransition], None]
 
 
 class CircuitBreaker:
@@ -39,77 +39,77 @@ class CircuitBreaker:
         *,
         now: Clock = steady,
         today: Clock = wall,
-        changed: Changed = lambda _: None,
+        on_change: OnTransition = lambda _: None,
     ) -> None:
         self.name = name
         self.rules = rules
         self.state = CLOSED  # as it was stepped last; `phase` is what others see
         self._now = now
         self._today = today
-        self._changed = changed
-        self._era = 0  # counts the changes of state
-        self._shared = CallPermit(0)
-        self._is_spotless = True  # closed, and no failure is counted: then a success is noted, and nothing else is to be done
+        self._on_change = on_change
+        self._generation = 0  # counts the changes of state
+        self._shared_permit = CallPermit(0)
+        self._has_no_failures = True  # closed, and no failure is counted: then a success is noted, and nothing else is to be done
         self._probes = Probes()
         self._opened_at = 0.0  # on the steady clock, as the next one
         self._until = 0.0  # of an opening
         self._opened_at_ms: int | None = None
-        self._told: tuple[float, int] | None = None  # while another instance's doing is taken over: how long still, since when
+        self._remote: tuple[float, int] | None = None  # while another instance's doing is taken over: how long still, since when
         self._window = Window(rules.error_rate_window_s)
-        self._states = States(rules, self._moved)
+        self._states = States(rules, self._on_state_change)
 
-    def follow(self, rules: BreakerRules) -> None:
+    def set_rules(self, rules: BreakerRules) -> None:
         """Other rules from now on. The window begins again; failures in a row, and an opening's time, stay as they are."""
         self.rules = rules
         self._window = Window(rules.error_rate_window_s)
-        self._states.follow(rules)
+        self._states.set_rules(rules)
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
-    def enter(self, lease_s: float) -> CallPermit | None:
+    def acquire(self, permit_s: float) -> CallPermit | None:
         """The right to call once, None: no call is to be made. A probe's lease ends by itself after `lease_s` seconds."""
         if self.state == CLOSED:
-            return self._shared
-        if self.shut_until() > self._now():
+            return self._shared_permit
+        if self.blocked_until() > self._now():
             return None
         if self.state == OPEN:
             self._states.half_open()
-        return CallPermit(self._era, self._probes.begin(self._now() + lease_s))
+        return CallPermit(self._generation, self._probes.begin(self._now() + permit_s))
 
-    def unnamed(self, begun: float) -> CallPermit | None:
+    def permit_for_outcome(self, started_at: float) -> CallPermit | None:
         """For an outcome that names no lease: the shared one, else the probe that is out longest, else one of its own.
 
         None for what was `begun` before the opening, and for all that comes while open.
         """
         if self.state == CLOSED:
-            return self._shared
-        if begun < self._opened_at:
+            return self._shared_permit
+        if started_at < self._opened_at:
             return None
-        oldest = self._probes.oldest(self._now())
-        return CallPermit(self._era, oldest) if oldest is not None else self.enter(AT_ONCE_S)
+        oldest = self._probes.find_oldest(self._now())
+        return CallPermit(self._generation, oldest) if oldest is not None else self.acquire(ORPHAN_PERMIT_S)
 
-    def succeeded(self, lease: CallPermit, latency_ms: float) -> None:
+    def record_success(self, permit: CallPermit, latency_ms: float) -> None:
         """The call went well; above the rules' latency it is a failure all the same."""
         slow = self.rules.latency_threshold_ms
         if slow is not None and latency_ms > slow:
-            self.failed(lease)
-        elif lease is self._shared and self._is_spotless:
+            self.record_failure(permit)
+        elif permit is self._shared_permit and self._has_no_failures:
             self._window.note(self._now(), failed=False)
-        elif self._takes(lease):
+        elif self._use_permit(permit):
             self._record(failed=False)
 
-    def failed(self, lease: CallPermit) -> None:
+    def record_failure(self, permit: CallPermit) -> None:
         """The callee's fault, or no answer in time."""
-        if self._takes(lease):
+        if self._use_permit(permit):
             self._record(failed=True)
 
-    def left(self, lease: CallPermit) -> None:
+    def release(self, permit: CallPermit) -> None:
         """Neither: cancelled, or the caller's own fault. A probe's place is free again."""
-        self._takes(lease)
+        self._use_permit(permit)
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
-    def shut_until(self) -> float:
+    def blocked_until(self) -> float:
         """On the steady clock: nobody is let through before; a time that is over: somebody is."""
         if self.state != HALF_OPEN:
             return self._until
@@ -121,31 +121,31 @@ class CircuitBreaker:
         return HALF_OPEN if self.state == OPEN and self._until <= self._now() else self.state
 
     @property
-    def standing(self) -> BreakerSnapshot:
+    def snapshot(self) -> BreakerSnapshot:
         """Where it stands now."""
         return BreakerSnapshot(self.phase, self._opened_at_ms, self._states.failures, self._window.rate(self._now()))
 
     # -- another instance's doing ------------------------------------------------------------------------------------
 
-    def told_open(self, left_s: float, opened_at_ms: int) -> None:
+    def apply_remote_open(self, left_s: float, opened_at_ms: int) -> None:
         """Somebody else opened it; it stays open for `left_s` seconds more, and never for longer than the rules say."""
-        self._told = (min(left_s, self.rules.timeout_s), opened_at_ms)
+        self._remote = (min(left_s, self.rules.timeout_s), opened_at_ms)
         self._states.open()
-        self._told = None
+        self._remote = None
 
-    def told_closed(self) -> None:
+    def apply_remote_close(self) -> None:
         if self.state != CLOSED:
-            self._told = (0.0, 0)
+            self._remote = (0.0, 0)
             self._states.close()
-            self._told = None
+            self._remote = None
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _takes(self, lease: CallPermit) -> bool:
+    def _use_permit(self, permit: CallPermit) -> bool:
         """Whether this lease still stands; a probe's ends by it."""
-        if lease.probe == 0 or lease.era != self._era:
-            return lease.era == self._era
-        return self._probes.end(lease.probe, self._now())
+        if permit.probe == 0 or permit.generation != self._generation:
+            return permit.generation == self._generation
+        return self._probes.end(permit.probe, self._now())
 
     def _record(self, *, failed: bool) -> None:
         if self.state == CLOSED:
@@ -153,29 +153,29 @@ class CircuitBreaker:
         if failed or self.state != CLOSED or self._states.failures:  # else pybreaker would set a counter from 0 to 0, at 9 µs
             self._states.record(failed=failed)
         if self.state == CLOSED and self._window.failures:
-            self._weigh()
-        self._is_spotless = self.state == CLOSED and not (self._states.failures or self._window.failures)
+            self._check_error_rate()
+        self._has_no_failures = self.state == CLOSED and not (self._states.failures or self._window.failures)
 
-    def _weigh(self) -> None:
+    def _check_error_rate(self) -> None:
         rules, rate = self.rules, self._window.rate(self._now())
         if self._window.calls >= rules.minimum_calls and 0 < rate >= rules.error_rate_threshold:
             self._states.open()
 
-    def _moved(self, state: str) -> None:
+    def _on_state_change(self, state: str) -> None:
         """pybreaker is changing its state: every lease of before is over."""
-        was, self.state, self._is_spotless = self.state, state, False
-        self._era += 1
-        self._shared = CallPermit(self._era)
+        was, self.state, self._has_no_failures = self.state, state, False
+        self._generation += 1
+        self._shared_permit = CallPermit(self._generation)
         self._probes.end_all()
         if state == OPEN:
-            left_s, self._opened_at_ms = self._told or (self.rules.timeout_s, round(self._today() * 1000))
+            left_s, self._opened_at_ms = self._remote or (self.rules.timeout_s, round(self._today() * 1000))
             self._opened_at = self._now()
             self._until = self._opened_at + left_s
         elif state == CLOSED:
             self._until, self._opened_at_ms, self._window = 0.0, None, Window(self.rules.error_rate_window_s)
         if was != state:
-            self._changed(self._transition(was))
+            self._on_change(self._transition(was))
 
     def _transition(self, was: str) -> BreakerTransition:
         left_s = self._until - self._now() if self.state == OPEN else 0.0
-        return BreakerTransition(self.name, was, self.state, self._opened_at_ms, left_s, self._told is not None)
+        return BreakerTransition(self.name, was, self.state, self._opened_at_ms, left_s, self._remote is not None)

@@ -20,7 +20,7 @@ class Probes:
         ends = self._ends.pop(number, None)
         return ends is not None and ends > now
 
-    def oldest(self, now: float) -> int | None:
+    def find_oldest(self, now: float) -> int | None:
         self._forget(now)
         return next(iter(self._ends), None)
 

@@ -12,7 +12,7 @@ HALF_OPEN = "half_open"
 class CallPermit(Struct, frozen=True, gc=False):
     """The right to make one call. Every change of state ends the leases of before: what comes of them is told to nobody."""
 
-    era: int  # counts the changes of state
+    generation: int  # counts the changes of state
     probe: int = 0  # 0: of a closed breaker, which all callers share
 
 
@@ -29,8 +29,8 @@ class BreakerTransition(Struct, frozen=True):
     """One change of one breaker. `left_s`: seconds until probes may begin, 0 unless it opened."""
 
     name: str
-    was: str
+    before: str
     state: str
     opened_at_ms: int | None
     left_s: float
-    is_told: bool  # another instance's doing, taken over by this one
+    is_remote: bool  # another instance's doing, taken over by this one

@@ -20,15 +20,15 @@ _NAMES = {STATE_CLOSED: CLOSED, STATE_OPEN: OPEN, STATE_HALF_OPEN: HALF_OPEN}
 class States:
     """`moved` hears of each state in the midst of the change."""
 
-    def __init__(self, rules: BreakerRules, moved: Callable[[str], None]) -> None:
+    def __init__(self, rules: BreakerRules, on_change: Callable[[str], None]) -> None:
         self._breaker = CircuitBreaker(
             rules.failure_threshold,
             success_threshold=rules.success_threshold,
-            listeners=[_Listener(moved)],
+            listeners=[_Listener(on_change)],
             throw_new_error_on_trip=False,
         )
 
-    def follow(self, rules: BreakerRules) -> None:
+    def set_rules(self, rules: BreakerRules) -> None:
         """Other thresholds; what was counted stays."""
         self._breaker.fail_max, self._breaker.success_threshold = rules.failure_threshold, rules.success_threshold
 
@@ -40,7 +40,7 @@ class States:
     def record(self, *, failed: bool) -> None:
         """One outcome; closed or half open only."""
         with suppress(_FailedError):
-            self._breaker.call(_badly if failed else _well)
+            self._breaker.call(_fail if failed else _succeed)
 
     def open(self) -> None:
         self._breaker.open()
@@ -54,19 +54,19 @@ class States:
 
 class _Listener(CircuitBreakerListener):
     def __init__(self, moved: Callable[[str], None]) -> None:
-        self._moved = moved
+        self._on_change = moved
 
     def state_change(self, cb: CircuitBreaker, old_state: CircuitBreakerState | None, new_state: CircuitBreakerState) -> None:
-        self._moved(_NAMES[new_state.name])
+        self._on_change(_NAMES[new_state.name])
 
 
 class _FailedError(Exception):
     """What the record of a failure raises; it never leaves this file."""
 
 
-def _well() -> None:
+def _succeed() -> None:
     """A call that went well."""
 
 
-def _badly() -> None:
+def _fail() -> None:
     raise _FailedError

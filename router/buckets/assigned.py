@@ -40,12 +40,12 @@ async def list_assignments(
     """At most `limit`, of one tenant or status where asked; none when there is no such bucket. Raises BrokerUnavailable."""
     acks: dict[str, AckState] = {}
     given = 0
-    async for stored in _downwards(jetstream, f"KV_{bucket}"):
+    async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
         key = stored.subject.removeprefix(f"$KV.{bucket}.")
         if key.endswith(ACK_MARK):
             if (state := _state(stored)) is not None:
                 acks[key.removesuffix(ACK_MARK)] = state
-        elif (found := _assigned(stored, acks.pop(key, None))) is not None:
+        elif (found := _read_stored(stored, acks.pop(key, None))) is not None:
             if tenant in (None, found.known.tenant_id) and status in (None, found.status):
                 yield found
                 given += 1
@@ -59,10 +59,10 @@ async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str)
     if stored is None:
         return None
     said = await jetstream.last_on(f"KV_{bucket}", f"$KV.{bucket}.{ack_key(assignment_id)}")
-    return _assigned(stored, _state(said) if said is not None else None)
+    return _read_stored(stored, _state(said) if said is not None else None)
 
 
-async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Stored]:
+async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Stored]:
     info = await jetstream.stream(stream)
     if info is None:
         return
@@ -75,11 +75,11 @@ async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Stored]
         upper = lower - 1
 
 
-def _assigned(stored: Stored, ack: AckState | None) -> StoredAssignment | None:
+def _read_stored(stored: Stored, ack: AckState | None) -> StoredAssignment | None:
     """None for what was deleted, or was never a record."""
     try:
         record = read_record(stored.data)
-        return StoredAssignment(record, record.known(), stored.time, ack)
+        return StoredAssignment(record, record.read_assignment(), stored.time, ack)
     except Poison:
         return None
 

@@ -34,7 +34,7 @@ class KvWatcher:
         self,
         jetstream: JetStream,
         bucket: str,
-        hear: Callable[[BucketEntry | DeletedKey], None],
+        on_entry: Callable[[BucketEntry | DeletedKey], None],
         *,
         key: str = ">",
         deliver: str = "last_per_subject",  # | "all"
@@ -45,7 +45,7 @@ class KvWatcher:
         self._bucket = bucket
         self._stream = f"KV_{bucket}"
         self._prefix = f"$KV.{bucket}."
-        self._hear = hear
+        self._on_entry = on_entry
         self._key = key
         self._deliver = deliver
         self._now = now
@@ -55,21 +55,21 @@ class KvWatcher:
         self._sid: int | None = None
         self._last = 0  # the consumer's sequence: without a gap
         self._has_gap = False
-        self._heard_at = now()
+        self._last_message_at = now()
         self._listed = asyncio.Event()
         self.created = ""  # which bucket it is, by the time it was made
 
     @property
-    def is_sound(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether everything that was stored has been heard, or will be."""
-        is_silent = self._now() - self._heard_at > SILENT_S
+        is_silent = self._now() - self._last_message_at > SILENT_S
         return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.lives
 
     async def open(self) -> None:
         """Returns when all that was there has been heard. Raises BrokerUnavailable: no bucket, no answer."""
         try:
             async with asyncio.timeout(SILENT_S):
-                self._sid = await self._connection.attend(self._inbox, self._heard)
+                self._sid = await self._connection.attend(self._inbox, self._on_message)
                 self.created = await self._identify()
                 info = await self._create()
         except TimeoutError:
@@ -91,7 +91,7 @@ class KvWatcher:
             async with asyncio.timeout(SILENT_S):
                 await self._listed.wait()
         except TimeoutError:
-            if not self.is_sound:
+            if not self.is_complete:
                 raise BrokerUnavailable(f"bucket {self._bucket}: the listing stopped halfway") from None
 
     async def _identify(self) -> str:
@@ -120,10 +120,10 @@ class KvWatcher:
         except BrokerRefused as exc:
             raise unavailable_bucket(self._bucket, exc) from None
 
-    def _heard(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        self._heard_at = self._now()
+    def _on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        self._last_message_at = self._now()
         if subject == self._inbox:
-            self._status(reply, headers or {})
+            self._on_status(reply, headers or {})
             return
         # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending[.more]
         part = reply.split(".")
@@ -131,11 +131,11 @@ class KvWatcher:
         revision, sequence, stored_ns = int(part[at + 3]), int(part[at + 4]), int(part[at + 5])
         self._has_gap |= sequence != self._last + 1
         self._last = sequence
-        self._hear(read_entry(subject.removeprefix(self._prefix), data, headers, revision, stored_ns))
+        self._on_entry(read_entry(subject.removeprefix(self._prefix), data, headers, revision, stored_ns))
         if part[at + 6] == "0":
             self._listed.set()
 
-    def _status(self, reply: str, headers: Headers) -> None:
+    def _on_status(self, reply: str, headers: Headers) -> None:
         """A heartbeat, or the question whether we keep up, which wants any answer."""
         go_on = reply or headers.get("Nats-Consumer-Stalled", "")
         if go_on.startswith(_FLOW_CONTROL):

@@ -26,7 +26,7 @@ _END, _NONE = "204", "404"
 _GONE = frozenset({"DEL", "PURGE"})
 
 _Found = Later[bytes | None]
-_Asked = dict[str, list[_Found]]  # by subject
+_Waiting = dict[str, list[_Found]]  # by subject
 
 
 class BatchedKvReader:
@@ -38,7 +38,7 @@ class BatchedKvReader:
         self._prefix = f"$KV.{bucket}."
         self._timeout_s = timeout_s
         self._wanted: defaultdict[str, list[_Found]] = defaultdict(list)  # not asked for yet
-        self._asked: dict[str, _Asked] = {}  # by inbox
+        self._requested: dict[str, _Waiting] = {}  # by inbox
         self._count = 0
         self._inbox: str | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -47,24 +47,24 @@ class BatchedKvReader:
         """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
         found: _Found = Later()
         if not self._wanted:
-            asyncio.get_running_loop().call_soon(self._ask)
+            asyncio.get_running_loop().call_soon(self._request)
         self._wanted[self._prefix + key].append(found)
         return found
 
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.attend(inbox + "*", self._heard)
+            await self._connection.attend(inbox + "*", self._on_reply)
         except (nats.errors.Error, OSError) as exc:
             wanted, self._wanted = self._wanted, defaultdict(list)
             self._refuse(f"no subscription: {type(exc).__name__}", wanted)
         else:
             self._inbox = inbox
-            self._ask()
+            self._request()
         finally:
             self._opening = None
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         """Ask for everything that is wanted."""
         if self._inbox is None:
             self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
@@ -74,12 +74,12 @@ class BatchedKvReader:
         while batch := list(islice(subjects, AT_ONCE)):
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
-            self._asked[inbox] = {subject: wanted[subject] for subject in batch}
+            self._requested[inbox] = {subject: wanted[subject] for subject in batch}
             self._connection.post(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
             asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
 
-    def _heard(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
-        asked, headers = self._asked.get(inbox), headers or {}
+    def _on_reply(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+        asked, headers = self._requested.get(inbox), headers or {}
         if asked is None:
             return
         if "Nats-Subject" in headers:
@@ -92,19 +92,19 @@ class BatchedKvReader:
 
     def _end(self, inbox: str, *, is_cut_off: bool) -> None:
         """Who had no reply has no record; unless the server stopped early, then they are asked for again."""
-        asked = self._asked.pop(inbox)
+        asked = self._requested.pop(inbox)
         for subject, waiting in asked.items():
             if not is_cut_off:
                 _resolve_all(waiting, None)
                 continue
             if not self._wanted:
-                asyncio.get_running_loop().call_soon(self._ask)
+                asyncio.get_running_loop().call_soon(self._request)
             self._wanted[subject] += waiting
 
     def _fail(self, inbox: str, cause: str) -> None:
-        self._refuse(cause, self._asked.pop(inbox, {}))
+        self._refuse(cause, self._requested.pop(inbox, {}))
 
-    def _refuse(self, cause: str, asked: _Asked) -> None:
+    def _refuse(self, cause: str, asked: _Waiting) -> None:
         for found in chain.from_iterable(asked.values()):
             found.come(BrokerUnavailable(f"{self._api}: {cause}"))
 

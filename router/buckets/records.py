@@ -42,7 +42,7 @@ class WriteOnceKv:
             if await self._is_stored(key, record, last):
                 crashpoint("after_create")
                 return record
-            standing = await self._newest(key)
+            standing = await self._read_newest(key)
             if standing is not None and not _is_deleted(standing):
                 return standing.data
             last = standing.sequence if standing is not None else 0
@@ -50,7 +50,7 @@ class WriteOnceKv:
 
     async def find(self, key: str) -> bytes | None:
         """The record under the key. BrokerUnavailable."""
-        standing = await self._newest(key)
+        standing = await self._read_newest(key)
         return standing.data if standing is not None and not _is_deleted(standing) else None
 
     async def _is_stored(self, key: str, record: bytes, last: int) -> bool:
@@ -66,7 +66,7 @@ class WriteOnceKv:
             raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
         return True
 
-    async def _newest(self, key: str) -> Stored | None:
+    async def _read_newest(self, key: str) -> Stored | None:
         try:
             return await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:

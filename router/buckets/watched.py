@@ -30,25 +30,25 @@ TICK_S = 0.05
 AGAIN_S = 60.0  # whatever was missed without a trace is missed no longer than this
 RETRY_S = 0.25
 
-Changed = Callable[[Mapping[str, BucketEntry]], None]
+OnChange = Callable[[Mapping[str, BucketEntry]], None]
 
 
 class BucketMirror:
     """One bucket, mirrored. `changed` is called on the loop with all entries; it sorts its own errors."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, changed: Changed, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, on_change: OnChange, *, again_s: float = AGAIN_S, now: Clock = steady) -> None:
         self._jetstream = jetstream
         self._bucket = bucket
-        self._changed = changed
+        self._on_change = on_change
         self._again_s = again_s
         self._now = now
         self._table: dict[str, BucketEntry] | None = None  # None: never listed
-        self._following: KvWatcher | None = None
+        self._watcher: KvWatcher | None = None
         self._listed_at = 0.0
         self._tried_at = float("-inf")
         self._created = ""  # which bucket it is, by the time it was made
         self._cause: str | None = None  # why it is away
-        self._is_telling = False
+        self._is_notifying = False
 
     @property
     def entries(self) -> Mapping[str, BucketEntry]:
@@ -60,7 +60,7 @@ class BucketMirror:
         """Its line in /readyz."""
         if self._table is None:
             return Check(False, self._cause or "not listed yet")
-        if self._cause is not None or self._following is None or not self._following.is_sound:
+        if self._cause is not None or self._watcher is None or not self._watcher.is_complete:
             return Check(False, f"{self._cause or 'not watched'}; the last known state serves")
         return Check(True, f"{len(self._table)} entries")
 
@@ -76,14 +76,14 @@ class BucketMirror:
                     await self._try()
                 await asyncio.sleep(TICK_S)
         finally:
-            following, self._following = self._following, None
+            following, self._watcher = self._watcher, None
             if following is not None:
                 await following.close()
 
     def _is_due(self) -> bool:
         if not self._jetstream.connection.is_connected or self._now() - self._tried_at < RETRY_S:
             return False
-        is_followed = self._following is not None and self._following.is_sound
+        is_followed = self._watcher is not None and self._watcher.is_complete
         return not is_followed or self._now() - self._listed_at >= self._again_s
 
     async def _try(self) -> None:
@@ -98,13 +98,13 @@ class BucketMirror:
     async def _list(self) -> None:
         """A new table beside the old one, which serves until the new one is whole."""
         table: dict[str, BucketEntry] = {}
-        following = KvWatcher(self._jetstream, self._bucket, partial(self._heard, table), now=self._now)
+        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table), now=self._now)
         try:
             await following.open()
         except BaseException:
             await following.close()
             raise
-        before, self._following = self._following, following
+        before, self._watcher = self._watcher, following
         self._listed_at = self._now()
         self._identify(following.created)
         self._install(table)
@@ -122,17 +122,17 @@ class BucketMirror:
         is_news = table != self._table
         self._cause, self._table = None, table
         if is_news:
-            self._tell()
+            self._notify()
 
-    def _heard(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
+    def _on_entry(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
         if isinstance(found, BucketEntry):
             table[found.key] = found
         else:
             table.pop(found.key, None)
-        if table is self._table and not self._is_telling:
-            self._is_telling = True  # what came in one chunk is told once
-            asyncio.get_running_loop().call_soon(self._tell)
+        if table is self._table and not self._is_notifying:
+            self._is_notifying = True  # what came in one chunk is told once
+            asyncio.get_running_loop().call_soon(self._notify)
 
-    def _tell(self) -> None:
-        self._is_telling = False
-        self._changed(dict(self._table or {}))
+    def _notify(self) -> None:
+        self._is_notifying = False
+        self._on_change(dict(self._table or {}))

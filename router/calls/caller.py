@@ -101,11 +101,11 @@ class RequestReplyClient:
         """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._inbox = f"{self._connection.new_inbox()}."
-            self._opening = asyncio.create_task(self._connection.attend_raw(f"{self._inbox}*", self._hear))
+            self._opening = asyncio.create_task(self._connection.attend_raw(f"{self._inbox}*", self._on_reply))
         await asyncio.shield(self._opening)
         self._loop = asyncio.get_running_loop()
 
-    def _hear(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _on_reply(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
         """Raw, for there are as many of these as calls; nothing here raises."""
         token = subject[len(self._inbox) :]
         found = self._waiting.pop(token, None)

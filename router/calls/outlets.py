@@ -26,32 +26,32 @@ class ReplyStreams:
         self._inbox = connection.new_inbox()
         self._sid: int | None = None
         self._tokens = random_tokens()  # a reader sees the token of its own stream: it must not lead to those of others
-        self._gone: dict[str, Callable[[], object]] = {}
+        self._on_reader_gone: dict[str, Callable[[], object]] = {}
 
     async def __aenter__(self) -> Self:
-        self._sid = await self._connection.attend(f"{self._inbox}.*", self._hear)
+        self._sid = await self._connection.attend(f"{self._inbox}.*", self._on_message)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._sid is not None:
             await self._connection.leave(self._sid)
 
-    def open(self, to: str, gone: Callable[[], object], headers: Headers) -> ReplyStream:
+    def open(self, to: str, on_reader_gone: Callable[[], object], headers: Headers) -> ReplyStream:
         """A stream to the inbox `to`, an address that was checked; `gone` is called once when nobody listens there."""
         token = next(self._tokens)
-        self._gone[token] = gone
+        self._on_reader_gone[token] = on_reader_gone
         head = head_of(headers)
 
         def send(data: bytes) -> None:
             self._connection.post(to, data, f"{self._inbox}.{token}", head)
 
-        return ReplyStream(send, lambda: self._gone.pop(token, None))
+        return ReplyStream(send, lambda: self._on_reader_gone.pop(token, None))
 
     def __len__(self) -> int:
-        return len(self._gone)
+        return len(self._on_reader_gone)
 
-    def _hear(self, subject: str, _reply: str, _data: bytes, _headers: Headers | None) -> None:
-        gone = self._gone.pop(subject.rpartition(".")[2], None)
+    def _on_message(self, subject: str, _reply: str, _data: bytes, _headers: Headers | None) -> None:
+        gone = self._on_reader_gone.pop(subject.rpartition(".")[2], None)
         if gone is not None:
             gone()
 

@@ -58,7 +58,7 @@ class Stream:
             raise BrokerUnavailable("not connected")
         subject, data, head = self._question
         inbox = self._connection.new_inbox()
-        self._sid = await self._connection.attend(inbox, self._hear)
+        self._sid = await self._connection.attend(inbox, self._on_message)
         self._connection.post(subject, data, inbox, head)
         return self
 
@@ -72,7 +72,7 @@ class Stream:
     async def __anext__(self) -> StreamPiece:
         """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, StreamOverrun; it never ends by itself."""
         if not self._waiting and self._broken is None:
-            await self._news_heard()
+            await self._wait_for_news()
         if self._waiting:
             piece = self._waiting.popleft()
             self._size -= len(piece.data)
@@ -84,7 +84,7 @@ class Stream:
         """Whether pieces may have been lost: a server that went away takes what it had not sent with it."""
         return self._connection.lives != self._lives or not self._connection.is_connected
 
-    async def _news_heard(self) -> None:
+    async def _wait_for_news(self) -> None:
         """Something came, the connection was lost, or nothing was heard for too long."""
         loop = asyncio.get_running_loop()
         news = self._news = loop.create_future()
@@ -97,7 +97,7 @@ class Stream:
         if self._is_cut and not self._waiting:
             self._broken = self._broken or _cut()
 
-    def _hear(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_message(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         if self._broken is not None:
             return
         if self._is_cut:

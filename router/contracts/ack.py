@@ -44,18 +44,18 @@ def read_ack(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> 
 
 def _ack(message: Message, body: Object, _: WorkerMessageLimits) -> ExecAssignmentAck:
     headers = message.headers
-    assignment_id = given.opaque(body, "assignment_id")
+    assignment_id = given.read_id(body, "assignment_id")
     if assignment_id is None:
         raise Malformed(CORRELATION_FIELDS_INVALID, "Missing required field: assignment_id", STAGE_CORRELATION, "assignment_id")
     return ExecAssignmentAck(
         assignment_id=assignment_id,
-        status=given.one_of(body, "status", STATUSES),
-        acknowledged_at=given.whole(body, "acknowledged_at") or first_stored_ms(message),  # 0 is how protobuf says absent
-        message=given.excerpt(body, "message"),
-        request_id=given.opaque(body, "request_id"),
-        tenant_id=given.tenant(headers, body),
-        trace_id=given.trace(headers, body),
-        msg_id=given.message_id(headers, body),
+        status=given.read_choice(body, "status", STATUSES),
+        acknowledged_at=given.read_whole(body, "acknowledged_at") or first_stored_ms(message),  # 0 is how protobuf says absent
+        message=given.read_excerpt(body, "message"),
+        request_id=given.read_id(body, "request_id"),
+        tenant_id=given.read_tenant(headers, body),
+        trace_id=given.read_trace(headers, body),
+        msg_id=given.read_message_id(headers, body),
     )
 
 

@@ -12,7 +12,7 @@ from sys import float_info
 from typing import Any
 
 from router import ids
-from router.contracts.malformed import Malformed, invalid, missing, uncorrelated
+from router.contracts.malformed import Malformed, invalid_correlation, invalid_field, missing_field
 from router.ids import is_opaque
 from router.masking import MAX_TEXT, shortened
 
@@ -26,7 +26,7 @@ MAX_FLOAT = float_info.max
 is_scoped = ids.ScopedNames().__getitem__
 
 
-def opaque(body: Object, name: str) -> str | None:
+def read_id(body: Object, name: str) -> str | None:
     """An id by which messages are tied together."""
     value = body.get(name)
     if value is None:
@@ -35,10 +35,10 @@ def opaque(body: Object, name: str) -> str | None:
         return value
     if value == "":
         return None
-    raise uncorrelated(name, name, OPAQUE)
+    raise invalid_correlation(name, name, OPAQUE)
 
 
-def tenant(headers: Mapping[str, str], body: Object) -> str | None:
+def read_tenant(headers: Mapping[str, str], body: Object) -> str | None:
     """The header's tenant if it is a tenant id, else the payload's."""
     value = headers.get("tenant_id")
     if value and is_scoped(value):
@@ -47,51 +47,51 @@ def tenant(headers: Mapping[str, str], body: Object) -> str | None:
     if value is None or value == "":
         return None
     if type(value) is not str or not is_scoped(value):
-        raise invalid("tenant_id", "tenant_id", SCOPED)
+        raise invalid_field("tenant_id", "tenant_id", SCOPED)
     return value
 
 
-def trace(headers: Mapping[str, str], body: Object) -> str | None:
+def read_trace(headers: Mapping[str, str], body: Object) -> str | None:
     """The header's trace id if it is one, else the payload's."""
     value = headers.get("trace_id")
-    return value if value and is_opaque(value) else opaque(body, "trace_id")
+    return value if value and is_opaque(value) else read_id(body, "trace_id")
 
 
-def message_id(headers: Mapping[str, str], body: Object) -> str | None:
+def read_message_id(headers: Mapping[str, str], body: Object) -> str | None:
     """The header's message id if it is one, else the payload's `msg_id`."""
     value = headers.get("Nats-Msg-Id")
-    return value if value and is_opaque(value) else opaque(body, "msg_id")
+    return value if value and is_opaque(value) else read_id(body, "msg_id")
 
 
-def text(body: Object, name: str, place: str | None = None, *, most: int = ids.MAX_NAME) -> str | None:
+def read_text(body: Object, name: str, place: str | None = None, *, most: int = ids.MAX_NAME) -> str | None:
     """A name that is no id: any letters, at most so many."""
     value = body.get(name)
     if value is None or value == "":
         return None
     if type(value) is not str or len(value) > most:
-        raise invalid(name, place or name, f"text of 1..{most} characters")
+        raise invalid_field(name, place or name, f"text of 1..{most} characters")
     return value
 
 
-def excerpt(body: Object, name: str, most: int = MAX_TEXT) -> str | None:
+def read_excerpt(body: Object, name: str, most: int = MAX_TEXT) -> str | None:
     """Words for people: what is longer is cut, for no message is refused because of them."""
     value = body.get(name)
     if type(value) is not str and value is not None:
-        raise invalid(name, name, "text")
+        raise invalid_field(name, name, "text")
     return shortened(value, most) if value else None
 
 
-def one_of(body: Object, name: str, legal: Collection[str]) -> str:
+def read_choice(body: Object, name: str, legal: Collection[str]) -> str:
     """Required: one of these words."""
     value = body.get(name)
     if type(value) is str and value in legal:
         return value
     if value is None or value == "":
-        raise missing(name, name)
-    raise invalid(name, name, "one of " + ", ".join(sorted(legal)))
+        raise missing_field(name, name)
+    raise invalid_field(name, name, "one of " + ", ".join(sorted(legal)))
 
 
-def whole(body: Object, name: str, most: int = MAX_INT64) -> int | None:
+def read_whole(body: Object, name: str, most: int = MAX_INT64) -> int | None:
     """A number from 0 to `most`, rounded half up."""
     value = body.get(name)
     if type(value) is int and 0 <= value <= most:
@@ -99,33 +99,33 @@ def whole(body: Object, name: str, most: int = MAX_INT64) -> int | None:
     if value is None:
         return None
     if type(value) is not float or not 0 <= value <= most or value >= MAX_INT64:  # NaN compares with nothing
-        raise _not_a_number(name, most)
+        raise _refuse_number(name, most)
     floor = int(value)
     return floor + (value - floor >= 0.5)  # floor(value + 0.5) would round 0.49999999999999994 up
 
 
-def moment(body: Object, name: str) -> int | None:
+def read_moment(body: Object, name: str) -> int | None:
     """Milliseconds since the epoch, or ISO 8601, UTC where it names no zone."""
     value = body.get(name)
     if type(value) is not str:
-        return whole(body, name)
+        return read_whole(body, name)
     try:
         told = datetime.fromisoformat(value)
         return round((told if told.tzinfo else told.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError) as exc:
-        raise invalid(name, name, "milliseconds or ISO 8601") from exc
+        raise invalid_field(name, name, "milliseconds or ISO 8601") from exc
 
 
-def amount(body: Object, name: str, most: float = MAX_FLOAT) -> float | None:
+def read_amount(body: Object, name: str, most: float = MAX_FLOAT) -> float | None:
     """A finite number from 0 to `most`; never -0.0."""
     value = body.get(name)
     if value is None:
         return None
     if type(value) not in (float, int) or not 0 <= value <= most:
-        raise _not_a_number(name, most)
+        raise _refuse_number(name, most)
     return float(value) + 0.0
 
 
-def _not_a_number(name: str, most: float) -> Malformed:
+def _refuse_number(name: str, most: float) -> Malformed:
     legal = "a finite number, 0 or more" if most in (MAX_INT64, MAX_FLOAT) else f"a number from 0 to {most:.15g}"
-    return invalid(name, name, legal)
+    return invalid_field(name, name, legal)

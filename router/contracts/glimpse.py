@@ -62,14 +62,14 @@ def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str
     """The same from a payload that was decoded already."""
     inner = body.get("message")
     places = (body, inner) if isinstance(inner, dict) else (body,)
-    found = {name: value for name, is_legal in _FIELDS if (value := _first(name, is_legal, places)) is not None}
+    found = {name: value for name, is_legal in _FIELDS if (value := _find_id(name, is_legal, places)) is not None}
     for name, value in (("tenant_id", contract.tenant_in(headers)), ("trace_id", contract.trace_in(headers))):
         if value is not None:
             found[name] = value
     return found
 
 
-def _first(name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]) -> str | None:
+def _find_id(name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]) -> str | None:
     for place in places:
         value = place.get(name)
         if isinstance(value, str) and is_legal(value):

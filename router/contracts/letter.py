@@ -56,8 +56,8 @@ def build_dead_letter(
     letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
     room = max_bytes - _FRAME_BYTES - len(letter_id) - sum(len(name) + len(value) + 4 for name, value in headers.items())
     body = {
-        **_what(message, reason, msg_id, seen),
-        **_why(reason, fault),
+        **_describe_message(message, reason, msg_id, seen),
+        **_describe_fault(reason, fault),
         "context": _context(fault, msg_id, seen),
         "source": _source(message),
         "timestamp": now_ms,
@@ -73,7 +73,7 @@ def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PA
     return pattern.replace("{original_subject}", original_subject)
 
 
-def _what(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, object]:
+def _describe_message(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, object]:
     return {
         "original_subject": _text(message.subject),
         "msg_id": msg_id,
@@ -85,7 +85,7 @@ def _what(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -
     }
 
 
-def _why(reason: str, fault: Fault) -> dict[str, object]:
+def _describe_fault(reason: str, fault: Fault) -> dict[str, object]:
     if reason != VALIDATION_FAILED:
         return {"last_error": {"code": fault.code, "message": _text(shortened(fault.message))}}
     code = fault.code if fault.code in VALIDATION_CODES else SCHEMA_VALIDATION_FAILED

@@ -15,7 +15,7 @@ from router.errors import BrokerUnavailable
 PATIENCE_S = 5.0
 
 
-async def ask_all(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) -> dict[int, dict[str, Any]]:
+async def send_requests(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) -> dict[int, dict[str, Any]]:
     """The same request with each of these bodies: its answer, by the same key. Raises BrokerUnavailable when one does not come."""
     if not bodies:
         return {}

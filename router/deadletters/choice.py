@@ -37,7 +37,7 @@ async def read_by_filter(
         looked = 0
         while looked < reader.total and (found := await reader.read(min(at_once, reader.total - looked))):
             looked += len(found)
-            yield DeadLetterBatch([letter for letter in map(parse, found) if wanted.takes(letter)], looked, reader.total)
+            yield DeadLetterBatch([letter for letter in map(parse, found) if wanted.is_match(letter)], looked, reader.total)
 
 
 async def read_by_sequence(

@@ -115,13 +115,13 @@ class ReplayPublishers:
         self._evidence = evidence
         self._found: dict[str, ReplayPublisher | None] = {}
 
-    async def of(self, subject: str) -> ReplayPublisher | None:
+    async def find(self, subject: str) -> ReplayPublisher | None:
         """None: no stream takes the subject, so nothing may be sent there."""
         if subject not in self._found:
-            self._found[subject] = await self._find(subject)
+            self._found[subject] = await self._open(subject)
         return self._found[subject]
 
-    async def _find(self, subject: str) -> ReplayPublisher | None:
+    async def _open(self, subject: str) -> ReplayPublisher | None:
         names: Sequence[str] = (await self._jetstream.ask("STREAM.NAMES", {"subject": subject})).get("streams") or []
         info = await self._jetstream.stream(names[0]) if names else None
         if info is None:

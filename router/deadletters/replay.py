@@ -147,7 +147,7 @@ class _ReplayRun:
         found = await originals_of(self._jetstream, handful.letters, how)
         report.kept += [one for one in found if isinstance(one, NotReplayed)]
         is_certain = True
-        for subject, effects in _by_subject(traced_replay([one for one in found if isinstance(one, Effect)])).items():
+        for subject, effects in _group_by_subject(traced_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
         # Away for a moment, we may have been taken for dead: another replay may have begun.
         return is_certain and self._jetstream.connection.lives == self._lives
@@ -157,7 +157,7 @@ class _ReplayRun:
         await self._journal.end()
 
     async def _send(self, subject: str, effects: Sequence[Effect], report: ReplayReport) -> bool:
-        outlet = await self._outlets.of(subject)
+        outlet = await self._outlets.find(subject)
         if outlet is None:
             report.kept += [NotReplayed(_letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
             return True
@@ -202,7 +202,7 @@ async def _open_run(jetstream: JetStream, stream: str) -> AsyncIterator[_ReplayR
             await journal.close()
 
 
-def _by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect]]:
+def _group_by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect]]:
     found: dict[str, list[Effect]] = {}
     for effect in effects:
         found.setdefault(effect.subject, []).append(effect)

@@ -12,7 +12,7 @@ from router.contracts.answer import failure
 from router.contracts.decision import OVERLOADED
 from router.contracts.flow import read_body
 from router.contracts.headers import message_id_in, tenant_in
-from router.contracts.malformed import Malformed, invalid
+from router.contracts.malformed import Malformed, invalid_field
 from router.decide import fields
 from router.decide.read import Limits
 from router.ids import is_opaque
@@ -74,7 +74,7 @@ def _body(data: bytes, headers: Mapping[str, str], limits: Limits) -> dict[str, 
     try:
         body: dict[str, Any] = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
-        raise invalid("message", "message", "a JSON object") from exc
+        raise invalid_field("message", "message", "a JSON object") from exc
     return body
 
 

@@ -143,4 +143,4 @@ def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decisi
     if ours is None and not is_same_request(record, request, message):
         return CONFLICT
     effect = published(record, assignment_id(request), request.tenant_id)
-    return Pushed(ours or record.known().decision, effect, ours is None, record.content)
+    return Pushed(ours or record.read_assignment().decision, effect, ours is None, record.content)

@@ -15,7 +15,7 @@ from math import inf
 
 from msgspec import Struct
 
-from router.contracts.headers import silencing_header_in
+from router.contracts.headers import find_silencing_header
 from router.delivery.connection import Connection, head_of
 from router.delivery.identical import MOST_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
@@ -278,4 +278,4 @@ def _silenced_by(headers: Headers) -> str | None:
     """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
     if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
         return "headers"
-    return silencing_header_in(headers)
+    return find_silencing_header(headers)

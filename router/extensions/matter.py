@@ -46,7 +46,7 @@ class PipelineContext:
         self._message: bytes | None = None
         self._metadata: bytes | None = None
 
-    def asked(self, config: Mapping[str, object]) -> bytes:
+    def build_request(self, config: Mapping[str, object]) -> bytes:
         """What an extension with this config is asked. Raises InvalidExtensionMessage when it is too large to be."""
         if self._message is None:
             self._message = message_bytes(self.request)
@@ -54,7 +54,7 @@ class PipelineContext:
             self._metadata = metadata_bytes(self.request.context, self._policy_id, self._decision)
         return request_bytes(self._opening, self._message, self._metadata, config)
 
-    def change(self, asked: RouteRequest, changed: ProcessorAnswer) -> None:
+    def apply_answer(self, asked: RouteRequest, changed: ProcessorAnswer) -> None:
         """What a pre-processor answered to `asked`: only what it changed counts, for neighbours may have changed the rest."""
         message = changed.message
         fields: dict[str, object] = {}
@@ -64,26 +64,26 @@ class PipelineContext:
             fields["message_type"] = message.message_type
         if message.metadata is not None and message.metadata != asked.metadata:
             fields["metadata"] = message.metadata
-        if news := _news(changed.metadata, asked.context):
+        if news := _find_changes(changed.metadata, asked.context):
             fields["context"] = {**self.request.context, **news}
         if fields:
             self.request = replace(self.request, **fields)
             self._message = self._metadata = None
 
-    def decided(self, decision: Decision) -> None:
+    def set_decision(self, decision: Decision) -> None:
         """From now on extensions see it."""
         self._decision = decision
         self._metadata = None
 
     def read_additions(self, data: bytes) -> dict[str, str]:
         """What a post-processor adds. Raises InvalidExtensionMessage, also for what is no text."""
-        news = _news(read_processor_answer(data).metadata, self.request.context)
+        news = _find_changes(read_processor_answer(data).metadata, self.request.context)
         for name, value in news.items():
             if not isinstance(value, str):
                 raise InvalidExtensionMessage(f"metadata.{name}: a decision's metadata is all text")
         return news
 
 
-def _news(metadata: Mapping[str, Any], context: Mapping[str, object]) -> dict[str, Any]:
+def _find_changes(metadata: Mapping[str, Any], context: Mapping[str, object]) -> dict[str, Any]:
     """What was not sent, or was sent otherwise."""
     return {name: value for name, value in metadata.items() if name not in OWN and not (name in context and context[name] == value)}

@@ -39,12 +39,12 @@ class Averages:
         states = self._tenants.setdefault(tenant_id, {})
         before = states.get(provider_id)
         states[provider_id] = ProviderState(
-            latency_ms=self._moved(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
-            cost=self._moved(before.cost if before is not None else None, cost, DEAREST),
+            latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
+            cost=self._average(before.cost if before is not None else None, cost, DEAREST),
         )
         self._pairs.keep((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
-    def _moved(self, average: float | None, figure: float, most: float) -> float:
+    def _average(self, average: float | None, figure: float, most: float) -> float:
         figure = min(float(figure), most)
         if average is None:
             return figure

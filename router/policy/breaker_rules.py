@@ -31,20 +31,20 @@ class ProviderRules:
                 self._policies.setdefault(policy.tenant_id, []).append(policy)
         self._rules: dict[str, Mapping[str, BreakerRules]] = {}
         if before is not None:
-            self._rules |= {tenant: rules for tenant, rules in before._rules.items() if self._is_as(before, tenant)}
+            self._rules |= {tenant: rules for tenant, rules in before._rules.items() if self._is_unchanged(before, tenant)}
 
-    def of(self, tenant_id: str, provider_id: str) -> BreakerRules | None:
-        return self._of(tenant_id).get(provider_id) or self._of(SHARED).get(provider_id)
+    def find(self, tenant_id: str, provider_id: str) -> BreakerRules | None:
+        return self._rules_of_tenant(tenant_id).get(provider_id) or self._rules_of_tenant(SHARED).get(provider_id)
 
-    def _of(self, tenant_id: str) -> Mapping[str, BreakerRules]:
+    def _rules_of_tenant(self, tenant_id: str) -> Mapping[str, BreakerRules]:
         if tenant_id not in self._policies:
             return _NO_RULES  # a tenant that was made up is not remembered
         rules = self._rules.get(tenant_id)
         if rules is None:
-            rules = self._rules[tenant_id] = _by_provider(self._policies[tenant_id])
+            rules = self._rules[tenant_id] = _collect_rules(self._policies[tenant_id])
         return rules
 
-    def _is_as(self, before: ProviderRules, tenant_id: str) -> bool:
+    def _is_unchanged(self, before: ProviderRules, tenant_id: str) -> bool:
         mine, theirs = self._policies.get(tenant_id, []), before._policies.get(tenant_id, [])
         return len(mine) == len(theirs) and all(one is other for one, other in zip(mine, theirs, strict=True))
 
@@ -52,7 +52,7 @@ class ProviderRules:
 _NO_RULES: Mapping[str, BreakerRules] = {}
 
 
-def _by_provider(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
+def _collect_rules(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
     found: dict[str, BreakerRules] = {}
     for policy in sorted(policies, key=_least_careful_first):
         if policy.circuit_breaker is not None:

@@ -18,7 +18,7 @@ from math import inf
 from msgspec import Struct
 
 from router.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
-from router.breakers.gate import Changed
+from router.breakers.gate import OnTransition
 from router.clock import Clock, steady, wall
 from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
@@ -53,122 +53,122 @@ class ProviderBreakers:
         limit: int = 10_000,
         now: Clock = steady,
         today: Clock = wall,
-        made: Callable[[str, str], None] = lambda *_: None,
-        changed: Changed = lambda _: None,
+        on_create: Callable[[str, str], None] = lambda *_: None,
+        on_change: OnTransition = lambda _: None,
     ) -> None:
         self._policies = policies
         self._order: Memory[Pair, bool] = Memory(limit, self._forget)  # the one longest without a result first
         self._now = now
         self._today = today
-        self._report_made = made
-        self._changed = changed
-        self._gates: dict[Pair, CircuitBreaker] = {}
-        self._shut: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a gate that is not closed
-        self._told: Mapping[Pair, RemoteTransition] = {}
-        self._seen: Table = {}
+        self._on_create = on_create
+        self._on_change = on_change
+        self._breakers: dict[Pair, CircuitBreaker] = {}
+        self._not_closed: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a gate that is not closed
+        self._remote: Mapping[Pair, RemoteTransition] = {}
+        self._policies_seen: Table = {}
         self._rules = ProviderRules({})
 
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
         """One outcome, once."""
-        gate = self._gate(tenant_id, provider_id)
+        gate = self._find(tenant_id, provider_id)
         begun = self._now() - min(latency_ms, LONGEST_MS) / 1000
-        if gate is None or (lease := gate.unnamed(begun)) is None:
+        if gate is None or (lease := gate.permit_for_outcome(begun)) is None:
             return
         match classify_outcome(status, error_code):
-            case ProviderOutcome.WELL:
-                gate.succeeded(lease, latency_ms)
-            case ProviderOutcome.FAILED:
-                gate.failed(lease)
-            case ProviderOutcome.NOTHING:
-                gate.left(lease)
+            case ProviderOutcome.SUCCESS:
+                gate.record_success(lease, latency_ms)
+            case ProviderOutcome.FAILURE:
+                gate.record_failure(lease)
+            case ProviderOutcome.NEUTRAL:
+                gate.release(lease)
 
-    def shut(self, tenant_id: str) -> Mapping[str, CircuitBreaker] | None:
+    def find_not_closed(self, tenant_id: str) -> Mapping[str, CircuitBreaker] | None:
         """The tenant's gates that may stop somebody, by provider; None when all are closed."""
-        self._keep_up()
-        return self._shut.get(tenant_id)
+        self._refresh_rules()
+        return self._not_closed.get(tenant_id)
 
-    def chosen(self, tenant_id: str, decision: Decision) -> None:
+    def on_decision(self, tenant_id: str, decision: Decision) -> None:
         """A decision was made for this provider: half open, it is a probe until its assignment's deadline (CONTRACTS §6)."""
-        gate = self._shut.get(tenant_id, {}).get(decision.provider_id)
+        gate = self._not_closed.get(tenant_id, {}).get(decision.provider_id)
         if gate is not None:
-            gate.enter(deadline_ms(decision.expected_latency_ms) / 1000)
+            gate.acquire(deadline_ms(decision.expected_latency_ms) / 1000)
 
-    def told(self, news: Mapping[Pair, RemoteTransition]) -> None:
+    def apply_remote(self, news: Mapping[Pair, RemoteTransition]) -> None:
         """What other instances did since they were last told of."""
-        self._told = {pair: told for pair, told in {**self._told, **news}.items() if told.until is not None}
+        self._remote = {pair: told for pair, told in {**self._remote, **news}.items() if told.until is not None}
         for pair, told in news.items():
-            if (gate := self._gate(*pair)) is not None:
-                self._tell(gate, told)
+            if (gate := self._find(*pair)) is not None:
+                self._apply(gate, told)
 
-    def standings(self) -> Mapping[Pair, BreakerSnapshot]:
+    def snapshots(self) -> Mapping[Pair, BreakerSnapshot]:
         """All that are there."""
-        self._keep_up()
-        return {pair: gate.standing for pair, gate in self._gates.items()}
+        self._refresh_rules()
+        return {pair: gate.snapshot for pair, gate in self._breakers.items()}
 
-    def astray(self) -> Iterator[tuple[Pair, str]]:
+    def list_not_closed(self) -> Iterator[tuple[Pair, str]]:
         """Those that are not closed, open or half open."""
-        self._keep_up()
-        return (((tenant_id, name), gate.phase) for tenant_id, shut in self._shut.items() for name, gate in shut.items())
+        self._refresh_rules()
+        return (((tenant_id, name), gate.phase) for tenant_id, shut in self._not_closed.items() for name, gate in shut.items())
 
     def __len__(self) -> int:
-        return len(self._gates)
+        return len(self._breakers)
 
-    def _gate(self, tenant_id: str, provider_id: str) -> CircuitBreaker | None:
+    def _find(self, tenant_id: str, provider_id: str) -> CircuitBreaker | None:
         """None: no policy asks for a breaker of this provider."""
-        self._keep_up()
+        self._refresh_rules()
         pair = tenant_id, provider_id
-        gate = self._gates.get(pair)
+        gate = self._breakers.get(pair)
         if gate is not None:
             self._order.recall(pair, 0.0)
             return gate
-        rules = self._rules.of(tenant_id, provider_id)
-        return self._made(pair, rules) if rules is not None else None
+        rules = self._rules.find(tenant_id, provider_id)
+        return self._create(pair, rules) if rules is not None else None
 
-    def _made(self, pair: Pair, rules: BreakerRules) -> CircuitBreaker:
-        gate = self._gates[pair] = CircuitBreaker("/".join(pair), rules, now=self._now, today=self._today, changed=self._moved)
-        self._report_made(*pair)
+    def _create(self, pair: Pair, rules: BreakerRules) -> CircuitBreaker:
+        gate = self._breakers[pair] = CircuitBreaker("/".join(pair), rules, now=self._now, today=self._today, on_change=self._on_transition)
+        self._on_create(*pair)
         self._order.keep(pair, True, inf, 0.0, owner=pair[0])
-        if (told := self._told.get(pair)) is not None:
-            self._tell(gate, told)
+        if (told := self._remote.get(pair)) is not None:
+            self._apply(gate, told)
         return gate
 
-    def _tell(self, gate: CircuitBreaker, told: RemoteTransition) -> None:
+    def _apply(self, gate: CircuitBreaker, told: RemoteTransition) -> None:
         if told.until is None:
-            gate.told_closed()
+            gate.apply_remote_close()
         else:
-            gate.told_open(told.until - self._now(), told.opened_at_ms)
+            gate.apply_remote_open(told.until - self._now(), told.opened_at_ms)
 
-    def _moved(self, transition: BreakerTransition) -> None:
+    def _on_transition(self, transition: BreakerTransition) -> None:
         tenant_id, _, provider_id = transition.name.partition("/")
         if transition.state == CLOSED:
-            self._unlist(tenant_id, provider_id)
+            self._remove_not_closed(tenant_id, provider_id)
         else:
-            self._shut.setdefault(tenant_id, {})[provider_id] = self._gates[tenant_id, provider_id]
-        self._changed(transition)
+            self._not_closed.setdefault(tenant_id, {})[provider_id] = self._breakers[tenant_id, provider_id]
+        self._on_change(transition)
 
-    def _keep_up(self) -> None:
+    def _refresh_rules(self) -> None:
         """When the policies changed: other rules, breakers that nobody asks for any more, and those that others told of before."""
-        if self._policies() is self._seen:
+        if self._policies() is self._policies_seen:
             return
-        self._seen = self._policies()
-        self._rules = ProviderRules(self._seen, self._rules)
-        for pair, gate in list(self._gates.items()):
-            rules = self._rules.of(*pair)
+        self._policies_seen = self._policies()
+        self._rules = ProviderRules(self._policies_seen, self._rules)
+        for pair, gate in list(self._breakers.items()):
+            rules = self._rules.find(*pair)
             if rules is None:
                 self._order.forget(pair)
                 self._forget(pair)
             elif rules != gate.rules:
-                gate.follow(rules)
-        for pair in self._told:
-            self._gate(*pair)
+                gate.set_rules(rules)
+        for pair in self._remote:
+            self._find(*pair)
 
     def _forget(self, pair: Pair) -> None:
-        del self._gates[pair]
-        self._unlist(*pair)
+        del self._breakers[pair]
+        self._remove_not_closed(*pair)
 
-    def _unlist(self, tenant_id: str, provider_id: str) -> None:
-        shut = self._shut.get(tenant_id)
+    def _remove_not_closed(self, tenant_id: str, provider_id: str) -> None:
+        shut = self._not_closed.get(tenant_id)
         if shut is not None:
             shut.pop(provider_id, None)
             if not shut:
-                del self._shut[tenant_id]
+                del self._not_closed[tenant_id]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.policy.engine import evaluate
-from router.policy.hidden import hidden_in
+from router.policy.hidden import find_hidden_paths
 from router.policy.policy import Policy
 from router.policy.states import PreviousAttempt, ProviderState, TraceStep
 
@@ -62,15 +62,15 @@ def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
         previous=case.previous,
         trace=steps,
     )
-    return Reevaluation(answer, tuple(steps), next(_doubts(policy, case, steps), None))
+    return Reevaluation(answer, tuple(steps), next(_find_doubts(policy, case, steps), None))
 
 
 def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
     """Same provider for the same reason, or the same refusal. Figures move with every result; they are no other choice."""
-    return choice(one) == choice(other)
+    return choice_of(one) == choice_of(other)
 
 
-def choice(answer: Decision | Refusal) -> tuple[str | None, str]:
+def choice_of(answer: Decision | Refusal) -> tuple[str | None, str]:
     """(provider, reason) of a decision, (None, code) of a refusal."""
     return (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
 
@@ -79,14 +79,14 @@ def _has_same_sessions(policy: Policy, case: RecordedDecision) -> bool:
     return policy.sticky is not None and policy.sticky.session_key == case.session_key
 
 
-def _doubts(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
+def _find_doubts(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
     """What this evaluation looked at and the record does not hold."""
     if case.is_cut:
         yield "the request was too large to be recorded whole"
     asked = {step.subject for step in steps if step.stage == "fallback"}
     for index, rule in enumerate(policy.fallbacks):
         if (path := f"fallbacks[{index}]") in asked:
-            yield from (f"{path}.when looks at {name}, which is not recorded" for name in hidden_in(case.request, rule.when))
+            yield from (f"{path}.when looks at {name}, which is not recorded" for name in find_hidden_paths(case.request, rule.when))
     if policy.sticky is not None and any(step.stage == "weighted" for step in steps):
-        key = policy.sticky.session_key
-        yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden_in(case.request, {f"context.{key}": 0}))
+        hidden = find_hidden_paths(case.request, {f"context.{policy.sticky.session_key}": 0})
+        yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.policy.case import RecordedDecision, choice, is_same_choice, reevaluate
+from router.policy.case import RecordedDecision, choice_of, is_same_choice, reevaluate
 from router.policy.policy import Policy
 
 UNCHANGED = "unchanged"
@@ -47,7 +47,7 @@ def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
         tenant_id=case.request.tenant_id,
         request_id=case.request.answer_id,
         verdict=UNCLEAR if made.doubt is not None else same,
-        before=Choice(*choice(case.answer)),
-        after=Choice(*choice(made.answer)),
+        before=Choice(*choice_of(case.answer)),
+        after=Choice(*choice_of(made.answer)),
         doubt=made.doubt,
     )

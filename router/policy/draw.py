@@ -28,15 +28,15 @@ def cumulative_weights(weights: tuple[float, ...]) -> tuple[int, ...]:
     return _bounds_of_few(weights) if len(weights) <= FEW else _bounds_of_many(weights)
 
 
-def _computed(weights: tuple[float, ...]) -> tuple[int, ...]:
-    sums = list(accumulate(_exact(weights)))
+def _compute(weights: tuple[float, ...]) -> tuple[int, ...]:
+    sums = list(accumulate(_to_fractions(weights)))
     return tuple(int(LINE * part / sums[-1]) for part in sums[:-1])
 
 
-def _exact(weights: Iterable[float]) -> Iterable[Fraction]:
+def _to_fractions(weights: Iterable[float]) -> Iterable[Fraction]:
     return map(Fraction, weights)
 
 
 # 500 weights and their bounds have 50 kB. A cache is bounded by its entries, so the large ones have a smaller cache of their own.
-_bounds_of_few = lru_cache(maxsize=4096)(_computed)
-_bounds_of_many = lru_cache(maxsize=128)(_computed)
+_bounds_of_few = lru_cache(maxsize=4096)(_compute)
+_bounds_of_many = lru_cache(maxsize=128)(_compute)

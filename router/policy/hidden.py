@@ -11,7 +11,7 @@ from router.policy.conditions import OPERATORS
 NOT_KEPT = ("payload", "payload_ref")  # of a message
 
 
-def hidden_in(request: RouteRequest, when: Mapping[str, object]) -> Iterator[str]:
+def find_hidden_paths(request: RouteRequest, when: Mapping[str, object]) -> Iterator[str]:
     """The paths of `when` at which the masked request says nothing, in the order of the condition."""
     return (path for path in _paths(when) if _is_hidden(request, path.split(".")))
 

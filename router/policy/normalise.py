@@ -64,17 +64,17 @@ def _weights_map(document: Document, warn: Warn) -> None:
     if not isinstance(weights, Mapping):
         return
     warn("weights", "write providers[].weight, 0..100")
-    left = _scaled(weights)
+    left = _scale_weights(weights)
     if document.get("providers") is None:
         document["providers"] = [{"name": name} for name in left]
     if isinstance(document["providers"], list):
-        document["providers"] = [_weighed(entry, left) for entry in document["providers"]]
+        document["providers"] = [_add_weight(entry, left) for entry in document["providers"]]
     del document["weights"]
     if left:  # weights of nobody: the parser refuses the key
         document["weights"] = left
 
 
-def _scaled(weights: Mapping[str, object]) -> Document:
+def _scale_weights(weights: Mapping[str, object]) -> Document:
     """Weights 0..1 as 0..100."""
     figures = [value for value in weights.values() if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(figures) < len(weights) or max(figures, default=2) > 1:
@@ -82,7 +82,7 @@ def _scaled(weights: Mapping[str, object]) -> Document:
     return {name: round(value * FULL_WEIGHT, 9) for name, value in zip(weights, figures, strict=True)}
 
 
-def _weighed(entry: object, left: Document) -> object:
+def _add_weight(entry: object, left: Document) -> object:
     if isinstance(entry, Mapping) and "weight" not in entry and isinstance(entry.get("name"), str) and entry["name"] in left:
         return {**entry, "weight": left.pop(entry["name"])}
     return entry
@@ -123,13 +123,13 @@ def _sticky_names(document: Document, warn: Warn) -> None:
         if old not in sticky:
             continue
         value = f"{sticky[old]}s" if new == "ttl" and isinstance(sticky[old], int) else sticky[old]
-        if _says_the_same(sticky.setdefault(new, value), value):  # else the parser refuses the older name
+        if _is_same_value(sticky.setdefault(new, value), value):  # else the parser refuses the older name
             warn(f"sticky.{old}", f"write {new}")
             del sticky[old]
     document["sticky"] = sticky
 
 
-def _says_the_same(new: object, old: object) -> bool:
+def _is_same_value(new: object, old: object) -> bool:
     """Two texts that are equal, or the same time: `10m` and `600s`."""
     if new == old:
         return True

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.codec import MAX_DEPTH, is_deeper
-from router.policy.depth import too_deep
-from router.policy.fields import Fields, PolicyError, Problems, shown
+from router.policy.depth import check_depth
+from router.policy.fields import Fields, PolicyError, Problems, quote
 from router.policy.model import PolicyFinding
 from router.policy.normalise import normalise
 from router.policy.plan import make_plan
@@ -113,19 +113,19 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
         pipeline=pipeline,
         metadata=metadata,
         plan=make_plan(providers, (rule.to for rule in fallbacks), is_sticky=sticky is not None, metadata=named),
-        refusal=too_deep(pipeline),
+        refusal=check_depth(pipeline),
     )
 
 
 def _identity(fields: Fields, tenant_id: str, policy_id: str) -> None:
     fields.choice("version", ("1.0",), "1.0")
-    _stored_as(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
-    _stored_as(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
+    _check_id(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
+    _check_id(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
 
 
-def _stored_as(fields: Fields, key: str, stored: str, *, is_legal: bool) -> None:
+def _check_id(fields: Fields, key: str, stored: str, *, is_legal: bool) -> None:
     written = fields.take(key)
     if not is_legal:
-        fields.refuse(key, f"{shown(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front")
+        fields.refuse(key, f"{quote(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front")
     elif written not in (None, stored):
-        fields.refuse(key, f"{shown(written)} is not {shown(stored)}, which it is stored under")
+        fields.refuse(key, f"{quote(written)} is not {quote(stored)}, which it is stored under")

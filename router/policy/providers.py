@@ -32,22 +32,22 @@ class ProviderTracker:
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""
-        known, shut = self.averages.states_of(tenant_id), self.breakers.shut(tenant_id)
+        known, shut = self.averages.states_of(tenant_id), self.breakers.find_not_closed(tenant_id)
         return known if shut is None else _StatesBehindBreakers(known, shut)
 
-    def chosen(self, tenant_id: str, decision: Decision) -> None:
+    def on_decision(self, tenant_id: str, decision: Decision) -> None:
         """A decision stands: half open, its provider is being probed by it."""
-        self.breakers.chosen(tenant_id, decision)
+        self.breakers.on_decision(tenant_id, decision)
 
 
 class _StatesBehindBreakers(Struct, frozen=True):
     """The averages behind the gates that are not closed."""
 
     known: ProviderStates
-    gates: Mapping[str, CircuitBreaker]
+    breakers: Mapping[str, CircuitBreaker]
 
     def get(self, provider_id: str, /) -> ProviderState | None:
-        state, gate = self.known.get(provider_id), self.gates.get(provider_id)
+        state, gate = self.known.get(provider_id), self.breakers.get(provider_id)
         if gate is None:
             return state
-        return replace(state or ProviderState(), shut_until=gate.shut_until())
+        return replace(state or ProviderState(), shut_until=gate.blocked_until())

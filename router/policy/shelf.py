@@ -21,7 +21,7 @@ class PolicyTable:
         table = self._table
         return table.get((tenant_id, policy_id)) or table.get((SHARED, policy_id))
 
-    def serves(self, tenant_id: str) -> bool:
+    def has_tenant(self, tenant_id: str) -> bool:
         """Whether the tenant has a policy of its own."""
         return tenant_id in self._tenants
 
@@ -30,6 +30,6 @@ class PolicyTable:
         self._all = MappingProxyType(self._table)
         self._tenants = frozenset(tenant_id for tenant_id, _ in self._table)
 
-    def all(self) -> Mapping[Key, Policy]:
+    def get_all(self) -> Mapping[Key, Policy]:
         """The whole table: the same object until it is replaced, so that who has read it knows whether to read again."""
         return self._all

@@ -12,18 +12,18 @@ FAILURES = frozenset({"TIMEOUT", "CONNECTION_ERROR", "PROVIDER_UNAVAILABLE", "5X
 
 
 class ProviderOutcome(Enum):
-    WELL = auto()
-    FAILED = auto()
-    NOTHING = auto()
+    SUCCESS = auto()
+    FAILURE = auto()
+    NEUTRAL = auto()
 
 
 def classify_outcome(status: str, error_code: str | None) -> ProviderOutcome:
     """`status` as in a result: success | error | timeout | cancelled."""
     if status == "success":
-        return ProviderOutcome.WELL
+        return ProviderOutcome.SUCCESS
     if status == "timeout" or (status == "error" and error_code is not None and _is_failure(error_code)):
-        return ProviderOutcome.FAILED
-    return ProviderOutcome.NOTHING
+        return ProviderOutcome.FAILURE
+    return ProviderOutcome.NEUTRAL
 
 
 def _is_failure(code: str) -> bool:

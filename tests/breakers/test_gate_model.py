@@ -42,7 +42,7 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(target=leases, lease_s=st.sampled_from([1.0, 5.0, 100.0]))
     def enter(self, lease_s: float) -> object:
-        lease = self.a.gate.enter(lease_s)
+        lease = self.a.gate.acquire(lease_s)
         if self.state == "open" and self.now >= self.until:
             self.turn("half_open")
         self.out = [(one, ends) for one, ends in self.out if ends > self.now]
@@ -59,7 +59,7 @@ class GateMachine(RuleBasedStateMachine):
     def end(self, given: tuple[CallPermit, int, float], what: str) -> None:
         lease, era, ends = given
         if what == "succeeded":
-            self.a.gate.succeeded(lease, 1.0)
+            self.a.gate.record_success(lease, 1.0)
         else:
             getattr(self.a.gate, what)(lease)
         if era != self.era or ends <= self.now:
@@ -84,13 +84,13 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(left_s=st.sampled_from([-1.0, 10.0, 1000.0]))
     def hear_of_an_opening(self, left_s: float) -> None:
-        self.a.gate.told_open(left_s, 1)
+        self.a.gate.apply_remote_open(left_s, 1)
         self.turn("open")
         self.until = self.now + min(left_s, TIMEOUT_S)
 
     @rule()
     def hear_of_a_closing(self) -> None:
-        self.a.gate.told_closed()
+        self.a.gate.apply_remote_close()
         if self.state != "closed":
             self.turn("closed")
 
@@ -98,8 +98,8 @@ class GateMachine(RuleBasedStateMachine):
     def they_agree(self) -> None:
         due = self.state == "open" and self.now >= self.until
         assert self.a.state == ("half_open" if due else self.state)
-        assert self.a.gate.standing.failure_count == self.row
-        assert (self.a.gate.standing.opened_at_ms is None) == (self.state == "closed")
+        assert self.a.gate.snapshot.failure_count == self.row
+        assert (self.a.gate.snapshot.opened_at_ms is None) == (self.state == "closed")
 
 
 TestGateModel = GateMachine.TestCase

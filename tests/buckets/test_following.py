@@ -36,7 +36,7 @@ async def test_it_returns_when_all_that_was_there_has_been_heard(bucket: Bucket)
     assert [(one.key, one.value) for one in heard if isinstance(one, BucketEntry)] == [(f"k-{n % 10}", b"%d" % n) for n in range(40, 50)]
     await bucket.write("k-0", b"later")
     await until(lambda: heard[-1].key == "k-0")
-    assert following.is_sound
+    assert following.is_complete
     await following.close()
 
 
@@ -47,7 +47,7 @@ async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mo
     mortal.kill()
     mortal.start()
     await until(lambda: bucket.jetstream.connection.lives and bucket.jetstream.connection.is_connected)
-    assert not following.is_sound
+    assert not following.is_complete
     await following.close()
 
 
@@ -56,7 +56,7 @@ async def test_a_consumer_that_somebody_deleted_is_missed_by_its_heartbeats(buck
     await following.open()
     (name,) = (await bucket.jetstream.ask(f"CONSUMER.NAMES.KV_{bucket.name}"))["consumers"]
     await bucket.jetstream.ask(f"CONSUMER.DELETE.KV_{bucket.name}.{name}")
-    await until(lambda: not following.is_sound, within_s=3)
+    await until(lambda: not following.is_complete, within_s=3)
     await following.close()
 
 

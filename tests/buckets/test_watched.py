@@ -77,7 +77,7 @@ async def test_listing_again_tells_only_what_is_new(bucket: Bucket, nats_url: st
 
 def _another(mirror: Mirror, seen: set[object]) -> bool:
     before = len(seen)
-    seen.add(mirror.watched._following)
+    seen.add(mirror.watched._watcher)
     return len(seen) > before
 
 

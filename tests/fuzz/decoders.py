@@ -316,7 +316,7 @@ DECODERS: dict[str, Decoder] = {
         _seeds(record_bytes(make_record(ENTRY, version=1, author="ann", at_s=1.0)), ENTRY), _registered, (RouterError,)
     ),
     "assignment record in its bucket": Decoder(
-        _seeds(ASSIGNMENT_RECORD), _plain(lambda data: read_assignment_record(data).known()), (RouterError,)
+        _seeds(ASSIGNMENT_RECORD), _plain(lambda data: read_assignment_record(data).read_assignment()), (RouterError,)
     ),
     "acknowledgement in its bucket": Decoder(_seeds({"status": "accepted", "at_ms": 1}), _plain(read_ack_state), (RouterError,)),
     "breaker in its bucket": Decoder(

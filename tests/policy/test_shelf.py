@@ -22,6 +22,6 @@ def test_the_table_is_swapped_whole_and_is_the_shelfs_own() -> None:
     given = {("acme", "default"): first}
     shelf = PolicyTable(given)
     given.clear()
-    before = shelf.all()
+    before = shelf.get_all()
     shelf.replace({("acme", "default"): second})
     assert (before[("acme", "default")], shelf.find("acme", "default")) == (first, second)

@@ -34,7 +34,7 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
         answer_id="a",
     )
     matter = PipelineContext(request, "default", None)
-    assert json.loads(matter.asked(REQUEST["config"])) == REQUEST
+    assert json.loads(matter.build_request(REQUEST["config"])) == REQUEST
     assert matter.headers == {name: REQUEST[name] for name in ("trace_id", "tenant_id")}
     assert read_request(bytes_of(REQUEST)).message.payload == message["payload"]
 
