@@ -1,4 +1,4 @@
-"""Secrets out of anything that is written down: by their key (reference, metrics and masked keys), and logins inside addresses.
+"""Secrets out of anything that is written down: by their key (docs/operators.md#masked), and logins inside addresses.
 
 And lengths: a text that somebody else chose is cut before it is written into a line (`shortened`, `bounded`). Hiding a login costs
 one pass over the text, however it is made.

@@ -68,7 +68,10 @@ class Memory(Generic[K, V]):
         if before is not None:
             self._weigh(before.owner, -before.weight)
         self._kept[key] = _Kept(value, until, owner, weight)
-        self._weigh(owner, weight)
+        self._weight += weight  # `_weigh` in place: this is called once a message
+        held = self._of_owner.get(owner, 0)
+        self._of_owner[owner] = held + weight
+        self._heavy += held <= self._share < held + weight
         if self._weight > self._limit:
             self._make_room(now)
         if now >= self._look_at:

@@ -1,7 +1,8 @@
 """What every test may ask for: a nats-server of its module's own, a client and a name of the test's own on it; a PostgreSQL."""
 
+import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import nats
@@ -13,13 +14,33 @@ from nats.aio.client import Client
 from tests.support.broker import Broker
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+
+    from tests.support.distribution import UnitScheduling
     from tests.support.postgres import Postgres
 
-LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes twice as long
+LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a processor
 
 # How long an example takes says how busy the machine is; whoever means a time measures it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "UnitScheduling | None":
+    """`make test` says `--dist loadgroup`: groups as `tests.support.distribution` names them."""
+    from tests.support.distribution import UnitScheduling
+
+    return UnitScheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a worker of xdist, what takes longest begins first."""
+    if hasattr(config, "workerinput"):
+        from tests.support.distribution import rank
+
+        items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -53,13 +74,25 @@ async def nc(nats_url: str) -> AsyncIterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator["Postgres"]:
-    """One real PostgreSQL a session; each test makes a database of its own on it, and nobody stops it."""
+def postgres_of() -> Iterator[Callable[[int], "Postgres"]]:
+    """A real PostgreSQL of each major version that is asked for: no test stops it, each test makes a database of its own."""
     from tests.support.postgres import Postgres
 
-    server = Postgres(16).start()
-    yield server
-    server.remove()
+    servers: dict[int, Postgres] = {}
+
+    def server_of(major: int) -> Postgres:
+        if major not in servers:
+            servers[major] = Postgres(major).start()
+        return servers[major]
+
+    yield server_of
+    for server in servers.values():
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_of: Callable[[int], "Postgres"]) -> "Postgres":
+    return postgres_of(16)
 
 
 @pytest.fixture
@@ -73,6 +106,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """A test that takes too long fails unless it is marked slow: slowness is a bug until somebody says why."""
     outcome = yield
     report = outcome.get_result()
-    if report.when == "call" and report.passed and call.duration > LONGEST_S and item.get_closest_marker("slow") is None:
+    longest_s = LONGEST_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    if report.when == "call" and report.passed and call.duration > longest_s and item.get_closest_marker("slow") is None:
         report.outcome = "failed"
         report.longrepr = f"took {call.duration:.1f} s; make it faster, or mark it slow and say why"

@@ -1,17 +1,26 @@
-"""Every numbered line of SOLVER-Ralph, MeshForge and SDS-047 is named by a test."""
+"""Every numbered line of SOLVER-Ralph, MeshForge, SDS-047 and the lake is on the page of requirements, and named by a test."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.coverage_of_lines import lines, main, missing, named
+from tests.coverage_of_lines import TESTS, lines, main, missing, named
+
+PAGE = TESTS.parent / "docs" / "requirements.md"
 
 
-@pytest.mark.parametrize(("specification", "count"), [("SR", 36), ("MF", 12), ("SD", 36)])
+@pytest.mark.parametrize(("specification", "count"), [("SR", 36), ("MF", 12), ("SD", 36), ("UL", 33)])
 def test_every_line_of_the_specifications_is_named_by_a_test(specification: str, count: int) -> None:
-    """`python -m tests.coverage_of_lines SR MF SD --list` prints which."""
+    """`python -m tests.coverage_of_lines --list` prints which."""
     assert len(lines()[specification]) == count
     assert missing(specification) == []
+
+
+@pytest.mark.parametrize("specification", lines())
+def test_the_page_numbers_the_lines_without_a_gap(specification: str) -> None:
+    numbered = re.findall(rf"^\| .*</a>({specification}-\d+) \| \S", PAGE.read_text(), re.MULTILINE)
+    assert numbered == lines()[specification]
 
 
 def test_a_line_counts_only_where_a_tests_own_docstring_names_it(tmp_path: Path) -> None:

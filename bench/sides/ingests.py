@@ -23,11 +23,11 @@ from bench.question import Broken, Measured
 from router.clock import now_ms
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.lake.generate import Load, Plan, fill
+from router.lake.generate import Load, LoadPlan, fill
 
 if TYPE_CHECKING:
-    from router.lake.jobs.ingest import Running
-    from router.lake.jobs.once import Told
+    from router.lake.jobs.ingest import RunningIngest
+    from router.lake.jobs.micro_batch_sink import CommitCallback
     from router.lake.warehouse import Commit
 
 STREAM = "ROUTER_USAGE"
@@ -55,7 +55,7 @@ async def filled(ready: Ready, *, url: str, events: int, truth: str) -> Measured
     jetstream = JetStream(connection)
     config = (await jetstream.stream(STREAM) or {})["config"]
     await jetstream.ask(f"STREAM.UPDATE.{STREAM}", {**config, "max_bytes": -1})
-    load, begun = Load(Plan(events=events, until_ms=now_ms())), time.perf_counter()
+    load, begun = Load(LoadPlan(events=events, until_ms=now_ms())), time.perf_counter()
     await fill(jetstream, load, STREAM)
     await connection.close()
     told = load.truth.to_json()
@@ -65,15 +65,15 @@ async def filled(ready: Ready, *, url: str, events: int, truth: str) -> Measured
 
 async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, batch: int = 500_000) -> Measured:
     """From the start of the query to its end, with a session that has ingested before; by all its processes together."""
-    from router.lake.jobs.ingest import Ingest, start
-    from router.lake.session import session
+    from router.lake.jobs.ingest import IngestJob, start_ingest
+    from router.lake.session import create_session
 
     def whole() -> Measured:
-        session_, source = session("local[2]"), {"url": url, "stream": STREAM}
-        _warm(lambda told: start(session_, Ingest(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
+        session_, source = create_session("local[2]"), {"url": url, "stream": STREAM}
+        _warm(lambda told: start_ingest(session_, IngestJob(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
         looks, brokers, begun = [used(os.getpid())], used(broker), time.perf_counter()
-        job = Ingest(warehouse=f"{home}/tables", source=source, max_rows=batch)
-        running = start(session_, job, lambda _: looks.append(used(os.getpid())))
+        job = IngestJob(warehouse=f"{home}/tables", source=source, max_rows=batch)
+        running = start_ingest(session_, job, lambda _: looks.append(used(os.getpid())))
         while not running.wait(1):
             pass
         seconds, broker_s = time.perf_counter() - begun, used(broker).cpu_s - brokers.cpu_s
@@ -92,7 +92,7 @@ def _growth(looks: list[Used]) -> dict[str, float]:
     return {"growth": late / early}
 
 
-def _warm(begin: Callable[[Told], Running]) -> None:
+def _warm(begin: Callable[[CommitCallback], RunningIngest]) -> None:
     """A few micro-batches into tables that nobody looks at: processes start, the JVM compiles."""
     commits: list[Commit] = []
     running = begin(commits.append)
@@ -120,18 +120,18 @@ async def duckdb(ready: Ready, *, url: str, home: str, events: int, broker: int)
 
 
 def _messages(options: object, events: int) -> pa.Table:
-    from router.lake.reconcile.stream import reached
+    from router.lake.reconcile.stream import open_stream
 
-    stream = reached(options)  # type: ignore[arg-type]
+    stream = open_stream(options)  # type: ignore[arg-type]
     return pa.Table.from_batches(list(stream.messages(1, events))).select(["seq", "data"])
 
 
 async def right(home: str, truth: dict[str, object]) -> None:
     """Broken unless the tables in `home` hold the truth, every sum of it."""
-    from router.lake.report import DIMENSIONS, Query, read_report
+    from router.lake.report import DIMENSIONS, UsageQuery, read_report
     from router.lake.warehouse import Warehouse
 
-    report = await asyncio.to_thread(lambda: read_report(Warehouse(home), Query()).to_json())
+    report = await asyncio.to_thread(lambda: read_report(Warehouse(home), UsageQuery()).to_json())
     exact = ("count", "cost", "latency_sum_ms", "latency_min_ms", "latency_max_ms", *DIMENSIONS)
     found = {tuple(str(row[name]) for name in exact) for row in report["rows"]}  # type: ignore[attr-defined]
     wanted = {tuple(str(row[name]) for name in exact) for row in truth["rows"]}  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from bench.broker import jetstream_on
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.mailbox.outbox.config import RelayConfig
+from router.mailbox.outbox.config import RelayOptions
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database, DatabaseConfig
 
@@ -28,7 +28,7 @@ MARK = "UPDATE outbox_events SET published_at = now(), publish_attempts = publis
 async def relay(ready: Ready, *, url: str, dsn: str, first: int, last: int) -> Measured:
     """From row `first`, when its start is over, to the last that is marked."""
     async with jetstream_on(url) as jetstream, Database(DatabaseConfig(dsn)) as database:
-        publisher = OutboxPublisher(RelayConfig(context="sea", stream="SEA_EVENTS"), database, jetstream)
+        publisher = OutboxPublisher(RelayOptions(context="sea", stream="SEA_EVENTS"), database, jetstream)
         task = asyncio.create_task(publisher.run())
         try:
             return await stretch(lambda: publisher.totals.published, first, last)

@@ -19,19 +19,19 @@ PULL = 16_384
 
 async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     """Store generated events."""
-    from router.lake.generate import Load, Plan
+    from router.lake.generate import Load, LoadPlan
     from router.lake.generate import fill as into
 
     async with jetstream_on(url) as jetstream:
-        await into(jetstream, Load(Plan(events=count, until_ms=now_ms())), settings(url).streams.usage.name)
+        await into(jetstream, Load(LoadPlan(events=count, until_ms=now_ms())), settings(url).streams.usage.name)
     return {"stored": count}
 
 
 async def spark(ready: Ready, *, url: str, count: int) -> Measured:
-    from router.lake.session import session
+    from router.lake.session import create_session
 
     source = {"url": url, "stream": settings(url).streams.usage.name}
-    spark = session("local[2]")
+    spark = create_session("local[2]")
 
     def rows() -> int:
         frame = spark.read.format("jetstream").options(**source).load()
@@ -51,16 +51,16 @@ async def process(ready: Ready, *, url: str, count: int) -> Measured:
 def _process(url: str, count: int) -> Measured:
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    from router.lake.source.broker import look
-    from router.lake.source.fetch import record_batches
-    from router.lake.source.offset import Range
+    from router.lake.source.broker import read_facts
+    from router.lake.source.fetch import read_record_batches
+    from router.lake.source.offset import SequenceRange
     from router.lake.source.options import read_options
     from router.lake.source.rows import SCHEMA
 
     options = read_options({"url": url, "stream": settings(url).streams.usage.name})
-    whole = Range(1, count + 1, look(options).created)
+    whole = SequenceRange(1, count + 1, read_facts(options).created)
     schema = to_arrow_schema(SCHEMA, timezone="UTC")
-    return _measured(lambda: sum(batch.num_rows for batch in record_batches(options, whole, schema)), count)
+    return _measured(lambda: sum(batch.num_rows for batch in read_record_batches(options, whole, schema)), count)
 
 
 async def bare(ready: Ready, *, url: str, count: int) -> Measured:

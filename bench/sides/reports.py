@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from bench.child import Ready
 from bench.question import Measured
-from router.lake.generate import Load, Plan
-from router.lake.warehouse import Commit, File, Warehouse
+from router.lake.generate import Load, LoadPlan
+from router.lake.warehouse import Commit, DataFile, Warehouse
 
 BATCH = 500_000  # events of a micro-batch
 GROUP = ("tenant_id", "provider_id", "event_type", "status")
@@ -57,7 +57,7 @@ select * from sums join percentiles using (tenant_id, provider_id, event_type, s
 async def build(ready: Ready, *, home: str, events: int) -> Measured:
     """Gold of so many events."""
     batch = min(BATCH, events)
-    rows = list(_rows(Load(Plan(events=batch))))
+    rows = list(_rows(Load(LoadPlan(events=batch))))
     warehouse = Warehouse(home)
     for number in range(max(1, events // batch)):
         files = [_written(Path(home), number, day, [row for of, row in rows if of == day]) for day in sorted({day for day, _ in rows})]
@@ -67,10 +67,10 @@ async def build(ready: Ready, *, home: str, events: int) -> Measured:
 
 async def pyarrow(ready: Ready, *, home: str) -> Measured:
     """As `router usage report --json` reads."""
-    from router.lake.report import Query, read_report
+    from router.lake.report import UsageQuery, read_report
 
     begun = time.perf_counter()
-    report = await asyncio.to_thread(lambda: read_report(Warehouse(home), Query()))
+    report = await asyncio.to_thread(lambda: read_report(Warehouse(home), UsageQuery()))
     assert report.totals is not None
     return {"seconds": time.perf_counter() - begun, "lines": len(report.lines), "events": report.totals.count}
 
@@ -86,9 +86,9 @@ async def duckdb(ready: Ready, *, home: str) -> Measured:
 
 def _rows(load: Load) -> Iterator[tuple[str, dict[str, object]]]:
     """By day, the partial sums of each group."""
-    for _ in load.chunks():
+    for _ in load.make_chunks():
         pass
-    for row, latencies in load.truth.detailed():
+    for row, latencies in load.truth.iterate_rows():
         buckets = Counter(ceil(log(latency) / log(1.02)) for latency in latencies)
         figures = {name: row[f"latency_{name}_ms"] for name in ("sum", "min", "max")}
         kept = {name: row[name] for name in (*GROUP, "count")}
@@ -96,8 +96,8 @@ def _rows(load: Load) -> Iterator[tuple[str, dict[str, object]]]:
         yield str(row["day"]), {**kept, **sums, "cost": Decimal(str(row["cost"])), "histogram": sorted(buckets.items())}
 
 
-def _written(home: Path, number: int, day: str, rows: list[dict[str, object]]) -> File:
+def _written(home: Path, number: int, day: str, rows: list[dict[str, object]]) -> DataFile:
     path = home / f"gold_day/{number:03d}/day={day}/part.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, compression="zstd")
-    return File(path=str(path.relative_to(home)), rows=len(rows), bytes=path.stat().st_size, day=day)
+    return DataFile(path=str(path.relative_to(home)), rows=len(rows), bytes=path.stat().st_size, day=day)

@@ -1,4 +1,4 @@
-"""A worker's acknowledgement in, an outcome out: read, correlate, tell (S3 "caf.exec.assign.v1.ack").
+"""A worker's acknowledgement in, an outcome out: read, correlate, tell (docs/contracts.md#acks).
 
     not readable, contradicts its assignment   -> Dead: a dead letter
     a tenant that is not served here           -> Retry: it may be allowed soon; the last attempt leaves a letter

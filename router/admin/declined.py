@@ -1,4 +1,4 @@
-"""A service that says no: the code, what is the matter, and what to mend (policy reference §4)."""
+"""A service that says no: the code, what is the matter, and what to mend (docs/operators.md#admin-errors)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of extensions over NATS: list, put, delete, and how each extension fares (policy reference §4)."""
+"""The registry of extensions over NATS: list, put, delete, and how each extension fares (docs/operators.md#admin-services)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy's pipeline, looked at: how heavy it is, and what it would do with a payload (policy reference §4)."""
+"""A policy's pipeline, looked at: how heavy it is, and what it would do with a payload (docs/operators.md#dry-run)."""
 
 from __future__ import annotations
 

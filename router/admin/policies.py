@@ -1,4 +1,7 @@
-"""Policies over NATS: list, get, put, delete (policy reference §4). A write names the version that it replaces, or is a conflict."""
+"""Policies over NATS: list, get, put, delete. A write names the version that it replaces, or is a conflict.
+
+Rule: docs/operators.md#admin-services.
+"""
 
 from __future__ import annotations
 

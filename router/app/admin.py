@@ -30,7 +30,7 @@ log = logs.logger(__name__)
 
 
 def admin_station(ground: Ground) -> AdminStation:
-    """The child "admin": every service of the policy reference §4."""
+    """The child "admin": every service of docs/operators.md#admin-services."""
     admin = ground.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=ground.settings.node_id)
     door = admin_door(ground)

@@ -52,7 +52,7 @@ class Breakers:
     # -- who asks --------------------------------------------------------------------------------------------------
 
     def extension_states(self) -> dict[str, dict[str, object]]:
-        """By extension id, as `get_circuit_breaker_states` tells them (policy reference §4)."""
+        """By extension id, as `get_circuit_breaker_states` tells them (docs/operators.md#circuit-breakers)."""
         return {name: {"extension_id": name, **_told(standing)} for name, standing in self.extensions.snapshots().items()}
 
     def provider_states(self) -> dict[str, dict[str, object]]:

@@ -28,12 +28,12 @@ from router.errors import Misconfigured
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler
-from router.mailbox.inbox.in_process import Handler, check_handler
-from router.mailbox.inbox.joined import Inbox
+from router.mailbox.inbox.inbox import Inbox
+from router.mailbox.inbox.observer import InboxStats
 from router.mailbox.inbox.retention import InboxRetentionRules
 from router.mailbox.inbox.rules import durable_of, inbox_streams
-from router.mailbox.inbox.sweep import SweepRules
-from router.mailbox.inbox.watch import InboxFigures
+from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
+from router.mailbox.inbox.transactional_strategy import Handler, check_handler
 from router.mailbox.schema import require
 from router.observability import Check, HttpServer, Metrics, events, logs, series
 from router.observability.broker_log import BrokerLog
@@ -65,9 +65,9 @@ class InboxService:
         self._broker = BrokerLog("inbox")
 
     @property
-    def figures(self) -> InboxFigures:
+    def figures(self) -> InboxStats:
         """What it has done so far."""
-        return self._inbox.watch.figures if self._inbox is not None else InboxFigures()
+        return self._inbox.observer.stats if self._inbox is not None else InboxStats()
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """`on_ready` hears where the pages are. Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start."""
@@ -113,7 +113,7 @@ class InboxService:
             node_id=settings.node_id,
             starts_bucket=settings.buckets.starts.name,
             may_create=settings.topology == "create",
-            sweep=SweepRules(every_s=settings.inbox.sweep_ms / 1000, older_than_s=settings.inbox.stranded_after_ms / 1000),
+            stale_rows=StaleRowScanRules(every_s=settings.inbox.sweep_ms / 1000, older_than_s=settings.inbox.stranded_after_ms / 1000),
             retention=InboxRetentionRules(keep=keep, every=min(RETENTION_EVERY_S, keep / 4)),
             deadlines=Deadlines(settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000),
         )
@@ -159,11 +159,11 @@ class InboxService:
 
     def _watch(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics
-        metrics.inbox_handled.watch(lambda: {(code,): count for code, count in inbox.watch.codes.items()})
+        metrics.inbox_handled.watch(lambda: {(code,): count for code, count in inbox.observer.codes.items()})
         metrics.inbox_paused.watch(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
 
     async def _gauges(self) -> None:
-        """A helper: QRY-051 (SD-18), and whether the database answers."""
+        """A helper: QRY-051 (docs/requirements.md#sd-18), and whether the database answers."""
         context = self.settings.mailbox.context
         while True:
             try:

@@ -7,7 +7,7 @@ from router.clock import steady
 from router.config import Settings
 from router.config.inbox import HandlerConfig
 from router.errors import Misconfigured
-from router.mailbox.inbox.handling import Permit
+from router.mailbox.inbox.handling import HandlerPermit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 
 
@@ -37,16 +37,16 @@ def _breaker_rules(handler: HandlerConfig) -> BreakerRules:
 
 
 class HandlerBreaker:
-    """`mailbox.handling.Breaker` over a gate."""
+    """`mailbox.inbox.handling.RemoteBreaker` over a circuit breaker."""
 
     def __init__(self, gate: CircuitBreaker) -> None:
         self._gate = gate
 
     @property
-    def is_shut(self) -> bool:
+    def is_open(self) -> bool:
         return self._gate.blocked_until() > steady()
 
-    def permit(self, seconds: float) -> Permit | None:
+    def acquire(self, seconds: float) -> HandlerPermit | None:
         lease = self._gate.acquire(seconds)
         return _Permit(self._gate, lease) if lease is not None else None
 
@@ -56,11 +56,11 @@ class _Permit:
         self._gate = gate
         self._lease = lease
 
-    def succeeded(self, latency_ms: float) -> None:
+    def record_success(self, latency_ms: float) -> None:
         self._gate.record_success(self._lease, latency_ms)
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         self._gate.record_failure(self._lease)
 
-    def left(self) -> None:
+    def release(self) -> None:
         self._gate.release(self._lease)

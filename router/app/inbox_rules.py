@@ -21,4 +21,4 @@ def rules_of(settings: Settings) -> InboxRules:
         handler_timeout=inbox.handler.timeout_ms / 1000,
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-    ).checked()
+    ).validate()

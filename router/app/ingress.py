@@ -1,7 +1,7 @@
 """The way in for messages: `beamline.ingress.v1.message` → a decide request in the decide stream → IngressAck.
 
 One instance of the queue group takes each message, in a task of its own. The sender hears of the storing; the decision goes
-to the reply subject, as for any request without an inbox. Deprecated in S4, so off by default.
+to the reply subject, as for any request without an inbox. Deprecated by the specification, so off by default (docs/contracts.md#ingress).
 """
 
 from __future__ import annotations

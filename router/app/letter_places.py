@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.bus.subjects import letters_of
 from router.config import Settings
-from router.mailbox.inbox.letters import letters_stream, pattern_of
+from router.mailbox.inbox.dead_letters import letters_stream, pattern_of
 from router.runtime.places import LETTERS
 
 SYSTEMS = ("router", "bus", "inbox", "agents")

@@ -22,12 +22,12 @@ from router.delivery.topology import Topology
 from router.errors import BrokerRefused, Misconfigured
 from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.errors import DatabaseUnavailable
-from router.mailbox.outbox.config import RelayConfig
-from router.mailbox.outbox.parked import parked_count
+from router.mailbox.outbox.config import RelayOptions
+from router.mailbox.outbox.failed_rows import count_parked
 from router.mailbox.outbox.publisher import OutboxPublisher
-from router.mailbox.outbox.repository import Patience
-from router.mailbox.outbox.retention import Retention, RetentionConfig
-from router.mailbox.outbox.round import Report
+from router.mailbox.outbox.relay_batch import RelayReport
+from router.mailbox.outbox.repository import RetryPolicy
+from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRules
 from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
@@ -72,15 +72,15 @@ def declared_events(settings: Settings) -> Topology:
     return Topology(streams=(stream,))
 
 
-def relay_config(settings: Settings) -> RelayConfig:
+def relay_config(settings: Settings) -> RelayOptions:
     relay = settings.mailbox.relay
-    return RelayConfig(
+    return RelayOptions(
         context=settings.mailbox.context,
         stream=declared_events(settings).streams[0].name,
         round=relay.round,
         page=min(relay.round, PAGE),
         lanes=relay.lanes,
-        patience=Patience(relay.attempts, tuple(wait / 1000 for wait in relay.backoff_ms)),
+        retry_policy=RetryPolicy(relay.attempts, tuple(wait / 1000 for wait in relay.backoff_ms)),
         poll_least=relay.poll_least_ms / 1000,
         poll_most=relay.poll_most_ms / 1000,
         is_atomic=relay.atomic,
@@ -136,9 +136,14 @@ class RelayService:
     def _tree(self, relay: OutboxPublisher, on_ready: Callable[[str], None]) -> Supervisor:
         settings = self.settings
         http = HttpServer(settings.http.host, settings.http.port, self.metrics.registry, self.readiness)
-        retention = Retention(self._database, RetentionConfig(keep=settings.mailbox.relay.keep_ms / 1000))
+        retention = OutboxRetention(self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000))
         drift = (Helper("drift", self._drift.run),) if self._drift is not None and settings.topology != "off" else ()
-        helpers = (Helper("gauges", self._gauges), Helper("retention", retention.run), Helper("scrub", relay.scrub.run), *drift)
+        helpers = (
+            Helper("gauges", self._gauges),
+            Helper("retention", retention.run),
+            Helper("integrity_scan", relay.integrity_scan.run),
+            *drift,
+        )
         self.metrics.helper_failing.watch(lambda: failing(helpers))
         children = (
             Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
@@ -155,10 +160,10 @@ class RelayService:
     def _watch(self, relay: OutboxPublisher) -> None:
         context, metrics = self.settings.mailbox.context, self.metrics
         metrics.outbox_paused.watch(lambda: int(relay.trouble is not None), context)
-        metrics.outbox_taken_back.watch(lambda: relay.totals.taken_back, context)
-        relay.on_round = self._published
+        metrics.outbox_taken_back.watch(lambda: relay.totals.lost, context)
+        relay.on_batch = self._published
 
-    def _published(self, report: Report) -> None:
+    def _published(self, report: RelayReport) -> None:
         for kind, count in report.kinds.items():
             self.metrics.outbox_published[self.metrics.event_type[kind],] += count
 
@@ -168,7 +173,7 @@ class RelayService:
         while True:
             with contextlib.suppress(DatabaseUnavailable):  # the relay says so itself
                 async with self._database.transaction() as session:
-                    backlog, parked = await get_outbox_backlog(session), await parked_count(session)
+                    backlog, parked = await get_outbox_backlog(session), await count_parked(session)
                 self.metrics.outbox_backlog.set(backlog.count, context)
                 self.metrics.outbox_oldest_seconds.set(age_s(backlog), context)
                 self.metrics.outbox_parked.set(parked, context)

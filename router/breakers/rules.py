@@ -6,7 +6,10 @@ from msgspec import Struct
 
 
 class BreakerRules(Struct, frozen=True, kw_only=True):
-    """The defaults are an extension's (policy reference §3); a provider's come from a policy's `circuit_breaker` (§1)."""
+    """The defaults are an extension's (docs/extensions.md#extension-breaker); a provider's come from a policy.
+
+    Rule: docs/policies.md#circuit-breaker.
+    """
 
     failure_threshold: int = 5  # failures in a row that open it
     success_threshold: int = 2  # successful probes that close it

@@ -1,4 +1,6 @@
-"""What a handler of the bus may say of a message (SR §6). It never settles one itself: nothing is acknowledged before it is marked.
+"""What a handler of the bus may say of a message. It never settles one itself: nothing is acknowledged before it is marked.
+
+Rule: docs/requirements.md#sr-25.
 
     None, or a Write      processed                      -> marked, +ACK
     Nak                   not now                        -> -NAK; at the last attempt a dead letter, then +TERM

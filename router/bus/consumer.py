@@ -1,4 +1,4 @@
-"""One consumer of the bus: a durable on the events or the commands, driven by delivery (SR §5.2, §6).
+"""One consumer of the bus: a durable on the events or the commands, driven by delivery (docs/requirements.md#sr-idempotency).
 
     durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a letter and TERM
 

@@ -1,4 +1,4 @@
-"""Whether a version of the schema can still be met, before its support is dropped (SR §7.2, X6).
+"""Whether a version of the schema can still be met, before its support is dropped (docs/requirements.md#x6).
 
 The specification drops it "after the duplicate window expires", two minutes; a stream keeps its messages for seven days, and a
 consumer that lags would TERM every one of them. So the streams themselves are asked:

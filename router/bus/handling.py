@@ -1,4 +1,4 @@
-"""From a message to an outcome, in the order of SR §5.2: read, known? process, mark; then delivery acknowledges.
+"""From a message to an outcome, in the order of docs/requirements.md#sr-24: read, known? process, mark; then delivery acknowledges.
 
 cannot be read, version not supported   -> Dead: letter, TERM
 its key is known                        -> Done, and nothing else happens

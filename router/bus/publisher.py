@@ -1,4 +1,4 @@
-"""Publishing on the bus: an envelope in, its receipt out (SR §5.1).
+"""Publishing on the bus: an envelope in, its receipt out (docs/requirements.md#sr-22).
 
     envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> Receipt
 
@@ -70,7 +70,7 @@ class Publisher:
 
 
 def effect_of(subject: str, envelope: MessageEnvelope) -> Effect:
-    """The envelope as a message to be stored. Raises Poison: its version is not one that may be emitted (SR §7.3)."""
+    """The envelope as a message to be stored. Raises Poison: its version is not one that may be emitted (docs/requirements.md#sr-26)."""
     if envelope.schema_version not in SUPPORTED:
         raise Poison(f"schema_version must be one of {', '.join(sorted(SUPPORTED))}")
     return Effect(subject, envelope_bytes(envelope), envelope.idempotency_key)

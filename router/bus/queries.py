@@ -1,4 +1,6 @@
-"""Queries: a question to whoever answers now (SR §3.1 "rarely used"). The stream keeps a copy of it, and answers nobody (X4).
+"""Queries: a question to whoever answers now (docs/requirements.md#sr-15). The stream keeps a copy of it, and answers nobody.
+
+Rule: docs/requirements.md#x4.
 
     ask -> {prefix}.queries.{name} -> one of the queue group -> {"ok": true, "payload": {…}} | {"ok": false, "error": {code, message}}
 

@@ -1,4 +1,4 @@
-"""Which subject a message goes to (SR §4): `{prefix}.{events|commands|queries}.{domain…}`.
+"""Which subject a message goes to (docs/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
 
     LoopCreated, LoopPaused …     sr.events.loop
     iteration.start               sr.commands.iteration.start
@@ -18,7 +18,7 @@ from router.errors import Poison
 EVENTS, COMMANDS, QUERIES = "events", "commands", "queries"
 OTHER = "other"
 
-# SR §4.1: the noun of an event type -> the last token of its subject, in the order of the table.
+# docs/requirements.md#sr-18: the noun of an event type -> the last token of its subject, in the order of the table.
 DOMAINS = {
     "Loop": "loop",
     "Iteration": "iteration",
@@ -33,7 +33,7 @@ DOMAINS = {
     "Decision": "decision",
     "WorkSurface": "worksurface",
 }
-# SR §4.2.
+# docs/requirements.md#sr-20.
 COMMAND_NAMES = ("iteration.start", "iteration.complete", "candidate.register", "oracle.run")
 
 _NOUN = re.compile(f"({'|'.join(DOMAINS)})(?=[A-Z])")

@@ -1,8 +1,8 @@
-"""The streams of the bus as they are declared (SR §3, docs/contracts.md#streams); delivery makes them and tells what has drifted.
+"""The streams of the bus as they are declared (docs/contracts.md#streams); delivery makes them and tells what has drifted.
 
 {prefix}-events     {prefix}.events.*       what happened
-{prefix}-commands   {prefix}.commands.>     what is asked for: two tokens, so `*` would take none of them (X3)
-{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the answer (X4)
+{prefix}-commands   {prefix}.commands.>     what is asked for: two tokens, so `*` would take none of them
+{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the answer
 {prefix}-dlq        {prefix}.dlq.>          what failed for good
 """
 

@@ -40,12 +40,10 @@ def explain(
 
 
 def _list(as_json: bool) -> None:
-    from msgspec import to_builtins
-
     from router.codes import codes
 
     if as_json:
-        print_lines(to_builtins(one) for one in codes().values())
+        print_lines(_fields(one) for one in codes().values())
     else:
         print_table(("met", "code", "means"), _rows())
 
@@ -61,12 +59,12 @@ def _rows() -> Iterator[tuple[object, ...]]:
 
 
 def _show(found: Code, as_json: bool) -> None:
-    from msgspec import to_builtins
-
     from router.codes import KINDS
+    from router.codes.pages import locate
 
+    fields = _fields(found)
     if as_json:
-        print_json(to_builtins(found))
+        print_json(fields)
         return
     out = console()
     out.print(found.code, style="bold")
@@ -74,8 +72,20 @@ def _show(found: Code, as_json: bool) -> None:
     for title, lines in (("Usually", found.usual), ("What to do", found.do)):
         out.print(heading(title))
         out.print(grid(("-", line) for line in lines))
-    out.print(heading("Where it is met, and laid down"))
-    out.print(grid([*((kind, KINDS[kind]) for kind in found.kinds), ("source", found.source)]))
+    out.print(heading("Where it is met"))
+    out.print(grid((kind, KINDS[kind]) for kind in found.kinds))
+    out.print(heading("The rule"))
+    out.print(grid([("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]))
+
+
+def _fields(code: Code) -> dict[str, object]:
+    """The code, and the sentence of its rule; that one is left out where the pages were not installed."""
+    from msgspec import to_builtins
+
+    from router.codes.pages import read_rule
+
+    rule = read_rule(code.page)
+    return to_builtins(code) if rule is None else {**to_builtins(code), "rule": rule}
 
 
 def _unknown(code: str, near: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Options that several commands take, each said once."""
+"""Options that several commands take, each said once, and what a request is named by."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ PoliciesDir = Annotated[
         help="Directory of <tenant>/<policy>.json and _shared/: puts what the server never had; only the package's samples give way to it.",
     ),
 ]
+
+
+def check_request_id(tenant: str, request_id: str) -> None:
+    """Raises BadParameter for what is no tenant, or no id of a request."""
+    from router import ids
+
+    if not ids.is_scoped(tenant):
+        raise typer.BadParameter("a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant")
+    if not ids.is_opaque(request_id):
+        raise typer.BadParameter("an id is 1..128 printable ASCII characters without spaces", param_hint="REQUEST_ID")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.cli import ends
-from router.cli.options import AsJson, ConfigFile, NatsUrl
+from router.cli.options import AsJson, ConfigFile, NatsUrl, check_request_id
 from router.cli.output import print_json, print_table
 from router.cli.session import jetstream_of, settings_of
 
@@ -34,12 +34,7 @@ def request(
 
     Example:  router request r-42 --tenant acme
     """
-    from router import ids
-
-    if not ids.is_scoped(tenant):
-        raise typer.BadParameter("a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant")
-    if not ids.is_opaque(request_id):
-        raise typer.BadParameter("an id is 1..128 printable ASCII characters without spaces", param_hint="REQUEST_ID")
+    check_request_id(tenant, request_id)
     with ends.errors_told():
         settings = settings_of(nats_url, config)
     ends.run(_show(settings, tenant, request_id, look, as_json))

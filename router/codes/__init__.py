@@ -40,14 +40,14 @@ KINDS: Mapping[str, str] = {
 
 
 class Code(Struct, frozen=True, forbid_unknown_fields=True):
-    """One code. `kinds`: where it is met; `usual`: causes, the likeliest first; `do`: what helps; `source`: where it is laid down."""
+    """One code. `kinds`: where it is met; `usual`: causes, the likeliest first; `do`: what helps; `page`: the rule behind it."""
 
     code: str
     kinds: tuple[str, ...]
     means: str
     usual: tuple[str, ...]
     do: tuple[str, ...]
-    source: str
+    page: str  # `docs/contracts.md#replies`: `pages` reads its sentence
 
 
 @cache

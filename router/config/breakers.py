@@ -8,7 +8,7 @@ from router.config.group import Count, Group, Millis
 
 
 class ExtensionBreakerConfig(Group):
-    """One breaker for each extension, kept by each instance for itself (policy reference §3)."""
+    """One breaker for each extension, kept by each instance for itself (docs/extensions.md#extension-breaker)."""
 
     failure_threshold: Count = Field(default=5, description="failures in a row that open it")
     success_threshold: Count = Field(default=2, description="successful probes that close it")

@@ -1,4 +1,7 @@
-"""The envelope bus, by SOLVER-Ralph's six variables (SR §8); NATS_URL is everyone's, the other five bind the bus alone."""
+"""The envelope bus, by SOLVER-Ralph's six variables; NATS_URL is everyone's, the other five bind the bus alone.
+
+Rule: docs/requirements.md#sr-configuration.
+"""
 
 from __future__ import annotations
 

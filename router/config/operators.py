@@ -9,7 +9,7 @@ from router.config.group import Count, Group, Millis, Name, OptionalTenant
 
 
 class AdminConfig(Group):
-    """`beamline.router.v1.admin.*` and `beamline.router.v1.get_decision` (policy reference §4)."""
+    """`beamline.router.v1.admin.*` and `beamline.router.v1.get_decision` (docs/operators.md#admin-services)."""
 
     enabled: bool = Field(default=True, description="serve operators over NATS")
     api_key: Secret = Field(default=None, description="asked of every request when it is set, in the body or as a header")

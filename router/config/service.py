@@ -15,7 +15,7 @@ class PoliciesConfig(Group):
 
 
 class ExtensionsConfig(Group):
-    """The registry's surroundings (policy reference §3)."""
+    """The registry's surroundings (docs/extensions.md#registry)."""
 
     dir: File = Field(default=None, description="directory of registry entries, one JSON file each: a missing one is registered at start")
     environment: Environment = Field(default=None, description="this instance's environment, for versions with rules; empty = none")

@@ -29,7 +29,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def canonical_number(number: float) -> str:
-    """A finite number as ECMAScript writes it (RFC 8785 §3.2.2.3)."""
+    """A finite number as ECMAScript writes it (RFC 8785, 3.2.2.3)."""
     double = _to_double(number)
     if double == 0:
         return "0"

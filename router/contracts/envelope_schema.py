@@ -1,4 +1,4 @@
-"""The envelope's JSON Schema (SR §9), made of the type; the file beside it is what other languages read.
+"""The envelope's JSON Schema (docs/requirements.md#sr-36), made of the type; the file beside it is what other languages read.
 
     python -m router.contracts.envelope_schema > router/contracts/schemas/messaging/message-envelope.schema.json
 
@@ -22,7 +22,7 @@ FILE = "schemas/messaging/message-envelope.schema.json"
 def envelope_schema() -> dict[str, Any]:
     """The schema as the type says it: JSON Schema 2020-12."""
     made = msgspec.json.schema(MessageEnvelope, schema_hook=lambda _: {"description": "any JSON value"})["$defs"][MessageEnvelope.__name__]
-    about = "A domain event, a command or a query on its way over NATS (SR §2). Unknown fields are ignored."
+    about = "A domain event, a command or a query on its way over NATS. Unknown fields are ignored."
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ID, **made, "description": about}
 
 

@@ -58,17 +58,15 @@ CONTROL_HEADERS = SILENCING_HEADERS | frozenset(
 
 def find_control_header(headers: Mapping[str, str]) -> str | None:
     """The first control header among these, None when there is none."""
-    return _find_first(CONTROL_HEADERS, headers)
+    return None if CONTROL_HEADERS.isdisjoint(headers) else _find_first(CONTROL_HEADERS, headers)
 
 
 def find_silencing_header(headers: Mapping[str, str]) -> str | None:
     """The first of those that a stream may refuse without a word."""
-    return _find_first(SILENCING_HEADERS, headers)
+    return None if SILENCING_HEADERS.isdisjoint(headers) else _find_first(SILENCING_HEADERS, headers)
 
 
-def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str | None:
-    if names.isdisjoint(headers):
-        return None
+def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str:
     return next(name for name in headers if name in names)
 
 

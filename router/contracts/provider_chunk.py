@@ -1,4 +1,4 @@
-"""One piece of a streamed response (S4 "Provider.InvokeStream"): `{request_id, data, done, metadata}`, or protobuf StreamChunk.
+"""One piece of a streamed response (docs/extensions.md#stream): `{request_id, data, done, metadata}`, or protobuf StreamChunk.
 
 Every chunk but the last has `done: false`. The last one may carry data too, and its metadata says how the stream ended, since
 a chunk has no other place for it:
@@ -75,7 +75,7 @@ def read_chunk(data: bytes) -> StreamChunk:
 
 
 def strings(metadata: Mapping[str, object]) -> dict[str, str]:
-    """Metadata as S4 has it: text to text. What is absent is left out."""
+    """Metadata as the specification has it: text to text. What is absent is left out."""
     return {
         name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in metadata.items() if value is not None
     }

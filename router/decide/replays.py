@@ -1,4 +1,4 @@
-"""One request gets one answer: what this instance decided, remembered by request identity .
+"""One request gets one answer: what this instance decided, remembered by request identity.
 
 Only decisions are remembered: a refusal has no effect that could happen twice, and a client that asks again after
 its policy was mended should hear of it. Where the memory is gone, the deterministic draw decides alike again.
@@ -58,20 +58,25 @@ class Replays:
 
     def recall(self, request: RouteRequest, data: bytes) -> Decision | Recall:
         """The decision of the same request, NEW, or CONFLICT."""
-        known = self._known.recall(_key(request.tenant_id, request.request_key), self._clock())
+        known = self._known.recall(f"{request.tenant_id}\0{request.request_key}", self._clock())
         if known is None:
             return Recall.NEW
         return known.decision if _is_same(known.content, data) else Recall.CONFLICT
 
     def remember(self, request: RouteRequest, data: bytes, decision: Decision, digested: str | None = None) -> None:
         """`digested`: the digest of the request's content, where it is known already."""
-        content = _content_of(data, digested) if request.idempotency_key is None else None
+        size, weight = len(data), 1
+        content: bytes | str | None = None
+        if size <= MOST_KEPT:  # keeping the bytes costs an ordinary request nothing
+            weight += size // KILOBYTE
+        if request.idempotency_key is None:
+            content = data if size <= MOST_KEPT else digested or digest(data)
         has_id = request.request_id is not None
         known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
-        key, weight = _key(request.tenant_id, request.request_key), 1 + (len(data) // KILOBYTE if len(data) <= MOST_KEPT else 0)
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
             weight += weight_of(decision.metadata)
+        key = f"{request.tenant_id}\0{request.request_key}"  # `_key` in place
         self._known.keep(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
@@ -93,11 +98,6 @@ class Replays:
 
     def __len__(self) -> int:
         return len(self._known)
-
-
-def _content_of(data: bytes, digested: str | None) -> bytes | str:
-    """What later requests of the same identity are compared with. Keeping the bytes costs an ordinary request nothing."""
-    return data if len(data) <= MOST_KEPT else digested or digest(data)
 
 
 def _is_same(content: bytes | str | None, data: bytes) -> bool:

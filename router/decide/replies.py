@@ -25,7 +25,8 @@ from router.outcome import Dead, Fault
 def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
     """The answer to a request that could be read; protobuf where it was asked for and there is a decision."""
     if isinstance(answer, Decision):
-        data = _success(request, answer)
+        is_plain = not request.hints and not request.wants_protobuf  # nearly always
+        data = success(answer, request.answer_id, request.trace_id) if is_plain else _success(request, answer)
     else:
         data = failure(answer.code, answer.message, _details(answer.details, request.hints), request.answer_id, request.trace_id)
     return Reply(data, _headers(request))
@@ -34,9 +35,7 @@ def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
 def _success(request: RouteRequest, decision: Decision) -> bytes:
     if request.wants_protobuf:
         return success_protobuf(decision)
-    if request.hints:
-        return success_with(_warnings(request.hints), decision, request.answer_id, request.trace_id)
-    return success(decision, request.answer_id, request.trace_id)
+    return success_with(_warnings(request.hints), decision, request.answer_id, request.trace_id)
 
 
 def reply_skipped(request: RouteRequest, decision: Decision, skipped: SkippedAssignment) -> Reply:

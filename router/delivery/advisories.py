@@ -1,4 +1,6 @@
-"""What the server says when it stops delivering a message: a durable with a limit of its own has reached it (DURABILITY §2).
+"""What the server says when it stops delivering a message: a durable with a limit of its own has reached it.
+
+Rule: docs/durability.md#safety-net.
 
     a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
                                                     └─ kept in ROUTER_ADVISORIES: an advisory that nobody heard is no use

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from math import inf
 
 from msgspec import Struct
 
@@ -19,7 +18,7 @@ from router.contracts.headers import find_silencing_header
 from router.delivery.connection import Connection, head_of
 from router.delivery.identical import MOST_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
-from router.delivery.pub_acks import expects_another, pub_ack, tenant_of_publisher, wants_pub_ack, wrong_stream
+from router.delivery.pub_acks import CONFIRM, EXPECTED_STREAM, expects_another, pub_ack, tenant_of_publisher, wants_pub_ack, wrong_stream
 from router.delivery.rendezvous import Question, Rendezvous
 from router.delivery.wire import Headers
 from router.ids import is_literal_subject
@@ -34,6 +33,7 @@ IDENTICAL = "beamline.router.v1.internal.identical"  # which inboxes of identica
 INSTANCE = "Router-Instance"
 MOST_TOLD = 128 * 1024  # bytes of a request that is told to the other instances; of a larger one only the instance that heard it knows
 NEVER = 2**62  # no sequence is above it
+NOT_STORED = 2**63  # ns; of a request that is only heard yet: no answer is after this time
 SLACK_S = 1.0  # a stored copy has the server's time, and an answer this process's
 LARGEST_HEAD = 65_535  # bytes of headers that JetStream takes; above it a `no_ack` stream refuses without a word
 MANY = LARGEST_HEAD // 8  # letters of values: below it the block cannot be too large, and is not measured
@@ -70,7 +70,7 @@ class Answers:
         self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
         identical = IdenticalRequests(lambda lines: connection.post(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
-        self._stored_at = 0.0  # wall seconds; of a request that is only heard yet, a time that no answer is after
+        self._stored_ns = NOT_STORED
         self._rendezvous = Rendezvous(
             self._send,
             conflict,
@@ -89,8 +89,11 @@ class Answers:
     def answer(self, message: Message, reply: Reply) -> None:
         """Send an answer to whoever asked for this message."""
         headers = message.headers
-        self._request, self._stored_at = message.data, message.stored_at - SLACK_S
-        if headers and wants_pub_ack(headers):
+        is_plain = not headers and self._listens_from is not None and not self.live.is_used
+        if is_plain and self._rendezvous.answer_plain(message.data, reply.data, self._now(), message.sequence):
+            return
+        self._request, self._stored_ns = message.data, message.stored_ns
+        if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and wants_pub_ack(headers):
             self._answer_publisher(message, reply)
             return
         question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
@@ -125,7 +128,7 @@ class Answers:
     def _send(self, inbox: str, data: bytes) -> None:
         """A stored copy's answer, unless the live copy had it; while live copies are answered, they are to know of it."""
         if self.live.is_used:
-            if self.live.has(inbox, self._request, self._stored_at):
+            if self.live.has(inbox, self._request, self._stored_ns / 1e9 - SLACK_S):
                 return
             self.live.note(inbox, self._request)
         self._connection.post(inbox, data)
@@ -164,9 +167,9 @@ class Answers:
         inbox = self.asker_of(reply, data, headers)
         if inbox is None:
             return
-        self._request, self._stored_at = data, inf
+        self._request, self._stored_ns = data, NOT_STORED
         if headers is None:
-            self._rendezvous.ask(Question(None, None, data), inbox, self._now(), self.heard)
+            self._rendezvous.ask_plain(data, inbox, self._now(), self.heard)
             return
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
@@ -210,12 +213,12 @@ class Answers:
         elif self.live.is_on:
             self.expect(_published(data, headers), reply)
         else:
-            self._request, self._stored_at = data, inf
+            self._request, self._stored_ns = data, NOT_STORED
             self._rendezvous.ask(_published(data, headers), reply, self._now())
 
     def expect(self, question: Question, inbox: str) -> None:
         """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
-        self._request, self._stored_at = question.data, inf
+        self._request, self._stored_ns = question.data, NOT_STORED
         self._rendezvous.ask(question, inbox, self._now())
         if len(question.data) <= MOST_TOLD:
             headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
@@ -225,7 +228,7 @@ class Answers:
         """What another instance's `expect` told."""
         if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
             return
-        self._request, self._stored_at = data, inf
+        self._request, self._stored_ns = data, NOT_STORED
         self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     @property

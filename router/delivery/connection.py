@@ -1,7 +1,7 @@
 """Our NATS connection: a reader that cannot be killed by a message, and a way to speak without awaiting.
 
 nats-py's reader task ends for ever on an exception while it builds a message, and JetStream *stores* what
-causes one, so a single malformed header block would stop every router for good (DURABILITY §3). Here nothing
+causes one, so a single malformed header block would stop every router for good (docs/durability.md#reader). Here nothing
 that arrives can raise. The same place is the hot path: `attend` hands a message to a plain function straight
 from the reader (no queue, task or object per message), `post` appends a frame to the write buffer.
 

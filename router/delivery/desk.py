@@ -31,6 +31,7 @@ from router.delivery.settle import Answer, Settler
 from router.delivery.slots import Came, Slots
 from router.delivery.stalled import Stalled
 from router.delivery.starts import Starts
+from router.delivery.turn import Turn
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.later import Later
@@ -89,7 +90,7 @@ class Desk:
         start_chore = self._chores.start
         self._stalled = Stalled(gate, pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore)
         self._waiting: deque[Message] = deque()  # held, not begun
-        self._without_slot: deque[tuple[Message, Awaitable[Outcome]]] = deque()  # held, its handler asked and not yet awaited
+        self._without_slot: deque[Turn] = deque()  # held, its handler asked and not yet awaited
         self._marks = lane.live_marks
         self.taken = 0  # first deliveries and others, of this start of the lane
         self._newest = ""  # the token of the delivery that came last
@@ -194,11 +195,11 @@ class Desk:
             self._conclude(message, outcome)
 
     def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome]) -> None:
-        held = self.hands.hold(message)
+        turn = self.hands.hold(message).task = Turn(message, awaited)
         if self._slots.are_full:
-            self._without_slot.append((message, awaited))
+            self._without_slot.append(turn)
         else:
-            held.task = self._slots.put(message, awaited)
+            self._slots.put(turn)
 
     def _asked(self, message: Message) -> Outcome | Awaitable[Outcome]:
         """The handler's answer; raises BrokerUnavailable alone."""
@@ -234,6 +235,8 @@ class Desk:
             self._stall(message, came)
         else:
             self._conclude(message, came)
+        if self._without_slot and self._gate.is_open:
+            self.begin_waiting()  # also while this one's effects are on their way, or wait for room
 
     # -- the broker is away for a handler ------------------------------------------------------------------------
 
@@ -304,7 +307,7 @@ class Desk:
         self._is_catching_up = True
         try:
             while self._without_slot and not self._slots.are_full:
-                self._put_into_slot(*self._without_slot.popleft())
+                self._slots.put(self._without_slot.popleft())
             while self._waiting and self._gate.is_open:
                 self._begin(self._waiting.popleft())
         finally:
@@ -330,10 +333,11 @@ class Desk:
                 self._again.spend_nothing(message)
                 self._send_back(message)
             self._chores.end()  # else who is being examined is begun: its start is written down already, or about to be
-        for message, awaited in self._without_slot:
-            self._waiting.append(message)
-            if isinstance(awaited, Coroutine):
-                awaited.close()  # never awaited: it has done nothing
+        for turn in self._without_slot:
+            self._waiting.append(turn.message)
+            turn.end()
+            if isinstance(turn.awaited, Coroutine):
+                turn.awaited.close()  # never awaited: it has done nothing
         self._without_slot.clear()
         for message in self._waiting:
             self._again.spend_nothing(message)

@@ -1,7 +1,7 @@
 """The PubAck window: effects go out, and their receipts come back by callback.
 
 Waiting for PubAcks one by one gives 5 k/s, with a future each 23 k/s, by callback in one window 39 k/s
-(DURABILITY §3). Effects of many messages share the window; each bundle is told once, when its last receipt
+(docs/durability.md#publish-window). Effects of many messages share the window; each bundle is told once, when its last receipt
 is in or the first refusal is. Storing a bundle again is harmless: ids are deterministic.
 
     store(effects, told)  ->  HPUB with our inbox as reply  ->  PubAck  ->  told(receipts | NotStored)

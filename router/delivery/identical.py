@@ -45,7 +45,7 @@ class IdenticalRequests:
         self._nets: OrderedDict[Spot, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look
         self._net_bytes = 0
         self._others_at: float | None = None  # None: there was no time yet to hear of one
-        self._alone: OrderedDict[Spot, Asked] = OrderedDict()  # answered while it was like no other
+        self.first_ones: OrderedDict[Spot, Asked] = OrderedDict()  # answered while it was like no other
         self._lines: list[str] = []
         self._spoke_at = -SPEAK_S
         self._learned: int | None = None
@@ -63,14 +63,14 @@ class IdenticalRequests:
     def keep_first(self, spot: Spot, one: Asked, now: float) -> None:
         """Its inbox is answered; the other instances need to know only if another one like it comes (`hear_again`)."""
         if not self.is_alone(now):
-            self._alone.pop(spot, None)
-            self._alone[spot] = one
-            if len(self._alone) > MOST:
-                self._alone.popitem(last=False)
+            self.first_ones.pop(spot, None)
+            self.first_ones[spot] = one
+            if len(self.first_ones) > MOST:
+                self.first_ones.popitem(last=False)
 
     def hear_again(self, spot: Spot, request: bytes, now: float) -> None:
         """Called for every request without an id."""
-        if self._alone and (first := self._alone.pop(spot, None)) is not None:
+        if self.first_ones and (first := self.first_ones.pop(spot, None)) is not None:
             self.tell_answered(self.note(spot, request), first, now)
 
     def note(self, spot: Spot, data: bytes) -> int:

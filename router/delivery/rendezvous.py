@@ -130,6 +130,34 @@ class Rendezvous:
         else:
             self._young[spot] = [(inbox, named, now, b"")]
 
+    def ask_plain(self, data: bytes, inbox: str, now: float, number: int) -> None:
+        """`ask` of a request without headers. One that is like no other, as most are, costs one place in a table."""
+        spot = hash(data)
+        is_alone = spot not in self._young and spot not in self._waiting and spot not in self.identical.first_ones
+        if is_alone and self._inboxes < self._capacity:
+            self._inboxes += 1
+            self._young[spot] = [(inbox, number, now, b"")]
+        else:
+            self.ask(Question(None, None, data), inbox, now, number)
+
+    def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
+        """`answer` of a request without headers that is like no other and was heard here. False: nothing was done, `answer` does it."""
+        spot, identical = hash(data), self.identical
+        asked = self._young.get(spot)
+        if asked is None or len(asked) > 1 or spot in self._silent or spot in identical.repeated or spot in self._old:
+            return False
+        one = asked[0]
+        if now - one[2] > FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
+            return False
+        del self._young[spot]
+        self._inboxes -= 1
+        if sequence:
+            identical.learn(one, sequence)
+        self._silent[spot] = now
+        self._send(one[0], answer)
+        identical.keep_first(spot, one, now)
+        return True
+
     def note(self, question: Question, now: float) -> None:
         """A request with an id and without an inbox was heard: who comes with its id and other bytes was dropped by the stream."""
         spot = hash(question.msg_id)
@@ -149,7 +177,7 @@ class Rendezvous:
         spot = key if msg_id is None else hash(msg_id)
         if msg_id is not None:
             self._answered.pop(spot, None)
-            self._answered[spot] = Answered(_small(question), key, data, now)
+            self._answered[spot] = Answered(question if len(question.data) <= LARGEST_KEPT else _small(question), key, data, now)
         asked = self._heard_of(spot)
         if not asked:
             is_claimed = False
@@ -175,7 +203,7 @@ class Rendezvous:
             return
         spot = hash(msg_id)
         self._answered.pop(spot, None)
-        self._answered[spot] = Answered(_small(question), key, data, now, to)
+        self._answered[spot] = Answered(question if len(question.data) <= LARGEST_KEPT else _small(question), key, data, now, to)
         others = [one for one in self._heard_of(spot) if one[0] != to]
         if others:
             self._share([*others, (to, key, now, b"")], key, question, data, served=to)
@@ -341,8 +369,8 @@ class Rendezvous:
 
 
 def _small(question: Question) -> Question:
-    """Itself, or without its bytes where they are many: they are kept for as long as the stream's duplicate window."""
-    return question if len(question.data) <= LARGEST_KEPT else replace(question, data=b"")
+    """A large one without its bytes, for it is kept as long as the stream's duplicate window."""
+    return replace(question, data=b"")
 
 
 def _nothing() -> None:
@@ -351,4 +379,6 @@ def _nothing() -> None:
 
 def _key_of(question: Question) -> int:
     """Both halves are computed in this process, so Python's own hash serves."""
+    if question.msg_id is None and question.tenant is None:
+        return hash(question.data)
     return hash((question.msg_id, question.tenant, question.data))

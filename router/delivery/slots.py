@@ -10,7 +10,7 @@ A slot whose handler has left a context variable set ends with it: the next mess
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import copy_context
 
 from router.delivery.turn import Turn
@@ -53,9 +53,8 @@ class Slots:
     def running(self) -> int:
         return len(self._running)
 
-    def put(self, message: Message, awaited: Awaitable[Outcome]) -> Turn:
+    def put(self, turn: Turn) -> None:
         """Await what a handler promised."""
-        turn = Turn(message, awaited)
         task, self._free = self._free, None
         if task is None:
             task = self._tasks.create_task(self._work(turn), context=self._clean.copy())
@@ -63,7 +62,6 @@ class Slots:
             self._next = turn
         turn.task = task
         self._running[task] = self._now()
-        return turn
 
     def end_overdue(self) -> None:
         """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""

@@ -182,8 +182,12 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
         await _stream(jetstream, spec, verb)
     else:
         consumer = next(one for one in topology.consumers if f"{one.stream}/{one.durable}" == difference.name)
+        config = consumer.to_json()
+        if verb == "UPDATE" and (info := await jetstream.consumer(consumer.stream, consumer.durable)) is not None:
+            # What is not declared stays: what an operator set, and a worker's note of where it starts.
+            config = {**info["config"], **config, "metadata": {**info["config"].get("metadata", {}), **consumer.metadata}}
         # The action is said: plain creation would overwrite an existing durable in silence.
-        body = {"stream_name": consumer.stream, "config": consumer.to_json(), "action": verb.lower()}
+        body = {"stream_name": consumer.stream, "config": config, "action": verb.lower()}
         await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
 
 

@@ -1,4 +1,4 @@
-"""What the registry says of one extension, as frozen values (policy reference §3). `parse` makes them.
+"""What the registry says of one extension, as frozen values (docs/extensions.md#registry). `parse` makes them.
 
     ExtensionEntry  id, kind, bounds of a call, config
       ├─ ExtensionVersion*    a subject, and whom it is for; in order, the first that fits

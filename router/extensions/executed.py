@@ -1,4 +1,7 @@
-"""What became of each extension of a pipeline, in order of time: `executed_extensions` of a decision (CONTRACTS §4)."""
+"""What became of each extension of a pipeline, in order of time: `executed_extensions` of a decision.
+
+Rule: docs/extensions.md#executed-extensions.
+"""
 
 from __future__ import annotations
 

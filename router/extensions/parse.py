@@ -1,6 +1,6 @@
 """A registry entry's document becomes an ExtensionEntry, or an EntryError that says everything that is wrong with it, each with its path.
 
-The keys are the table of the policy reference's §3; any other key is an error. Size and depth are looked at before anything is read:
+The keys are the table of docs/extensions.md#registry; any other key is an error. Size and depth are looked at before anything is read:
 whatever a stranger puts into the bucket, every router reads it.
 """
 

@@ -1,10 +1,11 @@
-"""The usage pipeline on Spark: the usage stream becomes tables that a bill can be written from.
+"""The usage pipeline on Spark: it turns the usage stream into tables from which a bill can be written.
 
-    source/      the `jetstream` data source for PySpark: a stream's messages as rows, any range again whenever it is asked for
+    source/      the `jetstream` data source for PySpark: messages of a stream as rows; any range can be read again
     tables/      what the columns mean         warehouse/   which files count: the log of commits
-    files        Parquet files, read          identities/  which events are known: an index of silver
+    files        reads Parquet files           identities/  which events are known: an index of silver
     jobs/        ingest, seal, compact, backfill
-    report/      gold as lines and as a page   reconcile/   does it add up?      generate/   a load, and the truth about it
+    report/      gold as lines and as a page   reconcile/   compares stream, tables and results
+    generate/    a load, and the exact sums that it must give
 
-Nobody imports this room but its commands: it needs the extra `spark`, and where Spark works, a Java runtime (`session`).
+Only the commands `router usage …` import this room: it needs the extra `spark`, and where Spark runs, a Java runtime (`session`).
 """

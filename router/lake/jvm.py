@@ -1,12 +1,12 @@
-"""The Java process under a Spark session: it never outlives the process that started it.
+"""Stop the Java process of a Spark session when the process that started it ends.
 
-PySpark starts it and forgets it until it answers. An interrupt in these seconds removes the file in which Java was to tell its port:
-Java fails to write it, keeps its threads, and stays for ever, with our standard output in its hands. So its process is remembered
-from the moment it is made, ended at once where the start is interrupted, and waited for at the end of ours.
+PySpark starts Java and keeps no reference to it until it answers. An interrupt in those seconds deletes the file into which Java
+writes its port: Java fails, keeps its threads, and stays for ever with our standard output open. So this module keeps the process
+from the moment it is created, kills it at once if the start is interrupted, and waits for it when our process ends.
 
-    with remembered() as started:        # PySpark's own Popen, for the time of the start
-        spark = SparkSession.builder…    # interrupted: killed here
-    …                                    # later: the end of our process closes its standard input, and waits
+    with remembered() as started:        # replaces PySpark's Popen during the start
+        spark = SparkSession.builder…    # interrupted: Java is killed here
+    …                                    # later: our process closes Java's standard input at exit, and waits
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-END_S = 10.0  # that Java may take to end by itself, at the end
+END_S = 10.0  # that Java may take to end by itself
 
 
 @contextlib.contextmanager
-def remembered() -> Iterator[None]:
-    """What PySpark starts in this block ends with it if it fails, else with this process."""
+def track_java() -> Iterator[None]:
+    """Stop what PySpark starts in this block: now if the block fails, else when this process ends."""
     from pyspark import java_gateway
 
     started: list[subprocess.Popen[bytes]] = []
 
-    class Remembered(subprocess.Popen[bytes]):
+    class TrackedPopen(subprocess.Popen[bytes]):
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            started.append(self)  # before it is there: an interrupt may come as soon as it is
+            started.append(self)  # before the process exists: an interrupt may come as soon as it does
             super().__init__(*arguments, **options)
 
-    launcher: Any = java_gateway  # it hands its process to no caller before all went well
-    theirs, launcher.Popen = launcher.Popen, Remembered
+    launcher: Any = java_gateway  # it returns its process only if all went well
+    theirs, launcher.Popen = launcher.Popen, TrackedPopen
     try:
         yield
     except BaseException:
@@ -47,17 +47,17 @@ def remembered() -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Java ends when its standard input does."""
+    """Java ends when its standard input closes; kill it if it does not."""
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
     try:
         process.wait(END_S)
-    except BaseException:  # too slow, or one more Ctrl-C
+    except BaseException:  # too slow, or another Ctrl-C
         _kill(process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if getattr(process, "pid", None) is not None:  # it may have been interrupted before it was made
+    if getattr(process, "pid", None) is not None:  # an interrupt may have come before it was started
         process.kill()
         process.wait()

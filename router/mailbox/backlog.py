@@ -28,13 +28,13 @@ INBOX: Final = """
 
 
 async def get_outbox_backlog(session: Session) -> Backlog:
-    """Events that are not published, and when the oldest occurred; the session is its context's (SD-17, QRY-050)."""
-    return await session.one(OUTBOX, make=Backlog) or Backlog(0, None)
+    """Events that are not published, and when the oldest occurred; the session is its context's (docs/requirements.md#qry-050)."""
+    return await session.fetch_one(OUTBOX, make=Backlog) or Backlog(0, None)
 
 
 async def get_inbox_backlog(session: Session) -> Backlog:
-    """Messages that were received and not processed, and when the oldest came (SD-18, QRY-051)."""
-    return await session.one(INBOX, make=Backlog) or Backlog(0, None)
+    """Messages that were received and not processed, and when the oldest came (docs/requirements.md#qry-051)."""
+    return await session.fetch_one(INBOX, make=Backlog) or Backlog(0, None)
 
 
 def age_s(backlog: Backlog) -> float:

@@ -1,10 +1,12 @@
 """What SDS-047 speaks of, field by field: its two entities, its three value objects, and the answer of its two queries.
 
-    OutboxEvent   committed with the service's own data, published afterwards      (SD-2)
-    InboxMessage  the receipt by which a message is handled once                   (SD-3)
-    EventSubject  {context}.event.{name}.v{n}                                      (SD-4)
+    OutboxEvent   committed with the service's own data, published afterwards
+    InboxMessage  the receipt by which a message is handled once
+    EventSubject  {context}.event.{name}.v{n}
 
-Rules about them stand in `policies`, tables in `migrations/`. Whole modules may be built on these; none may add a field (SD-1).
+Rules about them stand in `policies`, tables in `migrations/`. Whole modules may be built on these; none may add a field.
+
+Rule: docs/requirements.md#sd-1.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _SUBJECT = re.compile(r"([A-Za-z0-9_-]{1,64})\.event\.([A-Za-z0-9_-]{1,128})\.v(
 
 
 class OutboxEvent(Struct, frozen=True, gc=False):
-    """One row of outbox_events. `occurred_at` None: the database says when (SD-2, SD-26)."""
+    """One row of outbox_events. `occurred_at` None: the database says when (docs/requirements.md#sd-2)."""
 
     id: UUID
     aggregate_type: str
@@ -40,7 +42,7 @@ class OutboxEvent(Struct, frozen=True, gc=False):
 
 
 class InboxMessage(Struct, frozen=True):
-    """One row of inbox_messages (SD-3, SD-27)."""
+    """One row of inbox_messages (docs/requirements.md#sd-3)."""
 
     message_id: UUID
     subject: str
@@ -51,14 +53,14 @@ class InboxMessage(Struct, frozen=True):
 
 
 class EventSubject(Struct, frozen=True):
-    """`{context}.event.{name}.v{n}`; made by `of` or `read`, so it is always a literal subject (SD-4)."""
+    """`{context}.event.{name}.v{n}`; made by `of` or `read`, so it is always a literal subject (docs/requirements.md#sd-4)."""
 
     context: str
     name: str
     version: int
 
     @classmethod
-    def of(cls, context: str, event_type: str, event_version: int) -> EventSubject:
+    def from_parts(cls, context: str, event_type: str, event_version: int) -> EventSubject:
         """ValueError: the three do not make a subject of this shape."""
         return cls.read(f"{context}.event.{event_type}.v{event_version}")
 
@@ -76,24 +78,24 @@ class EventSubject(Struct, frozen=True):
 
 
 class CorrelationContext(Struct, frozen=True):
-    """What a message belongs to and what caused it; both may be absent (SD-5)."""
+    """What a message belongs to and what caused it; both may be absent (docs/requirements.md#sd-5)."""
 
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
 
 
 class NatsMsgId(Struct, frozen=True):
-    """The id by which JetStream knows a duplicate: the outbox event's own (SD-6)."""
+    """The id by which JetStream knows a duplicate: the outbox event's own (docs/requirements.md#sd-6)."""
 
     value: str
 
     @classmethod
-    def of(cls, event: OutboxEvent) -> NatsMsgId:
+    def from_event(cls, event: OutboxEvent) -> NatsMsgId:
         return cls(str(event.id))
 
 
 class Backlog(Struct, frozen=True):
-    """What QRY-050 and QRY-051 answer (SD-17, SD-18)."""
+    """What QRY-050 and QRY-051 answer (docs/requirements.md#sd-commands)."""
 
     count: int
     oldest_at: datetime | None

@@ -1,4 +1,5 @@
-"""The policies of SDS-047 §3 as data: id, what it applies to, its rule word for word, its error code; and the checks in code.
+"""The policies of docs/requirements.md#sd-policies as data: id, what it applies to, its rule word for word, its error
+code; and the checks in code.
 
 Where each is kept:
 
@@ -17,7 +18,7 @@ from router.errors import Poison, RouterError, Transient
 from router.mailbox.entities import EventSubject, InboxMessage, OutboxEvent
 
 
-class Policy(Struct, frozen=True):
+class MailboxPolicy(Struct, frozen=True):
     """One line of the specification's tables. `error_code` None where it says N/A."""
 
     id: str
@@ -27,23 +28,21 @@ class Policy(Struct, frozen=True):
     satisfies: str
 
 
-VALID_OUTBOX = Policy(  # SD-7
+VALID_OUTBOX = MailboxPolicy(
     "POL-047-001", "OutboxEvent", "outbox.id IS NOT NULL AND outbox.event_type IS NOT NULL", "INVALID_OUTBOX", "REQ-050"
 )
-NOT_FROM_THE_FUTURE = Policy("POL-047-002", "OutboxEvent", "outbox.occurred_at <= NOW()", "FUTURE_EVENT", "REQ-050")  # SD-8
-UNIQUE_MESSAGE = Policy("POL-047-003", "InboxMessage", "inbox.message_id IS UNIQUE", "DUPLICATE_MESSAGE", "REQ-051")  # SD-9
-ORDERED_TIMES = Policy(  # SD-10
+NOT_FROM_THE_FUTURE = MailboxPolicy("POL-047-002", "OutboxEvent", "outbox.occurred_at <= NOW()", "FUTURE_EVENT", "REQ-050")
+UNIQUE_MESSAGE = MailboxPolicy("POL-047-003", "InboxMessage", "inbox.message_id IS UNIQUE", "DUPLICATE_MESSAGE", "REQ-051")
+ORDERED_TIMES = MailboxPolicy(
     "POL-047-004",
     "InboxMessage",
     "inbox.processed_at IS NULL OR inbox.processed_at >= inbox.received_at",
     "INVALID_TIMESTAMP",
     "REQ-051",
 )
-ACK_HANDLED = Policy(  # SD-11
-    "POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051"
-)
-ACK_POISON = Policy("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053")  # SD-12
-NO_ACK = Policy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052")  # SD-13
+ACK_HANDLED = MailboxPolicy("POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051")
+ACK_POISON = MailboxPolicy("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053")
+NO_ACK = MailboxPolicy("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052")
 
 POLICIES = (VALID_OUTBOX, NOT_FROM_THE_FUTURE, UNIQUE_MESSAGE, ORDERED_TIMES, ACK_HANDLED, ACK_POISON, NO_ACK)
 
@@ -51,7 +50,7 @@ POLICIES = (VALID_OUTBOX, NOT_FROM_THE_FUTURE, UNIQUE_MESSAGE, ORDERED_TIMES, AC
 class PolicyViolated(RouterError):
     """An entity breaks a policy; `code` is the policy's error code."""
 
-    def __init__(self, policy: Policy, message: str) -> None:
+    def __init__(self, policy: MailboxPolicy, message: str) -> None:
         super().__init__(f"{policy.error_code} ({policy.id}): {message}")
         self.policy = policy
         self.code = policy.error_code or policy.id
@@ -75,7 +74,7 @@ def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
     if not (_is_name(event.aggregate_type) and _is_name(event.aggregate_id)):
         raise InvalidEntity(VALID_OUTBOX, f"aggregate_type and aggregate_id must have at most {MOST_OF_A_NAME} characters, none U+0000")
     try:
-        return EventSubject.of(context, event.event_type, event.event_version)
+        return EventSubject.from_parts(context, event.event_type, event.event_version)
     except ValueError as exc:
         raise InvalidEntity(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
 

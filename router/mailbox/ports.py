@@ -1,4 +1,4 @@
-"""The five ports of SDS-047 §7, their methods in snake_case.
+"""The five ports of docs/requirements.md#sd-ports, their methods in snake_case.
 
     PORT-047-001  OutboxRepository     find_unpublished, mark_published, increment_attempts     PostgresOutboxAdapter
     PORT-047-002  InboxRepository      insert, mark_processed, record_error                     PostgresInboxAdapter
@@ -6,9 +6,9 @@
     PORT-047-004  JetStreamConsumer    fetch, ack, nak                                          NatsJetStreamConsumer
     PORT-047-005  EventHandler         handle                                                   HttpEventHandler
 
-The signatures are the specification's (SD-21…SD-25). An adapter may offer more (batches, a lock), never less; what a
+The signatures are the specification's. An adapter may offer more (batches, a lock), never less; what a
 signature lacks, a limit or a message's id, comes from settings or from `current_message`. Repositories live as long as one
-transaction, the others as long as the process (SD-35).
+transaction, the others as long as the process (docs/requirements.md#sd-35).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from router.outcome import Receipt
 
 
 class OutboxRepository(Protocol):
-    """SD-21. One transaction's view of outbox_events."""
+    """PORT-047-001. One transaction's view of outbox_events."""
 
     async def find_unpublished(self) -> Sequence[OutboxEvent]: ...
 
@@ -35,7 +35,10 @@ class OutboxRepository(Protocol):
 
 
 class InboxRepository(Protocol):
-    """SD-22. `insert`: how often this message was begun, this time included; None: it was processed, so skip it (SD-15)."""
+    """PORT-047-002. `insert`: how often this message was begun, this time included; None: it was processed, so skip it.
+
+    Rule: docs/requirements.md#sd-15.
+    """
 
     async def insert(self, msg: InboxMessage) -> int | None: ...
 
@@ -45,13 +48,13 @@ class InboxRepository(Protocol):
 
 
 class JetStreamPublisher(Protocol):
-    """SD-23. Returns when the message is stored; raises BrokerUnavailable or BrokerRefused."""
+    """PORT-047-003. Returns when the message is stored; raises BrokerUnavailable or BrokerRefused."""
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt: ...
 
 
 class JetStreamConsumer(Protocol):
-    """SD-24. At most `batch` messages; `ack` returns when the server has confirmed it."""
+    """PORT-047-004. At most `batch` messages; `ack` returns when the server has confirmed it."""
 
     async def fetch(self, batch: int) -> Sequence[Message]: ...
 
@@ -61,7 +64,7 @@ class JetStreamConsumer(Protocol):
 
 
 class EventHandler(Protocol):
-    """SD-25. What it needs beyond these two stands in `current_message` while it runs."""
+    """PORT-047-005. What it needs beyond these two stands in `current_message` while it runs."""
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult: ...
 

@@ -74,30 +74,30 @@ class Session:
 
     async def fetch(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> list[T]:
         """Every row as `make(*columns)`."""
-        with _translated():
+        with _translate_errors():
             async with self._connection.cursor(binary=True, row_factory=rows.args_row(make)) as cursor:
                 await cursor.execute(query, parameters)
                 return await cursor.fetchall()
 
-    async def one(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> T | None:
+    async def fetch_one(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> T | None:
         """The first row, or None."""
         found = await self.fetch(query, parameters, make=make)
         return found[0] if found else None
 
     async def execute(self, query: LiteralString, parameters: Parameters = ()) -> int:
         """How many rows it touched."""
-        with _translated():
+        with _translate_errors():
             return (await self._connection.execute(query, parameters)).rowcount
 
     async def script(self, text: LiteralString) -> None:
         """Several statements of a migration, which comes with this package."""
-        with _translated():
+        with _translate_errors():
             await self._connection.execute(text)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """What fails inside is undone, and the transaction goes on."""
-        with _translated():
+        with _translate_errors():
             async with self._connection.transaction():
                 yield
 
@@ -114,8 +114,8 @@ class Database:
         self._failures: list[str] = []  # the last one's words, until a connection is made
         self._pool: AsyncConnectionPool[psycopg.AsyncConnection[tuple[object, ...]]] = AsyncConnectionPool(
             config.dsn,
-            connection_class=_remembering(self._failures),
-            kwargs={**_options(config), **_withheld(config.dsn)},
+            connection_class=_build_connection_class(self._failures),
+            kwargs={**_options(config), **_refuse_clear_password(config.dsn)},
             min_size=0,
             max_size=config.connections,
             timeout=config.timeout,
@@ -128,14 +128,14 @@ class Database:
     async def open(self) -> None:
         """Raises Misconfigured for a connection string that cannot be read; a database that is away is no error here."""
         _check(self._config)
-        if self._config.plans_by_index and _withheld(self._config.dsn):  # told once, not again by the pool for handlers
+        if self._config.plans_by_index and _refuse_clear_password(self._config.dsn):  # told once, not again by the pool for handlers
             log.warning(events.DATABASE_UNPROTECTED, remedy="sslmode=verify-full in the setting mailbox.dsn")
         await self._pool.open()
 
     async def close(self) -> None:
         await self._pool.close()
 
-    def for_handlers(self, *, idle_in_transaction: float, connections: int) -> Database:
+    def build_handler_pool(self, *, idle_in_transaction: float, connections: int) -> Database:
         """A pool of its own, not yet opened, of connections that a service's own code works with."""
         return Database(replace(self._config, idle_in_transaction=idle_in_transaction, connections=connections, plans_by_index=False))
 
@@ -149,14 +149,14 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
         """Committed at the end of the block, rolled back if it raises. Raises DatabaseUnavailable, DatabaseRefused."""
-        with _translated(self._failures):
-            async with self._connected() as connection, connection.transaction():
+        with _translate_errors(self._failures):
+            async with self._checkout() as connection, connection.transaction():
                 yield Session(connection)
 
-    async def notified(self, channel: str, *, within: float) -> bool:
+    async def wait_for_notification(self, channel: str, *, within: float) -> bool:
         """Whether NOTIFY came on the channel within so many seconds."""
-        with _translated(self._failures):
-            async with self._connected() as connection:
+        with _translate_errors(self._failures):
+            async with self._checkout() as connection:
                 await connection.set_autocommit(True)
                 try:
                     await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
@@ -174,7 +174,7 @@ class Database:
         await connection.commit()
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
+    async def _checkout(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
         async with AsyncExitStack() as given_back:
             yield await cancellable(given_back.enter_async_context(self._pool.connection()))
 
@@ -190,7 +190,7 @@ def _settings_of(config: DatabaseConfig) -> dict[str, str]:
     return {**settings, **_BY_INDEX} if config.plans_by_index else settings
 
 
-def _withheld(dsn: str) -> dict[str, object]:
+def _refuse_clear_password(dsn: str) -> dict[str, object]:
     """libpq takes a server without TLS for granted, and sends it the password in the clear if it asks for it in the clear.
 
     A server on another host is not told it that way, unless the connection string (or libpq's own variables) insists on TLS or
@@ -214,10 +214,10 @@ def _check(config: DatabaseConfig) -> None:
         raise Misconfigured("mailbox.dsn", "should be like postgresql://user@host:5432/database") from None
 
 
-def _remembering(failures: list[str]) -> type[psycopg.AsyncConnection[tuple[object, ...]]]:
+def _build_connection_class(failures: list[str]) -> type[psycopg.AsyncConnection[tuple[object, ...]]]:
     """Connections whose failure is kept: the pool tries again in silence, and then says only that it took too long."""
 
-    class Remembering(psycopg.AsyncConnection[tuple[object, ...]]):
+    class RememberingConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         @classmethod
         async def connect(cls, *args: Any, **kwargs: Any) -> Any:
             try:
@@ -228,11 +228,11 @@ def _remembering(failures: list[str]) -> type[psycopg.AsyncConnection[tuple[obje
             failures.clear()
             return connection
 
-    return Remembering
+    return RememberingConnection
 
 
 @contextmanager
-def _translated(failures: Sequence[str] = ()) -> Iterator[None]:
+def _translate_errors(failures: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except PoolTimeout:
@@ -240,10 +240,10 @@ def _translated(failures: Sequence[str] = ()) -> Iterator[None]:
         said = f": {failures[-1]}; host, user, password and database are those of mailbox.dsn" if failures else ""
         raise DatabaseUnavailable(f"no connection to PostgreSQL in time{said}") from None
     except errors.Error as exc:
-        raise _in_our_words(exc) from None
+        raise _translate(exc) from None
 
 
-def _in_our_words(exc: psycopg.Error) -> DatabaseUnavailable | DatabaseRefused:
+def _translate(exc: psycopg.Error) -> DatabaseUnavailable | DatabaseRefused:
     state = exc.sqlstate or ""
     if state.startswith(_LATER) or (not state and isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)):
         return DatabaseUnavailable(f"PostgreSQL is away ({type(exc).__name__})")

@@ -48,7 +48,7 @@ async def migrate(database: Database, schema: str) -> list[Migration]:
         await session.script(
             "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
         )
-        wanted = await _missing(session)
+        wanted = await _find_missing(session)
         for migration in wanted:
             await _apply(session, migration)
             await session.execute("INSERT INTO mailbox_migrations (version, name) VALUES (%s, %s)", (migration.version, migration.name))
@@ -57,9 +57,9 @@ async def migrate(database: Database, schema: str) -> list[Migration]:
 
 async def _make_schema(session: Session, schema: str) -> None:
     """Only where it is missing: the statement asks for a right on the database even where it would do nothing."""
-    if await session.one("SELECT to_regnamespace(%s) IS NOT NULL", (f'"{schema}"',), make=bool):
+    if await session.fetch_one("SELECT to_regnamespace(%s) IS NOT NULL", (f'"{schema}"',), make=bool):
         return
-    role = await session.one("SELECT current_user::text", make=str)
+    role = await session.fetch_one("SELECT current_user::text", make=str)
     try:
         await session.script(f'CREATE SCHEMA "{schema}"')
     except DatabaseRefused as exc:
@@ -79,8 +79,8 @@ async def _apply(session: Session, migration: Migration) -> None:
 async def check(database: Database) -> list[Migration]:
     """What `migrate` would apply. Raises DatabaseUnavailable."""
     async with database.transaction() as session:
-        is_there = await session.one("SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool)
-        return await _missing(session) if is_there else migrations()
+        is_there = await session.fetch_one("SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool)
+        return await _find_missing(session) if is_there else migrations()
 
 
 async def require(database: Database) -> None:
@@ -89,7 +89,7 @@ async def require(database: Database) -> None:
         raise Misconfigured("mailbox.schema", f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`")
 
 
-async def _missing(session: Session) -> list[Migration]:
+async def _find_missing(session: Session) -> list[Migration]:
     applied = set(await session.fetch("SELECT version FROM mailbox_migrations", make=int))
     return [migration for migration in migrations() if migration.version not in applied]
 

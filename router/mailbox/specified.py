@@ -1,6 +1,8 @@
-"""The columns of the two specified tables, and whether a table that stands already has them: these, and no other (SD-1).
+"""The columns of the two specified tables, and whether a table that stands already has them: these, and no other.
 
-    outbox_events    SD-26        inbox_messages    SD-27
+Rule: docs/requirements.md#sd-1.
+
+    outbox_events    docs/requirements.md#sd-26        inbox_messages    docs/requirements.md#sd-27
 
 A service may have made the tables by the specification's SQL. Anything else under their names is named, and left alone.
 """

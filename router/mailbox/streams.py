@@ -1,4 +1,4 @@
-"""The stream that a context's events stand in (SD-29, SD-30); the one of its dead letters is declared by `inbox.letters`."""
+"""The stream that a context's events stand in (docs/requirements.md#sd-29); the one of its dead letters is declared by `inbox.letters`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every metric by name (reference, metrics). A metric that is not declared here does not exist.
+"""Every metric by name (docs/operators.md#metrics). A metric that is not declared here does not exist.
 
 One `Metrics` is made by the app and handed to who counts: there is no global. Labels are values from the
 specifications or go through the bounds: `metrics.policy[policy_id]`.

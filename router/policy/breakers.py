@@ -88,7 +88,10 @@ class ProviderBreakers:
         return self._not_closed.get(tenant_id)
 
     def on_decision(self, tenant_id: str, decision: Decision) -> None:
-        """A decision was made for this provider: half open, it is a probe until its assignment's deadline (CONTRACTS §6)."""
+        """A decision was made for this provider: half open, it is a probe until its assignment's deadline.
+
+        Rule: docs/extensions.md#provider-breaker.
+        """
         gate = self._not_closed.get(tenant_id, {}).get(decision.provider_id)
         if gate is not None:
             gate.acquire(deadline_ms(decision.expected_latency_ms) / 1000)

@@ -1,4 +1,4 @@
-"""A decision that was made, with all that it was made from, so that it can be made again (policy reference §2).
+"""A decision that was made, with all that it was made from, so that it can be made again (docs/policies.md#decision).
 
     RecordedDecision ── again(policy, case) ──> the answer, the trace, and a doubt
 

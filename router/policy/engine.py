@@ -31,7 +31,7 @@ def evaluate(
     previous: PreviousAttempt | None = None,
     trace: list[TraceStep] | None = None,
 ) -> Decision | Refusal:
-    """Choose a provider (policy reference §2).
+    """Choose a provider (docs/policies.md#decision).
 
     `now` is on the clock of `states`, seconds; `remembered` is the session's provider, `previous` the assignment that
     this request follows up. A Decision with the policy's own figures is the same object every time.

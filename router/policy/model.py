@@ -9,7 +9,7 @@
       └─ Pipeline        which extensions run before and after the choice
 
 Bounds and defaults are the parser's; `None` in place of an object means absent or `"enabled": false`.
-Source: the policy document's table in the policy reference.
+Source: docs/policies.md#document.
 """
 
 from __future__ import annotations

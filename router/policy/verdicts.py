@@ -1,4 +1,4 @@
-"""What a worker's outcome says of its provider: well, failed, or nothing at all (policy reference §3, provider breaker).
+"""What a worker's outcome says of its provider: well, failed, or nothing at all (docs/extensions.md#provider-breaker).
 
 By status and code alone, never by the text of a message. A cancellation, a refused request, a rate limit and an error
 without a code are not the provider's fault, and no proof of its health either.

@@ -1,6 +1,7 @@
 """MeshForge's runtime: agents whose effects happen exactly once, over messages that are delivered at least once.
 
-What an agent's author writes is `adapter`; what he is handed is `envelope`. The protocol (DURABILITY §1), and where its steps are:
+What an agent's author writes is `adapter`; what he is handed is `envelope`. The protocol
+(docs/durability.md#protocol), and where its steps are:
 
     1 receive    `agent`, `lanes`: one lane for each stream, on delivery's own room
     2 dedupe     `batch` asks `store`: applied -> its unsent messages, ack; dead -> its letter, term

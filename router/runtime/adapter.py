@@ -13,17 +13,18 @@ its state and what it returns counts once. What it does to the world beside that
 
     it raises Poison      a dead letter at once
     it raises else        what it did is undone; delivered again, up to the limit, then a dead letter
+    it returns else       the agent ends, and its messages stay as they are: True is no message
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from router.runtime.envelope import Envelope, Ts
-from router.signatures import require_call
+from router.signatures import HandlerMisused, require_call
 
 NO_FILTERS: tuple[str, ...] = ()
 
@@ -79,6 +80,23 @@ def check_adapter(adapter: AgentAdapter) -> None:
     """Raises Misconfigured for methods that could not be called as they will be: plain ones, for they run in the store's thread."""
     require_call("receive", adapter.receive, "envelope", is_async=False)
     require_call("apply", adapter.apply, "ctx", "envelope", is_async=False)
+
+
+def read_messages(answer: object) -> Sequence[Outgoing]:
+    """What `apply` returned. Raises HandlerMisused for what is no list of messages: the next attempt would return the same."""
+    if answer is None:
+        return ()
+    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
+        _refuse(type(answer).__name__)
+    messages = list(answer)
+    for one in messages:
+        if not isinstance(one, Outgoing):
+            _refuse(f"{type(answer).__name__} of {type(one).__name__}")
+    return messages
+
+
+def _refuse(returned: str) -> NoReturn:
+    raise HandlerMisused("apply", f"it returned {returned}, and should return None or a list of Outgoing")
 
 
 def filters_of(adapter: AgentAdapter) -> Sequence[str]:

@@ -21,7 +21,7 @@ from router.errors import Poison
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
-from router.runtime.adapter import AgentAdapter, Context
+from router.runtime.adapter import AgentAdapter, Context, read_messages
 from router.runtime.case import Case, is_replay, read_case, rounds, row_of
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
@@ -31,6 +31,7 @@ from router.runtime.receipts import Receipts
 from router.runtime.rows import Emitted, Known, Resumable
 from router.runtime.schema import DEAD, RECEIVED
 from router.runtime.store import Store
+from router.signatures import HandlerMisused
 
 log = logs.logger(__name__)
 
@@ -67,7 +68,7 @@ class Batch:
         self.duplicates = 0  # messages that were applied before; written in the store's thread alone
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
-        """An outcome for each message, in their order. Raises StoreFailed."""
+        """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for an `apply` that returns nonsense."""
         cases = [read_case(message, self._max_bytes) for message in messages]
         crashpoint("agent_received")
         for unique in rounds([case for case in cases if isinstance(case, Case)]):
@@ -143,25 +144,34 @@ class Batch:
     # -- apply ---------------------------------------------------------------------------------------------------
 
     def _apply(self, cases: Sequence[Case]) -> None:
-        with self._store.transaction():
-            draft = Draft(self._store.remembered)
-            applied = [case for case in cases if self._apply_one(case, draft)]
-            self._store.apply([case.place for case in applied], [one for case in applied for one in case.emitted], draft.rows)
-            crashpoint("agent_applying")
+        try:
+            with self._store.transaction():
+                draft = Draft(self._store.remembered)
+                applied = [case for case in cases if self._apply_one(case, draft)]
+                self._store.apply([case.place for case in applied], [one for case in applied for one in case.emitted], draft.rows)
+                crashpoint("agent_applying")
+        except HandlerMisused:
+            self._take_back(cases)
+            raise
         self._store.committed(draft.rows)
         crashpoint("agent_applied")
         for case in applied:
             self._done(case, case.emitted)
 
+    def _take_back(self, cases: Sequence[Case]) -> None:
+        """The agent ends, and this attempt is none: what was begun is applied once `apply` is mended."""
+        with self._store.transaction():
+            self._store.take_back([case.place for case in cases])
+
     def _apply_one(self, case: Case, draft: Draft) -> bool:
         try:
             self._adapter.receive(case.envelope)
-            answers = self._adapter.apply(Context(self._agent, case.envelope.idempotency_key, draft, case.attempt), case.envelope) or ()
+            answer = self._adapter.apply(Context(self._agent, case.envelope.idempotency_key, draft, case.attempt), case.envelope)
             case.emitted = [
                 emitted(self._agent, case.envelope, one, place=case.place, number=number, outlet=self._outlet)
-                for number, one in enumerate(answers)
+                for number, one in enumerate(read_messages(answer))
             ]
-        except StoreFailed:
+        except (StoreFailed, HandlerMisused):
             raise
         except Poison as exc:
             draft.drop()
@@ -175,7 +185,7 @@ class Batch:
         return True
 
     def _failed(self, case: Case, exc: Exception) -> Outcome:
-        """Tried again while there are attempts, and deliveries by the server, left (MF-8)."""
+        """Tried again while there are attempts, and deliveries by the server, left (docs/requirements.md#mf-8)."""
         log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=case.attempt, error=type(exc).__name__, exc_info=exc)
         deliveries = case.message.deliveries if case.message is not None else 0
         if max(case.attempt, deliveries) < self._limit:

@@ -1,4 +1,4 @@
-"""What an agent is handed: an envelope, read from a message, and the same for every delivery of it (MF-9, MF-10).
+"""What an agent is handed: an envelope, read from a message, and the same for every delivery of it (docs/requirements.md#mf-9).
 
     idempotency_key   the body's, else `Nats-Msg-Id`, else stream, sequence and stream time: sequences begin again in a stream made anew
     ts                the body's as it stands, else the stream's time in milliseconds: a redelivery gives the same
@@ -32,7 +32,7 @@ _TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")  # W3C Trace Context
 
 
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):
-    """One event or command (MF-4). `ts`: whatever its sender wrote, or the stream's milliseconds."""
+    """One event or command (docs/requirements.md#mf-4). `ts`: whatever its sender wrote, or the stream's milliseconds."""
 
     idempotency_key: str
     type: str

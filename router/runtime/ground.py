@@ -1,6 +1,6 @@
 """What an agent stands on, made or refused before it begins: streams, its durables, and that nobody else works on them.
 
-another store's id in the durable's metadata    refused: it would find every redelivery new (MF-12)
+another store's id in the durable's metadata    refused: it would find every redelivery new (docs/requirements.md#mf-12)
 filters that overlap on a work queue            refused, with the other durable's name (the server says 10100, and no name)
 a stream that is not as declared                told, and left as its operator made it
 a durable of ours that is not as declared       brought to what this start says

@@ -1,4 +1,4 @@
-"""Hashes of a store: the same content gives the same hash, whatever happened on the way (MF-11).
+"""Hashes of a store: the same content gives the same hash, whatever happened on the way (docs/requirements.md#mf-11).
 
     state     every event's content, sorted by (stream, sequence), and by key where a stream was made anew: what was delivered again, or in
               another order, changes nothing

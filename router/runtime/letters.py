@@ -1,4 +1,4 @@
-"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (MF-8).
+"""An agent's dead letters: the format of all of them, on `meshforge.failed.{original_subject}` (docs/requirements.md#mf-8).
 
 A letter keeps any payload that an agent takes: a command is gone from its work queue once its letter stands.
 """

@@ -1,4 +1,6 @@
-"""What `apply` returned becomes messages: an envelope each, under an id that is the same however often it is made (MF-9).
+"""What `apply` returned becomes messages: an envelope each, under an id that is the same however often it is made.
+
+Rule: docs/requirements.md#mf-9.
 
 id, idempotency_key   from the agent, the key of what it was handed, and the place in the list
 trace_id              the cause's;  span_id: a new one, derived from the id;  causation_id: the cause's key

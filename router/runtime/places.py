@@ -1,4 +1,4 @@
-"""Where an agent works: MeshForge's streams, the filters of an agent, its durables (MF-1, MF-2, MF-3, MF-12).
+"""Where an agent works: MeshForge's streams, the filters of an agent, its durables (docs/requirements.md#meshforge).
 
     MESHFORGE_EVENTS     evt.>                limits (or work queue)
     MESHFORGE_COMMANDS   cmd.>                work queue: a command goes to one durable, so the filters of all are disjoint

@@ -1,4 +1,6 @@
-"""The events of a store applied again, from nothing, to a fresh one: the same hashes, or the agent is not deterministic (MF-11).
+"""The events of a store applied again, from nothing, to a fresh one: the same hashes, or the agent is not deterministic.
+
+Rule: docs/requirements.md#mf-11.
 
     a store ──> its events, in the order in which they were applied ──> the adapter ──> a fresh store
 
@@ -14,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.errors import Misconfigured, RouterError
-from router.runtime.adapter import AgentAdapter, Context, check_adapter
+from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
 from router.runtime.database import Database, reading
 from router.runtime.envelope import stored_envelope
 from router.runtime.hashes import Hashes, hashes_of
@@ -87,7 +89,7 @@ def _apply_one(adapter: AgentAdapter, draft: Draft, row: Row) -> list[Emitted]:
     envelope = stored_envelope(content)
     try:
         adapter.receive(envelope)
-        answers = adapter.apply(Context(adapter.name, key, draft, attempts), envelope) or ()
+        answers = read_messages(adapter.apply(Context(adapter.name, key, draft, attempts), envelope))
         messages = [emitted(adapter.name, envelope, one, place=place, number=number, outlet=ANYWHERE) for number, one in enumerate(answers)]
     except Exception as exc:  # whatever an author's code raises
         raise Diverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {exc}") from exc

@@ -1,4 +1,4 @@
-"""The safety net: messages that the server has given up (MF-8, DURABILITY §2). No attempt is theirs by that.
+"""The safety net: messages that the server has given up (docs/durability.md#safety-net). No attempt is theirs by that.
 
 A delivery is no attempt: five crashes of the process strand a message that was never begun. So whatever the server gives
 up is fetched by its sequence and handed to the agent like any other; the store's own count says when it is hopeless.

@@ -1,4 +1,4 @@
-"""Before an agent begins to fetch: what an earlier life left half done is finished (DURABILITY §1, "start-up").
+"""Before an agent begins to fetch: what an earlier life left half done is finished (docs/durability.md#protocol).
 
 received, not applied    one after the other, each attempt written down first: one that kills the process takes no other along
 applied, not sent        published under the same ids; it is waited for until the broker takes them

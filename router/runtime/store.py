@@ -76,6 +76,10 @@ class Store:
         """One more attempt: written down before it is made, for it may be the process' last."""
         self._db.executemany("UPDATE events SET attempts = attempts + 1 WHERE place = ?", [(place,) for place in places])
 
+    def take_back(self, places: Iterable[int]) -> None:
+        """An attempt that counts for nothing."""
+        self._db.executemany("UPDATE events SET attempts = attempts - 1 WHERE place = ?", [(place,) for place in places])
+
     def revive(self, rows: Sequence[New]) -> None:
         """Given up once, and sent again by an operator: as if new, with what it says now."""
         self._db.executemany(

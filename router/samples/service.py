@@ -1,4 +1,4 @@
-"""A service with `POST /handle`, as SDS-047 §12 wants it: what the tests, the README and a first try talk to.
+"""A service with `POST /handle`, as docs/requirements.md#sd-32 wants it: what the tests, the README and a first try talk to.
 
     uvicorn router.samples.service:app --port 8000
 

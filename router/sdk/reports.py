@@ -1,8 +1,8 @@
 """What a worker says of an assignment, as bytes with their headers: acknowledgement, result, and the result that gives it up.
 
-    ack       S4 "ExecAssignmentAck Contract"
-    result    S4 "ExecResult Contract"; its message id comes from the assignment's, so that told twice it is stored once
-    letter    S3 "caf.exec.dlq.v1": an ExecResult in JSON, `status: error`, and the root cause
+    ack       docs/contracts.md#acks
+    result    docs/contracts.md#results; its message id comes from the assignment's, so that told twice it is stored once
+    letter    docs/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause
 
 Nothing is published here.
 """
@@ -99,7 +99,7 @@ def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms:
 
 
 def _who(assignment: ExecAssignment) -> dict[str, Any]:
-    """S4's correlation fields: which assignment, of whom."""
+    """The correlation fields: which assignment, of whom."""
     named = ("trace_id", "run_id", "flow_id", "step_id")
     return {
         "version": "1",

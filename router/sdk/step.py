@@ -1,4 +1,4 @@
-"""What a worker's handler answers: a StepResult, which becomes the ExecResult by S4's table ("StepResult → ExecResult Mapping").
+"""What a worker's handler answers: a StepResult, which becomes the ExecResult (docs/contracts.md#worker-results).
 
     ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
 
@@ -22,7 +22,7 @@ TIMEOUT = "timeout"
 CANCELLED = "cancelled"
 SAID = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}  # a step's status -> its result's
 
-# S4 knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
+# The specification knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
 UNREADABLE = "1001"  # the assignment is none
 FAILED = "2001"  # the handler raised
 UNSENDABLE = "2002"  # what the handler answered cannot be sent

@@ -1,4 +1,4 @@
-"""The services as a table: the names that the policy reference gives, and the shapes that they answer."""
+"""The services as a table: the names of docs/operators.md#admin-services, and the shapes that they answer."""
 
 from collections.abc import Mapping
 

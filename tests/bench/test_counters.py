@@ -37,7 +37,7 @@ async def test_a_decision_is_one_answer_and_one_acknowledgement() -> None:
     assert _others(tap) <= AT_START
     assert round(size[ANSWERS] / COUNT) == 398
     assert 90 <= size[ACKS] / COUNT <= 95  # its subject tells how many are left
-    assert published[PULLS] <= COUNT / 20
+    assert published[PULLS] <= COUNT / 5  # twelve where nothing else runs; a pause of the loop or of the server adds some
     assert tap.writes <= COUNT / 2  # what is said within a turn of the loop is one write
 
 

@@ -49,7 +49,7 @@ def letters(twin: Twin) -> list[dict[str, Any]]:
 
 
 async def test_receive_check_process_mark_acknowledge_in_this_order() -> None:
-    """SR-24: the algorithm of SR §5.2."""
+    """SR-24: the algorithm."""
     told: list[str] = []
     twin = a_twin(lambda envelope: told.append("process"), Marking(told))
     twin.publish(SUBJECT, envelope_bytes(an_envelope()))
@@ -141,7 +141,7 @@ async def test_what_is_no_envelope_is_terminated_with_a_letter(data: bytes) -> N
 
 
 async def test_a_letter_that_cannot_be_stored_holds_its_message_back() -> None:
-    """DURABILITY §2: no stamp without evidence."""
+    """docs/durability.md#dead-letters: no stamp without evidence."""
     twin = a_twin(lambda _: Term())
     twin.refuses = "full"
     number = twin.publish(SUBJECT, envelope_bytes(an_envelope()))

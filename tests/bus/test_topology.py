@@ -22,7 +22,7 @@ def test_events_commands_and_queries_have_a_stream_each() -> None:
 
 
 def test_a_stream_is_configured_as_specified() -> None:
-    """SR-16: the configuration of SR §3.2, field by field; SR-33, SR-34, SR-35: the defaults."""
+    """SR-16: the configuration, field by field; SR-33, SR-34, SR-35: the defaults."""
     specified = {
         "name": "sr-events",
         "subjects": ["sr.events.*"],

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import router
 from router import codes, outcome
 from router.admin import declined
 from router.cli import ends
+from router.codes import pages as code_pages
+from router.codes.pages import locate, read_rule
 from router.contracts import decision
 from router.contracts.malformed import VALIDATION_CODES
 from router.doctor import Verdict
@@ -89,10 +92,31 @@ def test_an_explanation_says_something_everywhere(name: str) -> None:
     code = codes.codes()[name]
     assert code.kinds
     assert set(code.kinds) <= codes.KINDS.keys()
-    assert all((code.means, *code.usual, *code.do, code.source))
+    assert all((code.means, *code.usual, *code.do))
     assert code.usual
     assert code.do
     assert wrong_in("\n".join((code.means, *code.usual, *code.do))) == []
+
+
+@pytest.mark.parametrize("name", codes.codes())
+def test_the_rule_behind_a_code_is_a_sentence_of_its_page(name: str) -> None:
+    rule = read_rule(codes.codes()[name].page)
+    assert rule is not None
+    assert re.fullmatch(r"\w[^|#]{8,}\.", rule)
+
+
+def test_an_installed_package_has_the_pages_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyproject.toml puts docs/ there. Without them a code is explained all the same."""
+    monkeypatch.setattr(code_pages, "PACKAGE", tmp_path / "router")
+    assert (locate("docs/contracts.md#replies"), read_rule("docs/contracts.md#replies")) == (None, None)
+    page = tmp_path / "router" / "docs" / "contracts.md"
+    page.parent.mkdir(parents=True)
+    page.write_text('# Contracts\n\n<a id="replies"></a>\n## Replies\n\nA [request](#x) gets\n`one` answer. Never two.\n')
+    assert locate("docs/contracts.md#replies") == page
+    assert read_rule("docs/contracts.md#replies") == "A request gets one answer."
+    assert read_rule("docs/contracts.md#" + "gone") is None
+    taken = tomllib.loads((HOME.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert taken == {"docs": "router/docs"}
 
 
 def test_no_code_is_explained_twice() -> None:
@@ -106,7 +130,8 @@ async def test_a_code_is_explained_for_people_and_for_programs() -> None:
     assert {"Usually", "What"} <= set(words(told.out))
     assert "router policy put" in told.out
     asked = (await invoked("explain", "POL-047-006", "--json")).json
-    assert (asked["code"], asked["kinds"], asked["source"]) == ("POL-047-006", ["policy"], "SDS-047 §3 (SD-12)")
+    assert (asked["code"], asked["kinds"], asked["page"]) == ("POL-047-006", ["policy"], "docs/requirements.md#pol-047-006")
+    assert asked["rule"] == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
 
 
 async def test_a_letters_error_code_is_found_in_its_upper_case() -> None:

@@ -1,4 +1,4 @@
-"""Alerts in S3's shape."""
+"""Alerts in the specified shape (docs/contracts.md#alerts)."""
 
 import orjson
 

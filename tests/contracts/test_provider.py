@@ -1,4 +1,4 @@
-"""An invocation's request and response, in JSON and protobuf (S4 "Provider Service")."""
+"""An invocation's request and response, in JSON and protobuf (docs/extensions.md#invoke-request)."""
 
 import json
 

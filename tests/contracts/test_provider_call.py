@@ -1,4 +1,4 @@
-"""A custom provider's answers and chunks (S4 "Custom Provider Extensions")."""
+"""A custom provider's answers and chunks (docs/extensions.md#provider-call)."""
 
 import json
 

@@ -339,6 +339,51 @@ async def test_more_than_the_slots_wait_their_turn_in_order() -> None:
         assert slow.sequences == [1, 2, 3, 4]
 
 
+async def test_one_unexplained_redelivery_at_a_time_waits_for_a_slot() -> None:
+    """Its attempt is counted by then: of those that waited beside it, the end of the process would spend one attempt each."""
+    slow = Slow()
+    async with a_desk(slow, slots=1) as bench:
+        bench.take(1)
+        for sequence in (2, 3, 4):
+            bench.take(sequence, deliveries=2)
+        await until(lambda: bench.starts.counts)
+        assert bench.starts.counts == {2: 2}
+        slow.ends.set()
+        await until(lambda: bench.stamps(4, 2))
+        assert slow.sequences == [1, 2, 3, 4]
+
+
+async def test_a_drain_hands_back_an_unexplained_redelivery_that_waits_for_a_slot() -> None:
+    """It spends nothing, and neither do those behind it."""
+    slow = Slow()
+    async with a_desk(slow, slots=1) as bench:
+        bench.take(1)
+        for sequence in (2, 3):
+            bench.take(sequence, deliveries=2)
+        await until(lambda: bench.starts.counts)
+        bench.desk.stop_taking()
+        slow.ends.set()
+        assert await bench.desk.drain(1, 2) is True
+        assert (bench.stamps(2, 2), bench.stamps(3, 2)) == ([NAK_AT_ONCE], [NAK_AT_ONCE])
+        assert (slow.sequences, bench.starts.counts) == ([1], {2: 1})
+
+
+async def test_a_slot_goes_on_while_the_effects_of_its_last_message_are_being_stored() -> None:
+    begun: list[int] = []
+
+    async def handle(message: Message) -> Outcome:
+        begun.append(message.sequence)
+        return Done(effects=(Effect("effects", b"", str(message.sequence)),))
+
+    async with a_desk(handle, slots=1) as bench:
+        for sequence in (1, 2, 3):
+            bench.take(sequence)
+        await until(lambda: begun == [1, 2, 3])
+        assert bench.stamps(1) == []
+        bench.evidence.accept()
+        assert [bench.stamps(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
+
+
 async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
     slow = Slow()
     async with a_desk(lambda message: slow(message) if message.sequence < 4 else Done(), slots=2, prefetch=4) as bench:
@@ -346,6 +391,7 @@ async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
             bench.take(sequence)
         assert bench.stamps(4) == [b"+ACK"]
         slow.ends.set()
+        await until(lambda: bench.stamps(3))
 
 
 async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_says_so() -> None:
@@ -355,6 +401,7 @@ async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_lane_s
             bench.take(sequence)
         assert bench.desk.room() == 9  # only the third, which waits for a slot, counts
         slow.ends.set()
+        await until(lambda: bench.stamps(3))
 
 
 async def test_nothing_begins_while_the_lane_is_paused_and_all_of_it_when_it_flows() -> None:

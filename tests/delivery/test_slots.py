@@ -28,8 +28,10 @@ class Desk:
         self.slots = Slots(2, timeout_s, tasks, came=self._heard, meaning_of=lambda _message, _exc: FAILED)
 
     def put(self, work: Callable[[], Awaitable[Outcome]]) -> Turn:
-        self.turns.append(self.slots.put(a_message(), work()))
-        return self.turns[-1]
+        turn = Turn(a_message(), work())
+        self.turns.append(turn)
+        self.slots.put(turn)
+        return turn
 
     def _heard(self, _message: Message, came: Came) -> None:
         self.came.append(came)

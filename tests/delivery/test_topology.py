@@ -109,6 +109,17 @@ async def test_apply_leaves_what_is_not_declared_as_the_operator_made_it(place: 
     assert (info["config"]["description"], info["config"]["max_msgs"]) == ("mine", 77)
 
 
+async def test_apply_leaves_of_a_consumer_what_is_not_declared(place: Place) -> None:
+    """Its metadata, too: a worker notes there which assignments are from before its durable."""
+    await create(place.jetstream, with_consumer(place, metadata={"router-start-after": "7", "queue_group": "f"}))
+    await apply(place.jetstream, with_consumer(place, ack_wait=5.0))
+    await apply(place.jetstream, with_consumer(place, ack_wait=5.0, metadata={"queue_group": "g"}))
+    info = await place.jetstream.consumer(place.stream, place.durable)
+    assert info is not None
+    assert info["config"]["ack_wait"] == 5_000_000_000
+    assert {"router-start-after": "7", "queue_group": "g"}.items() <= info["config"]["metadata"].items()
+
+
 async def test_a_foreign_stream_on_the_subject_is_a_refusal_that_names_ours(place: Place) -> None:
     await create(place.jetstream, only_stream(place))
     rival = Topology((StreamSpec(name="RIVAL", subjects=(place.work,)),))

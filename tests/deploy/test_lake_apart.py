@@ -17,8 +17,6 @@ from tests.support.service import a_router
 from tests.support.stories import is_ready
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.xdist_group("permissions")
-
 USAGE = "beamline.usage.v1.metered"
 EVIDENCE = {
     "ROUTER_RESULTS": "caf.exec.result.v1",

@@ -21,8 +21,6 @@ from tests.support.service import a_router
 from tests.support.stories import metric
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.xdist_group("permissions")
-
 
 @pytest.fixture
 async def witness(deployed: Deployed) -> AsyncIterator[Client]:

@@ -10,8 +10,6 @@ from tests.support.deeds import DEEDS, Deed
 from tests.support.deployed import DEPLOY, ROLES, Deployed
 from tests.support.permissions import Came, expected, measured, page
 
-pytestmark = pytest.mark.xdist_group("permissions")  # one worker: they are measured once
-
 
 @pytest.fixture(scope="module")
 def came(deployed: Deployed) -> Came:

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from nats.aio.client import Client as Nats
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from router import Client
 from router.cli.usage.source import reading
 from router.cli.worker import places_of
-from router.lake.source.broker import look
-from router.lake.source.fetch import record_batches
-from router.lake.source.offset import Range
+from router.lake.source.broker import read_facts
+from router.lake.source.fetch import read_record_batches
+from router.lake.source.offset import SequenceRange
 from router.lake.source.rows import SCHEMA
 from router.samples.extensions.pii_guard import pii_guard
 from router.sdk import StepResult, Worker
@@ -29,7 +28,6 @@ from tests.support.waiting import until
 from tests.support.workers import NOW_MS
 from tests.support.workers import a_body as a_result_body
 
-pytestmark = pytest.mark.xdist_group("permissions")  # beside those who try each permission alone
 POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}], "validators": [{"id": "pii_guard"}]}
 SECRET = "my card is 4111 1111 1111 1111"
 
@@ -113,8 +111,8 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
 
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
     options = reading(deployed.settings("lake").nats, "ROUTER_USAGE")
-    facts = look(options)
-    batches = record_batches(options, Range(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
+    facts = read_facts(options)
+    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
     return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
 
 

@@ -21,7 +21,6 @@ from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: certificates cannot be made"),
-    pytest.mark.xdist_group("tls"),  # one worker: one server, one authority
 ]
 
 

@@ -21,8 +21,6 @@ ACKED = "router_jetstream_ack_total"
 IN_HAND = 10  # of a worker that is killed, at this rate
 PATIENCE_S = 30  # two interpreters start in that time, whatever else the machine does
 
-pytestmark = pytest.mark.xdist_group("fleet")
-
 
 @pytest.fixture(scope="module")
 def fleet(broker: Broker) -> Iterator[FleetProcess]:

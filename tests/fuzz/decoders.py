@@ -53,7 +53,7 @@ from router.delivery.wire import Wire, parse_head
 from router.errors import RouterError
 from router.extensions import EntryError, load_entry
 from router.lake.tables.arrow import MESSAGE
-from router.lake.tables.event import typed
+from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
 from router.message import Message
 from router.outcome import Dead, Done, Fault
@@ -172,7 +172,7 @@ def _sifted(data: bytes, _: Headers) -> Any:
         "stream": "S",
         "headers": [],
     }
-    events, refused = typed(pa.RecordBatch.from_pylist([row], MESSAGE))
+    events, refused = parse_messages(pa.RecordBatch.from_pylist([row], MESSAGE))
     assert len(events) + len(refused) == 1
     return len(events)
 

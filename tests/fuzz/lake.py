@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from router.lake.jobs.backfill import Backfill
 from router.lake.jobs.compact import compact
 from router.lake.reconcile import reconcile
-from router.lake.report import Query, read_report
-from router.lake.report.page import BY, page_of
+from router.lake.report import UsageQuery, read_report
+from router.lake.report.page import BY, render_page
 from router.lake.report.read import read_parts
 from tests.fuzz.hostile import DAY_MS, NUMBERS, Rng, hostile_json, name, written
 from tests.lake.without_jvm import WithoutJvm
@@ -109,10 +109,10 @@ def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     totals = {name: sum(commit.counts.get(name, 0) for commit in warehouse.commits()) for name in ("read", "accepted", "quarantined")}
     assert totals["read"] == messages
     compact(warehouse, at_least=2)
-    report = read_report(warehouse, Query())
+    report = read_report(warehouse, UsageQuery())
     assert report.totals is None or report.totals.count == totals["accepted"]
     assert all(line.cost >= 0 and line.latency_sum_ms >= 0 for line in report.lines)
-    page_of(read_parts(warehouse, Query(by=BY)), "all")
+    render_page(read_parts(warehouse, UsageQuery(by=BY)), "all")
     account = reconcile(warehouse)
     assert account.is_right, [check for check in account.checks if check.is_right is False]
     today = datetime.now(UTC).date()

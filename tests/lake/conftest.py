@@ -8,22 +8,23 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.session import session
+from router.lake.session import create_session
 from tests.lake.without_jvm import WithoutJvm
+from tests.support.distribution import unit_of
 from tests.support.lake_jobs import Lake
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All who need Spark go to one worker of xdist: one JVM, and what it has compiled is compiled for all of them."""
+    """All tests that need Spark are in one unit: one JVM, and what it has compiled is compiled for all of them."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if "spark" in getattr(item, "fixturenames", ()) and unit_of(item.nodeid) != "spark":
+            raise pytest.UsageError(f"{item.nodeid} needs Spark: tests/support/distribution.py must name its module in the unit `spark`")
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # a JVM that ends before it has warmed up
-    made = session("local[2]")
+    made = create_session("local[2]")
     yield made
     made.stop()
 

@@ -3,7 +3,7 @@
 What the SQL does is tested on 16 and 18 (`both_majors`); what stands on the SQL, on the newer one. The kill stories are killed on 16.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import nats
 import pytest
@@ -21,10 +21,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres(request: pytest.FixtureRequest) -> Iterator[Postgres]:
-    server = Postgres(request.param).start()
-    yield server
-    server.remove()
+def postgres(request: pytest.FixtureRequest, postgres_of: Callable[[int], Postgres]) -> Postgres:
+    return postgres_of(request.param)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ async def test_the_backlog_is_asked_of_the_partial_index(dsn: str) -> None:
     scans = "SELECT pg_stat_get_xact_numscans('idx_outbox_unpublished'::regclass), pg_stat_get_xact_numscans('outbox_events'::regclass)"
     async with Database(DatabaseConfig(dsn)) as database, database.transaction() as session:
         assert (await get_outbox_backlog(session)).count == 100
-        assert await session.one(scans, make=lambda *scans: scans) == (2, 0)  # to count, and for the oldest; none of the table
+        assert await session.fetch_one(scans, make=lambda *scans: scans) == (2, 0)  # to count, and for the oldest; none of the table
 
 
 async def test_count_and_oldest_are_of_one_snapshot(dsn: str) -> None:
@@ -65,7 +65,7 @@ async def test_count_and_oldest_are_of_one_snapshot(dsn: str) -> None:
     async with await psycopg.AsyncConnection.connect(dsn) as holder, Database(DatabaseConfig(dsn)) as database:
         await holder.execute("SELECT pg_advisory_xact_lock(1)")
         async with database.transaction() as session:
-            look = asyncio.create_task(session.one(held, make=Backlog))
+            look = asyncio.create_task(session.fetch_one(held, make=Backlog))
             await until(lambda: _is_waiting(dsn))
             await filled(dsn, 1)
             await holder.commit()
@@ -103,9 +103,9 @@ async def test_a_look_leaves_the_transaction_as_it_was(dsn: str, database: Datab
     how = "SELECT current_setting('enable_bitmapscan') || current_setting('enable_indexscan') || current_setting('enable_indexonlyscan')"
     async with database.transaction() as session:
         await session.execute("UPDATE outbox_events SET published_at = now() WHERE (payload->>'n')::int = 1")
-        before = await session.one(how, make=str)
+        before = await session.fetch_one(how, make=str)
         backlog = await get_outbox_backlog(session)
-        after = await session.one(how, make=str)
+        after = await session.fetch_one(how, make=str)
     assert (before, after) == ("offonon", "offonon")
     assert backlog.count == await unpublished(dsn) == 2
 
@@ -125,7 +125,7 @@ async def test_ten_million_published_rows_do_not_slow_the_backlog_down(postgres:
 async def _measured(dsn: str) -> dict[str, tuple[float, float]]:
     """What a look costs, p50 and p99 in ms, by what is asked."""
     async with Database(DatabaseConfig(dsn)) as database:
-        nothing = await _looks(database, lambda session: session.one("SELECT 1", make=int))
+        nothing = await _looks(database, lambda session: session.fetch_one("SELECT 1", make=int))
         async with database.transaction() as session:
             assert (await get_outbox_backlog(session)).count == WAITING
         asked = await _looks(database, get_outbox_backlog)

@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from router.app.mailbox import RelayService
 from router.config import Settings
-from router.mailbox.inbox.sweep import SweepRules
+from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from tests.support.broker import Broker
 from tests.support.cli import invoked
 from tests.support.inbox import SUBJECT, an_id, an_inbox, effects, letters, publish, record, unprocessed
@@ -185,7 +185,7 @@ INBOX_EXTREMES: Final = (
     ("last_error", "repeat('e', 1000000)"),
     ("last_error", r"E'\x1b[2J'"),
 )
-OFTEN: Final = SweepRules(every_s=0.05, older_than_s=0.0)
+OFTEN: Final = StaleRowScanRules(every_s=0.05, older_than_s=0.0)
 
 
 async def all_inbox_extremes(dsn: str) -> int:

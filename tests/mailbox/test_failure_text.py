@@ -6,7 +6,7 @@ from nats.aio.client import Client
 
 from router.errors import Poison
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.in_process import Handler
+from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.inbox import an_inbox, is_settled, letters, publish, row_of

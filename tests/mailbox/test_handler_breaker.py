@@ -30,9 +30,9 @@ async def test_the_share_of_failed_calls_that_leaves_a_service_alone_is_a_settin
     async with a_service(Service().app) as url:
         handler = service_of(settings_for("nats://unused", inbox__handler__url=url, inbox__handler__failures=IN_A_ROW, **rules))
         for number in range(calls):
-            assert handler.away is None
+            assert handler.unavailable is None
             await handler.answer(an_event(number, 503 if number % 2 else 200))
-        assert (handler.away is not None) is is_left_alone
+        assert (handler.unavailable is not None) is is_left_alone
         await handler.close()
 
 

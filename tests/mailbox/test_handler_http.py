@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Answer, Away, Blame, HandlerResult, Permit
+from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerPermit, HandlerResult, InboxUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.samples.service import Service
@@ -34,18 +34,18 @@ class Witness:
 
     def __init__(self) -> None:
         self.told: Counter[str] = Counter()
-        self.is_shut = False
+        self.is_open = False
 
-    def permit(self, seconds: float) -> Permit | None:
-        return None if self.is_shut else self
+    def acquire(self, seconds: float) -> HandlerPermit | None:
+        return None if self.is_open else self
 
-    def succeeded(self, latency_ms: float) -> None:
+    def record_success(self, latency_ms: float) -> None:
         self.told["succeeded"] += 1
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         self.told["failed"] += 1
 
-    def left(self) -> None:
+    def release(self) -> None:
         self.told["left"] += 1
 
 
@@ -54,7 +54,7 @@ async def test_every_status_has_its_meaning(status: int) -> None:
     """SD-11, SD-12, SD-13, SD-33, SD-34."""
     async with a_service(Service().app) as url:
         answer = await _answer(url, payload={"answer": status})
-    assert answer == Answer(MEANINGS[status], str(status), UNSERVED.get(status, Blame.EVENT))
+    assert answer == HandlerAnswer(MEANINGS[status], str(status), UNSERVED.get(status, Blame.EVENT))
 
 
 async def test_the_service_is_told_the_eight_fields() -> None:
@@ -83,7 +83,7 @@ async def test_the_service_is_told_the_eight_fields() -> None:
 async def test_no_answer_in_time_is_a_failure() -> None:
     """SD-13, SD-33: a timeout is as a 5xx."""
     async with a_service(Service().app) as url:
-        assert await _answer(url, payload={"seconds": 30}, timeout_s=0.05) == Answer(HandlerResult.TRANSIENT, "timeout")
+        assert await _answer(url, payload={"seconds": 30}, timeout_s=0.05) == HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
 
 
 @pytest.mark.parametrize("answer", [None, b"", b"\x00\x01\x02", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"])
@@ -96,7 +96,7 @@ async def test_what_is_no_answer_is_a_failure(answer: bytes | None) -> None:
 async def test_an_absent_service_is_no_failure_of_the_event() -> None:
     """SD-34, X19."""
     breaker = Witness()
-    with pytest.raises(Away, match="no connection"):
+    with pytest.raises(InboxUnavailable, match="no connection"):
         await _answer(nowhere(), breaker=breaker)
     assert breaker.told == {"failed": 1}
 
@@ -125,8 +125,8 @@ async def test_a_call_that_nobody_waits_for_is_neither() -> None:
 
 async def test_while_the_breaker_is_open_nobody_is_asked() -> None:
     breaker = Witness()
-    breaker.is_shut = True
-    with pytest.raises(Away):
+    breaker.is_open = True
+    with pytest.raises(InboxUnavailable):
         await _answer(nowhere(), breaker=breaker)
 
 
@@ -149,7 +149,7 @@ def test_an_address_that_cannot_be_asked_is_refused_at_the_start(url: str) -> No
 
 async def _answer(
     url: str, *, payload: object = None, headers: dict[str, str] | None = None, timeout_s: float = 5.0, breaker: Witness | None = None
-) -> Answer:
+) -> HandlerAnswer:
     event = read_event(a_message(json.dumps(payload).encode(), headers=headers))
     assert isinstance(event, InboxEvent)
     handler = HttpEventHandler(HttpRules(url=url, timeout_s=timeout_s), breaker)

@@ -6,7 +6,7 @@ from nats.aio.client import Client
 from router.errors import Misconfigured, Poison
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
-from router.mailbox.inbox.in_process import Handler
+from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
 from router.samples.service import Service
 from tests.support.broker import Broker

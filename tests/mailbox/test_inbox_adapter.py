@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from router.mailbox.entities import InboxMessage
-from router.mailbox.inbox.adapter import Mark, PostgresInboxAdapter
+from router.mailbox.inbox.adapter import InboxMark, PostgresInboxAdapter
 from router.mailbox.ports import InboxRepository
 from router.mailbox.postgres import Database
 from tests.support.inbox import an_id, row_of
@@ -40,7 +40,7 @@ async def test_many_are_received_and_settled_in_one_statement_each(database: Dat
     async with database.transaction() as session:
         adapter = PostgresInboxAdapter(session)
         assert await adapter.receive([(an_id(number), "s") for number in (3, 2, 1)]) == {an_id(1): 1, an_id(3): 1}
-        assert await adapter.settle([Mark(an_id(1), True), Mark(an_id(3), False, "503"), Mark(an_id(2), False, "x")]) == 2
+        assert await adapter.settle([InboxMark(an_id(1), True), InboxMark(an_id(3), False, "503"), InboxMark(an_id(2), False, "x")]) == 2
     assert [await row_of(dsn, number) for number in (1, 2, 3)] == [(True, 1, None), (True, 1, None), (False, 1, "503")]
 
 

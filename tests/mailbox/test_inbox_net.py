@@ -10,7 +10,7 @@ from router.delivery.advisories import STREAM as ADVISORIES
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.sweep import SweepRules
+from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -18,7 +18,7 @@ from tests.support.inbox import EVENTS, an_id, an_inbox, effects, give_up_on, le
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
-OFTEN = SweepRules(every_s=0.05, older_than_s=0.0)
+OFTEN = StaleRowScanRules(every_s=0.05, older_than_s=0.0)
 RECEIVED = "INSERT INTO inbox_messages VALUES (%s, 'vibespro.event.vibe_created.v1', now() - interval '1 hour', NULL, 2)"
 
 
@@ -35,7 +35,7 @@ async def test_what_the_server_stopped_delivering_has_its_letter(broker: Broker,
     await _stranded(broker, nc, dsn, 3)
     await rows(dsn, RECEIVED, an_id(0))
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
-        await until(lambda: _letters(nc, 3))
+        await until(lambda: _dead_letters(nc, 3))
         await until(lambda: _is_marked(dsn, 0))
     found = await letters(nc)
     assert sorted(str(letter["message_id"]) for letter in found) == [an_id(0), an_id(1), an_id(2)]
@@ -48,7 +48,7 @@ async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Br
     await _stranded(broker, nc, dsn, 2)
     await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), now(), 1)", an_id(0))
     async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
-        await until(lambda: _letters(nc, 1))
+        await until(lambda: _dead_letters(nc, 1))
         await until(lambda: _net_is_done(nc))
     assert [letter["message_id"] for letter in await letters(nc)] == [an_id(1)]
 
@@ -105,10 +105,10 @@ async def test_the_sweep_leaves_alone_what_is_still_on_its_way(broker: Broker, n
         await publish(nc, [1])
         await begun.wait()
         sweep = running.sweep(OFTEN)
-        assert await sweep.look() == 0
+        assert await sweep.scan() == 0
         go_on.set()
         await until(lambda: _is_marked(dsn, 1))
-        assert await sweep.look() == 0
+        assert await sweep.scan() == 0
     assert (await letters(nc), await effects(dsn), await unprocessed(dsn)) == ([], [an_id(1)], 0)
 
 
@@ -116,7 +116,7 @@ async def _has_durable(nc: Client) -> bool:
     return any(info.name == "sea__from_vibespro" for info in await nc.jetstream().consumers_info("VIBESPRO_EVENTS"))
 
 
-async def _letters(nc: Client, count: int) -> bool:
+async def _dead_letters(nc: Client, count: int) -> bool:
     return len(await letters(nc)) == count
 
 

@@ -4,8 +4,8 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from router.mailbox.inbox.ledger import InboxLedger
-from router.mailbox.inbox.watch import CODES, InboxWatch
+from router.mailbox.inbox.observer import CODES, InboxObserver
+from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.outcome import PROCESSING_ERROR, Dead, Done, Fault, Hold, Retry
 from tests.support.inbox import a_message
 
@@ -18,11 +18,11 @@ class Unwritten:
     def write(self, mark: object) -> None: ...
 
 
-def a_watch() -> InboxWatch:
-    return InboxWatch("sea__from_vibespro", cast(InboxLedger, Unwritten()))
+def a_watch() -> InboxObserver:
+    return InboxObserver("sea__from_vibespro", cast(InboxStatusWriter, Unwritten()))
 
 
-def counted(watch: InboxWatch) -> dict[str, int]:
+def counted(watch: InboxObserver) -> dict[str, int]:
     return {code: count for code, count in watch.codes.items() if count}
 
 
@@ -37,14 +37,14 @@ def test_each_end_has_its_code() -> None:
     watch.settled(a_message(), Hold(FAULT), False)
     watch.settled(a_message(), Dead(FAULT, PROCESSING_ERROR), True)
     watch.settled(a_message(), Retry(FAULT), True)
-    watch.stranded()
+    watch.on_recovered()
     ends = ("processed", "transient", "processing_error", "maxdeliver_exhausted", "stranded")
     assert counted(watch) == dict.fromkeys(ends, 1)
 
 
 def test_a_duplicate_is_not_counted_as_processed_and_the_next_message_is() -> None:
     watch, again = a_watch(), a_message()
-    watch.duplicate(again)
+    watch.on_duplicate(again)
     watch.settled(again, Done(), True)
     watch.settled(replace(again, sequence=8), Done(), True)
     assert counted(watch) == {"duplicate": 1, "processed": 1}
@@ -53,13 +53,13 @@ def test_a_duplicate_is_not_counted_as_processed_and_the_next_message_is() -> No
 
 def test_a_stream_made_anew_is_not_taken_for_the_old_one() -> None:
     watch, old = a_watch(), a_message()
-    watch.duplicate(old)
+    watch.on_duplicate(old)
     watch.settled(replace(old, stored_ns=old.stored_ns + 1), Done(), True)
     assert counted(watch) == {"processed": 1}
 
 
 def test_a_duplicate_that_ends_in_the_dead_letters_is_forgotten() -> None:
     watch, again = a_watch(), a_message()
-    watch.duplicate(again)
+    watch.on_duplicate(again)
     watch.settled(again, Dead(FAULT, PROCESSING_ERROR), True)
     assert watch._known == set()

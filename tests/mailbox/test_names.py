@@ -1,4 +1,4 @@
-"""SDS-047 §0: names, fields, types, rules and methods are the specification's, one to one."""
+"""docs/requirements.md#sd-1: names, fields, types, rules and methods are the specification's, one to one."""
 
 import inspect
 import types
@@ -64,7 +64,7 @@ PORTS = {  # SD-21 … SD-25
     "EventHandler": {"handle": ["event_type", "payload"]},
 }
 
-WIRING = {  # SD-35, §13 and the glossary: where each is found
+WIRING = {  # SD-35 and the specification's glossary: where each is found
     "PostgresOutboxAdapter": "router.mailbox.outbox.repository",
     "NatsJetStreamPublisher": "router.mailbox.outbox.nats_publisher",
     "OutboxPublisher": "router.mailbox.outbox.publisher",
@@ -117,7 +117,7 @@ def test_an_event_subject_is_context_event_name_version(subject: str) -> None:
     """SD-4."""
     found = entities.EventSubject.read(subject)
     assert found.value == subject
-    assert entities.EventSubject.of(found.context, found.name, found.version) == found
+    assert entities.EventSubject.from_parts(found.context, found.name, found.version) == found
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,15 @@ from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.delivery.atomic import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicBatches
 from router.delivery.evidence import Evidence, NotStored, Receipts
-from router.mailbox.outbox.nats_publisher import TOO_LARGE, Away, Fate, Letter, NatsJetStreamPublisher, Refused, Unsent
+from router.mailbox.outbox.nats_publisher import (
+    TOO_LARGE,
+    NatsJetStreamPublisher,
+    OutgoingMessage,
+    PublishRefused,
+    PublishResult,
+    PublishSkipped,
+    PublishUnavailable,
+)
 from router.message import Effect
 from router.outcome import Receipt
 from tests.support.broker import Broker
@@ -47,54 +55,54 @@ def publisher(played: Played, clock: Clock = steady) -> NatsJetStreamPublisher:
     return NatsJetStreamPublisher(*parts, is_atomic=True, waves_s=1.5, clock=clock)
 
 
-def letters(*ids: str) -> list[Letter]:
+def letters(*ids: str) -> list[OutgoingMessage]:
     """`a1` is the first event of aggregate a."""
-    return [Letter(Effect("sea.event.order_paid.v1", b"{}", one), ("order", one[0])) for one in ids]
+    return [OutgoingMessage(Effect("sea.event.order_paid.v1", b"{}", one), ("order", one[0])) for one in ids]
 
 
-def kinds(fates: Sequence[Fate]) -> list[type[Fate]]:
+def kinds(fates: Sequence[PublishResult]) -> list[type[PublishResult]]:
     return [type(fate) for fate in fates]
 
 
 async def test_a_refused_event_holds_back_the_rest_of_its_aggregate_alone() -> None:
-    fates = await publisher(Played({"a1": TOO_LARGE})).store_in_order(letters("a1", "b1", "a2", "b2"))
-    assert kinds(fates) == [Refused, Receipt, Unsent, Receipt]
+    fates = await publisher(Played({"a1": TOO_LARGE})).publish_in_order(letters("a1", "b1", "a2", "b2"))
+    assert kinds(fates) == [PublishRefused, Receipt, PublishSkipped, Receipt]
 
 
 async def test_one_by_one_an_aggregates_second_event_waits_for_its_first() -> None:
     played = Played({})
-    await publisher(played).store_in_order(letters("a1", "a2", "b1", "a3"))
+    await publisher(played).publish_in_order(letters("a1", "a2", "b1", "a3"))
     assert played.sent == ["a1", "b1", "a2", "a3"]
 
 
 async def test_no_wave_begins_when_they_took_long_enough() -> None:
     """The rows' transaction idles meanwhile, and its server would end it: what is stored must be marked before that."""
     seconds = itertools.count()
-    fates = await publisher(Played({}), lambda: float(next(seconds))).store_in_order(letters("a1", "a2", "a3"))
-    assert kinds(fates) == [Receipt, Unsent, Unsent]
+    fates = await publisher(Played({}), lambda: float(next(seconds))).publish_in_order(letters("a1", "a2", "a3"))
+    assert kinds(fates) == [Receipt, PublishSkipped, PublishSkipped]
 
 
 @pytest.mark.parametrize("number", [NO_ANSWER, FULL])
 async def test_what_the_broker_has_no_room_or_no_answer_for_is_never_the_events_fault(number: int) -> None:
     """Not even if others were stored beside it: the broker may have gone away between the two."""
-    fates = await publisher(Played({"a1": number})).store_in_order(letters("a1", "b1", "a2"))
-    assert kinds(fates) == [Away, Receipt, Unsent]
+    fates = await publisher(Played({"a1": number})).publish_in_order(letters("a1", "b1", "a2"))
+    assert kinds(fates) == [PublishUnavailable, Receipt, PublishSkipped]
 
 
 async def test_an_unknown_refusal_is_the_events_own_if_others_were_stored_beside_it() -> None:
-    fates = await publisher(Played({"a1": UNHEARD_OF})).store_in_order(letters("a1", "b1"))
-    assert kinds(fates) == [Refused, Receipt]
+    fates = await publisher(Played({"a1": UNHEARD_OF})).publish_in_order(letters("a1", "b1"))
+    assert kinds(fates) == [PublishRefused, Receipt]
 
 
 async def test_an_unknown_refusal_of_everything_is_the_brokers() -> None:
-    fates = await publisher(Played({"a1": UNHEARD_OF, "b1": UNHEARD_OF})).store_in_order(letters("a1", "b1"))
-    assert kinds(fates) == [Away, Away]
+    fates = await publisher(Played({"a1": UNHEARD_OF, "b1": UNHEARD_OF})).publish_in_order(letters("a1", "b1"))
+    assert kinds(fates) == [PublishUnavailable, PublishUnavailable]
 
 
 @pytest.mark.parametrize("number", [NO_ANSWER, FULL])
 async def test_a_batch_that_the_broker_could_not_store_is_not_tried_one_by_one(number: int) -> None:
     played = Played({}, batch=number)
-    assert kinds(await publisher(played).store_in_order(letters("a1", "b1"))) == [Away, Away]
+    assert kinds(await publisher(played).publish_in_order(letters("a1", "b1"))) == [PublishUnavailable, PublishUnavailable]
     assert played.sent == []
 
 
@@ -102,7 +110,7 @@ async def test_a_stream_without_batches_is_asked_for_one_only_once() -> None:
     played = Played({}, batch=NOT_ENABLED)
     one = publisher(played)
     for _ in range(2):
-        assert kinds(await one.store_in_order(letters("a1", "b1"))) == [Receipt, Receipt]
+        assert kinds(await one.publish_in_order(letters("a1", "b1"))) == [Receipt, Receipt]
     assert played.batches == 1
 
 
@@ -110,7 +118,7 @@ async def test_a_refused_batch_does_not_end_batches() -> None:
     played = Played({}, batch=INCOMPLETE)
     one = publisher(played)
     for _ in range(2):
-        await one.store_in_order(letters("a1", "b1"))
+        await one.publish_in_order(letters("a1", "b1"))
     assert played.batches == 2
 
 

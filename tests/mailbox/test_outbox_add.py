@@ -81,7 +81,7 @@ async def test_an_event_that_makes_no_subject_is_refused(dsn: str, fields: dict[
 
 @pytest.mark.parametrize("payload", [{"text": "a\x00b"}, {1, 2}], ids=["U+0000", "no JSON"])
 async def test_a_payload_that_jsonb_cannot_hold_is_refused(dsn: str, payload: object) -> None:
-    """X2 of the open points."""
+    """X2."""
     with pytest.raises(PolicyViolated):
         await added(dsn, an_event(payload=payload))
 
@@ -158,7 +158,7 @@ async def test_a_listening_relay_is_woken_when_asked_for(dsn: str) -> None:
 
 
 def test_new_ids_rise_and_are_version_7() -> None:
-    """X27 of the open points: within one transaction the ids are the order."""
+    """X27: within one transaction the ids are the order."""
     ids = [new_id() for _ in range(10_000)]
     assert ids == sorted(set(ids))
     assert {one.version for one in ids} == {7}

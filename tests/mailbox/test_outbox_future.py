@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from router import outbox
 from router.errors import Poison, Transient
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.in_process import Handler
+from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.policies import FutureEvent, PolicyViolated
 from router.mailbox.postgres import Database, Driver
 from tests.support.broker import Broker

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.delivery.api import JetStream, Json, Stored
-from router.mailbox.outbox.lost import take_back_lost
+from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
 from tests.support.mailbox import STREAM, Place, a_place, a_relay, all_published, filled, rounds, unpublished
@@ -28,7 +28,7 @@ class Expiring(JetStream):
 
 
 async def taken_back(database: Database, place: Place) -> int:
-    return (await take_back_lost(database, place.jetstream, STREAM))[1]
+    return (await reset_lost_rows(database, place.jetstream, STREAM))[1]
 
 
 async def test_nothing_is_taken_back_while_the_broker_has_it_all(dsn: str, database: Database, place: Place) -> None:
@@ -52,7 +52,7 @@ async def test_the_lost_end_of_a_stream_is_published_again(dsn: str, database: D
         broker.restore(earlier)
     broker.start()
     async with a_relay(database, place) as relay:
-        await until(lambda: relay.totals.taken_back == 700)
+        await until(lambda: relay.totals.lost == 700)
         await all_published(dsn)
     assert await place.numbers() == list(range(1, 1401))
 
@@ -82,7 +82,7 @@ async def test_what_expires_while_it_is_looked_for_is_not_lost(dsn: str, databas
     """The newest events of a stream that nobody writes to any more: they were there when the stream was asked how far it goes."""
     await filled(dsn, 100)
     await rounds(database, place)
-    assert (await take_back_lost(database, Expiring(place.connection), STREAM))[1] == 0
+    assert (await reset_lost_rows(database, Expiring(place.connection), STREAM))[1] == 0
     assert await unpublished(dsn) == 0
 
 
@@ -121,7 +121,7 @@ async def test_what_a_damaged_block_cost_is_published_again(
     broker.start()
     await place.back()
     async with a_relay(database, place) as relay:
-        await until(lambda: relay.totals.taken_back > 0)
+        await until(lambda: relay.totals.lost > 0)
         await all_published(dsn)
     assert sorted(set(await place.numbers())) == list(range(1, 1001))
 
@@ -140,7 +140,7 @@ async def test_a_block_that_rots_while_the_server_is_stopped_costs_one_event_and
     state = ((await place.jetstream.stream(STREAM)) or {})["state"]
     assert (state["messages"], state.get("num_deleted", 0), await taken_back(database, place)) == (1000, 0, 0)
     async with a_relay(database, place) as relay:
-        await until(lambda: relay.totals.taken_back == 1)
+        await until(lambda: relay.totals.lost == 1)
         await all_published(dsn)
     assert sorted(await place.numbers()) == list(range(1, 1001))
 
@@ -175,7 +175,7 @@ async def test_a_stream_created_anew_under_a_working_relay_is_noticed(dsn: str, 
         await all_published(dsn)
         await filled(dsn, 1)
         await all_published(dsn)
-        assert relay.totals.taken_back >= 30
+        assert relay.totals.lost >= 30
     assert {*await place.numbers()} == {*range(1, 33)}
 
 

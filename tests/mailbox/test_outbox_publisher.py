@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from router.errors import Misconfigured
-from router.mailbox.outbox.parked import failing, parked_count, requeue
+from router.mailbox.outbox.failed_rows import count_parked, list_failed_rows, requeue
 from router.mailbox.outbox.publisher import OutboxPublisher
-from router.mailbox.outbox.repository import Patience, PostgresOutboxAdapter
+from router.mailbox.outbox.repository import PostgresOutboxAdapter, RetryPolicy
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.mailbox import (
@@ -30,7 +30,7 @@ from tests.support.postgres import rows
 from tests.support.waiting import until
 
 TOO_LARGE = {"text": "x" * 3000}  # for a stream of 2000 bytes a message
-FOREVER = Patience(attempts=3, backoff=(3600.0,))
+FOREVER = RetryPolicy(attempts=3, backoff=(3600.0,))
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def narrow(place: Place) -> None:
 
 
 async def test_an_event_is_published_under_its_own_id_with_its_context_in_headers(dsn: str, database: Database, place: Place) -> None:
-    """SD-4, SD-5, SD-6, SD-14; X28 of the open points."""
+    """SD-4, SD-5, SD-6, SD-14; X28."""
     correlation, causation = an_event().id, an_event().id
     event = an_event("o-1", {"amount": 5}, event_version=2, correlation_id=correlation, causation_id=causation)
     await added(dsn, event)
@@ -124,7 +124,7 @@ async def test_an_event_that_is_not_due_waits(dsn: str, database: Database, plac
 
 
 async def test_a_row_that_commits_late_is_not_passed_over(dsn: str, database: Database, place: Place) -> None:
-    """DURABILITY §4: no high-water mark."""
+    """docs/durability.md#unpublished: no high-water mark."""
     late = an_event("o-2", occurred_at=datetime.now(UTC) - timedelta(hours=1))
     await added(dsn, an_event("o-1"))
     await rounds(database, place)
@@ -166,11 +166,11 @@ async def test_backoff_is_kept_in_the_database(dsn: str, database: Database, pla
     await narrow(place)
     (poison,) = await added(dsn, an_event("o-1", TOO_LARGE))
     for _ in range(2):
-        await rounds(database, place, of=config(patience=FOREVER))
+        await rounds(database, place, of=config(retry_policy=FOREVER))
     assert (await row(dsn, poison)).attempts == 1
     async with database.transaction() as session:
-        (one,) = await failing(session, is_also_waiting=True)
-        assert await failing(session) == []
+        (one,) = await list_failed_rows(session, is_also_waiting=True)
+        assert await list_failed_rows(session) == []
     assert one.next_attempt_at > datetime.now(UTC) + timedelta(minutes=59)
 
 
@@ -179,8 +179,8 @@ async def test_a_poison_row_is_told_with_what_waits_behind_it_and_leaves_when_re
     poison, behind = await added(dsn, an_event("o-1", TOO_LARGE), an_event("o-1"))
     await rounds(database, place)
     async with database.transaction() as session:
-        (one,) = await failing(session)
-        assert (one.id, one.behind, one.failures, await parked_count(session)) == (poison, 1, 3, 1)
+        (one,) = await list_failed_rows(session)
+        assert (one.id, one.behind, one.failures, await count_parked(session)) == (poison, 1, 3, 1)
     await rows(dsn, "UPDATE outbox_events SET payload = '{}' WHERE id = %s", poison)
     async with database.transaction() as session:
         assert await requeue(session, [poison]) == 1
@@ -203,7 +203,7 @@ async def test_a_full_stream_is_nobodys_attempt(dsn: str, database: Database, pl
     info = await place.jetstream.stream("SEA_EVENTS") or {}
     await place.jetstream.ask("STREAM.UPDATE.SEA_EVENTS", {**info["config"], "max_bytes": 500, "discard": "new"})
     await filled(dsn, 20)
-    assert (await rounds(database, place)).away is not None
+    assert (await rounds(database, place)).broker_error is not None
     assert await rows(dsn, "SELECT max(publish_attempts) FROM outbox_events WHERE published_at IS NULL") == [(0,)]
     assert await rows(dsn, "SELECT count(*) FROM outbox_relay_state") == [(0,)]
 

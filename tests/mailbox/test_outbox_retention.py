@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.mailbox.outbox.retention import Retention, RetentionConfig
+from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRules
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
 from tests.support.mailbox import Place, a_place, config, filled, rounds
@@ -10,7 +10,7 @@ from tests.support.postgres import rows
 
 pytestmark = pytest.mark.both_majors
 
-AT_ONCE = RetentionConfig(keep=0.0, receipts=1, pause=0.0)
+AT_ONCE = OutboxRetentionRules(keep=0.0, receipts=1, pause=0.0)
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ async def test_published_rows_leave_with_their_receipts_a_handful_at_a_time(dsn:
     await filled(dsn, 1200)
     await rounds(database, place, of=config(page=500))
     assert await left(dsn) == (1200, 3)
-    retention = Retention(database, AT_ONCE)
+    retention = OutboxRetention(database, AT_ONCE)
     assert await retention.sweep() == 1200
     assert await left(dsn) == (0, 0)
 
@@ -36,7 +36,7 @@ async def test_published_rows_leave_with_their_receipts_a_handful_at_a_time(dsn:
 async def test_what_is_not_old_enough_stays(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 10)
     await rounds(database, place)
-    assert await Retention(database, RetentionConfig(keep=3600.0)).sweep() == 0
+    assert await OutboxRetention(database, OutboxRetentionRules(keep=3600.0)).sweep() == 0
     assert await left(dsn) == (10, 1)
 
 
@@ -44,4 +44,4 @@ async def test_what_was_taken_back_and_is_not_published_stays(dsn: str, database
     await filled(dsn, 10)
     await rounds(database, place)
     await rows(dsn, "UPDATE outbox_events SET published_at = NULL WHERE (payload->>'n')::int <= 4")
-    assert await Retention(database, AT_ONCE).sweep() == 6
+    assert await OutboxRetention(database, AT_ONCE).sweep() == 6

@@ -11,10 +11,10 @@ from router.config import Settings
 from router.delivery.api import JetStream, Stored
 from router.delivery.connection import connect
 from router.delivery.reading import Reader
-from router.mailbox.outbox.absent import AT_ONCE, FEW, GAP, stretches
-from router.mailbox.outbox.lost import NEWEST, Written, standing_of, take_back
+from router.mailbox.outbox.broker_loss import NEWEST, ReceiptRow, read_stream_snapshot, reset_rows
+from router.mailbox.outbox.integrity_scan import AGAIN_S, TOP, IntegrityScan
+from router.mailbox.outbox.missing import AT_ONCE, FEW, GAP, stretches
 from router.mailbox.outbox.publisher import OutboxPublisher
-from router.mailbox.outbox.scrub import AGAIN_S, TOP, Scrub
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
 from tests.support.mailbox import STREAM, Place, a_place, a_relay, added, all_published, an_event, config, filled, rounds, unpublished
@@ -64,8 +64,8 @@ async def test_events_far_apart_cost_no_reading_of_what_stands_between(
     await strangers(place, 20_000)
     await added(dsn, an_event())
     await rounds(database, place)
-    scrub = Scrub(database, place.jetstream, STREAM, pytest.fail)
-    scrub.begin()
+    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub.restart()
     await scrub.step()
     assert (scrub.read, heads) == (2, [])
 
@@ -77,8 +77,8 @@ async def test_events_close_together_are_read_over_strangers_that_are_few(
         await added(dsn, an_event())
         await rounds(database, place)
         await strangers(place, 2)
-    scrub = Scrub(database, place.jetstream, STREAM, pytest.fail)
-    scrub.begin()
+    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub.restart()
     await scrub.step()
     assert (scrub.read, sum(heads)) == (FEW, 3 * FEW - 2)
 
@@ -92,8 +92,8 @@ async def test_what_is_gone_is_published_again(dsn: str, database: Database, pla
             await strangers(place, far)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": 1 + (1 + far)})
     lost: list[int] = []
-    scrub = Scrub(database, place.jetstream, STREAM, lost.append)
-    scrub.begin()
+    scrub = IntegrityScan(database, place.jetstream, STREAM, lost.append)
+    scrub.restart()
     await scrub.step()
     assert (lost, await unpublished(dsn)) == ([1], 1)
 
@@ -109,8 +109,8 @@ async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, databas
     """Bounded, too, in what is its own: a page of full receipts is twenty times as much."""
     await filled(dsn, 2500)
     await rounds(database, place)
-    scrub = Scrub(database, place.jetstream, STREAM, pytest.fail)
-    scrub.begin()
+    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub.restart()
     read = []
     for _ in range(4):
         await scrub.step()
@@ -126,8 +126,8 @@ async def test_it_reads_every_receipt_once_and_rests_nine_times_as_long_as_it_wo
     async def rest(seconds: float) -> None:
         rests.append(seconds)
 
-    scrub = Scrub(database, place.jetstream, STREAM, pytest.fail, clock=lambda: float(next(ticks)), sleep=rest)  # a step takes one
-    scrub.begin()
+    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail, clock=lambda: float(next(ticks)), sleep=rest)  # a step takes one
+    scrub.restart()
     task = asyncio.create_task(scrub.run())
     await until(lambda: len(rests) == 2)
     task.cancel()
@@ -139,23 +139,23 @@ async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Dat
     """It may be published again by now: two relays, or a relay's look and its scrub, found the same loss."""
     await filled(dsn, 3)
     await rounds(database, place)
-    standing = await standing_of(place.jetstream, STREAM)
+    standing = await read_stream_snapshot(place.jetstream, STREAM)
     async with database.transaction() as session:
-        (receipt,) = await session.fetch(NEWEST, (STREAM, *TOP, 1), make=Written)
-        assert await take_back(session, standing, receipt, set(receipt.sequences)) == 3
+        (receipt,) = await session.fetch(NEWEST, (STREAM, *TOP, 1), make=ReceiptRow)
+        assert await reset_rows(session, standing, receipt, set(receipt.sequences)) == 3
     await rounds(database, place)
     async with database.transaction() as session:
-        assert await take_back(session, standing, receipt, set(receipt.sequences)) == 0
+        assert await reset_rows(session, standing, receipt, set(receipt.sequences)) == 0
 
 
 async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, database: Database, place: Place) -> None:
     await filled(dsn, 30)
     await rounds(database, place)
-    scrub = Scrub(database, place.jetstream, STREAM, pytest.fail)
-    scrub.begin()
+    scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
+    scrub.restart()
     step = asyncio.create_task(scrub.step())
     await asyncio.sleep(0)  # it has its way in hand
-    scrub.begin()
+    scrub.restart()
     await step
     await scrub.step()
     assert scrub.read == 60
@@ -164,7 +164,7 @@ async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, databas
 async def test_the_relays_process_has_it_as_a_child(dsn: str, database: Database, place: Place) -> None:
     service = RelayService(Settings.model_validate({"mailbox": {"dsn": dsn}}))
     tree = service._tree(OutboxPublisher(config(), database, place.jetstream), lambda _: None)
-    assert [child.name for child in tree.children] == ["http", "gauges", "retention", "scrub", "relay"]
+    assert [child.name for child in tree.children] == ["http", "gauges", "retention", "integrity_scan", "relay"]
 
 
 async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, database: Database) -> None:
@@ -192,7 +192,7 @@ async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: 
         await asyncio.sleep(0)
 
     async with a_relay(database, place) as relay:
-        relay.scrub._sleep = rest
+        relay.integrity_scan._sleep = rest
         await until(lambda: len(rests) >= 2)
         await filled(dsn, 5)
         await all_published(dsn)

@@ -1,7 +1,7 @@
 """One live scrape for all that is held against it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,15 +13,14 @@ from tests.support.scraping import Series, agent_series, mailbox_series, router_
 
 
 @pytest.fixture(scope="session")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Series]:
+def live(tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], Postgres]) -> Iterator[Series]:
     """Every series of a router, a relay, an inbox and an agent, each after a little work."""
-    broker, postgres = Broker().start(), Postgres(18).start()
+    broker = Broker().start()
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(depth, "EVERY_S", 0.05)
-            yield asyncio.run(_everything(broker.url, postgres, tmp_path_factory.mktemp("live")))
+            yield asyncio.run(_everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live")))
     finally:
-        postgres.remove()
         broker.remove()
 
 

@@ -13,8 +13,6 @@ import yaml
 from tests.support.promql import asked, histogram_of
 from tests.support.scraping import Series
 
-pytestmark = pytest.mark.xdist_group("live")  # one process scrapes for all of them
-
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana" / "dashboards").glob("*.json"))
 RULES = sorted((DEPLOY / "prometheus" / "rules").glob("*.yml"))

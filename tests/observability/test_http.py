@@ -3,19 +3,18 @@
 import asyncio
 import json
 import signal
-import time
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from router.errors import Misconfigured
-from router.observability import Check, HttpServer, Metrics, Registry, http, http_protocol
+from router.observability import Check, HttpServer, Metrics, Registry, exposition, http, http_protocol
 from router.observability.http_protocol import OpenConnections
 from tests.support.observability import asked, captured, serving
 from tests.support.waiting import until
-
-TRIES = 30
 
 
 async def test_healthz_answers_as_long_as_the_process_does() -> None:
@@ -142,16 +141,18 @@ async def test_the_process_signals_are_left_alone() -> None:
         assert signal.getsignal(signal.SIGTERM) is before
 
 
-async def test_a_scrape_of_a_thousand_series_holds_the_loop_under_five_milliseconds() -> None:
+async def test_a_scrape_of_a_thousand_series_gives_way_to_the_loop_after_every_fifty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy thread keeps the interpreter lock for 5 ms each time. Pauses are counted: how long the loop waits depends on the machine."""
     metrics = Metrics(label_limit=1000)
     for number in range(1000):
         metrics.decisions["acme", f"policy-{number}", "openai", "weighted", "ok"] += 1
-    longest: list[float] = []
+    paused_in: list[int] = []
+    monkeypatch.setattr(exposition, "time", SimpleNamespace(sleep=lambda _: paused_in.append(threading.get_ident())))
     async with serving(metrics.registry) as port:
-        while min(longest, default=1.0) >= 0.005 and len(longest) < TRIES:
-            longest.append(await longest_hold(asked(port, "/metrics")))
-    # The best of them: the machine's other work may hold the loop too, a scrape that does so does it each time.
-    assert min(longest) < 0.005
+        _, page = await asked(port, "/metrics")
+    assert page.count(b"policy-") == 1000
+    assert len(paused_in) >= 1000 / 50
+    assert threading.get_ident() not in paused_in
 
 
 class Much:
@@ -181,15 +182,3 @@ async def half_open(port: int, count: int) -> AsyncIterator[list[tuple[asyncio.S
     finally:
         for _, writer in held:
             writer.close()
-
-
-async def longest_hold(work) -> float:
-    """Seconds: the longest time between two turns of the loop while `work` runs."""
-    task = asyncio.ensure_future(work)
-    longest, last = 0.0, time.perf_counter()
-    while not task.done():
-        await asyncio.sleep(0)
-        now = time.perf_counter()
-        longest, last = max(longest, now - last), now
-    await task
-    return longest

@@ -10,7 +10,9 @@ from router.errors import Poison
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Receipt, Retry
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
+from router.signatures import HandlerMisused
 from tests.support.agents import Bench, a_bench, a_message
+from tests.support.witness import COUNTED
 
 
 @pytest.fixture
@@ -72,6 +74,19 @@ def test_one_that_fails_harms_no_other_of_its_batch(bench: Bench) -> None:
     assert ids_of(other)
     assert bench.statuses() == {"k-1": "applied", "k-2": "received", "k-3": "applied"}
     assert bench.times("k-2") == 0, "what it did before it failed is undone"
+
+
+@pytest.mark.parametrize("answer", [True, False, "counted", {"key": 1}, Outgoing(COUNTED, "counted"), [None], [Outgoing(COUNTED, "c"), 1]])
+def test_an_apply_that_answers_nonsense_ends_the_agent_and_spends_no_attempt(bench: Bench, answer: object) -> None:
+    """Whatever else was in its batch is undone; once `apply` is mended all of it is applied."""
+    bench.adapter.apply = lambda ctx, envelope: answer
+    for _ in range(bench.limit + 1):
+        with pytest.raises(HandlerMisused, match=r"apply: it returned .*Outgoing"):
+            bench.reopen().batch.handle([a_message(1), a_message(2)])
+    del bench.adapter.apply
+    outcomes = bench.reopen().batch.handle([a_message(1), a_message(2)])
+    assert [isinstance(outcome, Done) for outcome in outcomes] == [True, True]
+    assert (bench.statuses(), bench.times("k-1")) == ({"k-1": "applied", "k-2": "applied"}, 1)
 
 
 def test_one_that_failed_is_applied_once_it_works(bench: Bench) -> None:

@@ -95,7 +95,7 @@ async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str
 
 
 async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats_url: str, prefix: str, tmp_path: Path) -> None:
-    """DURABILITY §1: nothing is acknowledged that is not marked; nothing is spent while it cannot be."""
+    """docs/durability.md#bus-keys: nothing is acknowledged that is not marked; nothing is spent while it cannot be."""
 
     def handle(_: MessageEnvelope) -> None: ...
 

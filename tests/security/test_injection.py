@@ -158,7 +158,8 @@ PLACES: Mapping[str, Callable[[str], bool]] = {
     "bus: command": lambda value: _refused(lambda: command_subject("sr", value), UnknownSubject),
     "bus: query": lambda value: _refused(lambda: query_subject("sr", value), UnknownSubject),
     "mailbox: context, event": lambda value: (
-        _refused(lambda: EventSubject.of(value, "made", 1), ValueError) and _refused(lambda: EventSubject.of("sea", value, 1), ValueError)
+        _refused(lambda: EventSubject.from_parts(value, "made", 1), ValueError)
+        and _refused(lambda: EventSubject.from_parts("sea", value, 1), ValueError)
     ),
     "worker: id": lambda value: ids.is_opaque(value) or _refused(lambda: Worker("nats://x", print, worker_id=value), Misconfigured),
     "worker: durable": lambda value: _refused(lambda: Worker("nats://x", print, worker_id="w", durable=value), Misconfigured),

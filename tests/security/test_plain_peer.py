@@ -16,7 +16,7 @@ from router.app.mailbox import RelayService
 from router.config import Settings, load
 from router.delivery.connection import Connection, connect
 from router.errors import BrokerUnavailable
-from router.lake.source.broker import look
+from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from router.mailbox.errors import DatabaseUnavailable
 from router.mailbox.postgres import Database, DatabaseConfig
@@ -140,7 +140,7 @@ async def _enter(client: Client | Bus) -> None:
 
 async def _read_lake(peer: PlainPeer) -> None:
     login = {"url": f"tls://127.0.0.1:{peer.port}", "stream": "ROUTER_USAGE", "user": "svc", "password": SECRET, "timeoutMs": "1000"}
-    await asyncio.to_thread(look, read_options(login))
+    await asyncio.to_thread(read_facts, read_options(login))
 
 
 CLIENTS: dict[str, Callable[[PlainPeer, Path], Awaitable[object]]] = {

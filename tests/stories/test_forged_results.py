@@ -81,12 +81,14 @@ async def test_uncorrelated_usage_is_marked_where_the_settings_ask_for_it(nc: Cl
 
 async def test_uncorrelated_usage_is_refused_where_the_settings_ask_for_it(nc: Client, nats_url: str, prefix: str) -> None:
     """Not at its first delivery: its assignment may be known a moment later."""
-    settings = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50")
-    async with a_router(settings) as router:
-        await report(nc, settings, a_result("early"))
+    patient = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50", results__max_attempts=100)
+    async with a_router(patient) as router:
+        await report(nc, patient, a_result("early"))
         await until(lambda: _is_sent_back(router.ready.http))
-        await assign(nc, settings, "early")
-        await until(lambda: results_are_settled(nc, settings))
+        await assign(nc, patient, "early")
+        await until(lambda: results_are_settled(nc, patient))
+    settings = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50")
+    async with a_router(settings):
         await _tell(nc, settings, "forged")
         (letter,) = await letters(nc, settings)
         (event,) = await usage(nc, settings)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -56,13 +56,6 @@ class Row(NamedTuple):
     @property
     def is_exact(self) -> bool:
         return self.effects + self.letters == self.events and not (self.lost or self.double or self.twice or self.unmarked)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres().start()
-    yield server
-    server.remove()
 
 
 @pytest.mark.timeout(180)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -40,13 +39,6 @@ class Row(NamedTuple):
     @property
     def is_exact(self) -> bool:
         return self.rows == self.in_stream == self.effects and not (self.lost or self.double)
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres(16).start()
-    yield server
-    server.remove()
 
 
 @pytest.mark.timeout(180)

@@ -1,6 +1,8 @@
 """Handlers of the wrong shape: refused at the start, or at their first wrong answer; no message becomes a dead letter by them."""
 
+import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +12,12 @@ from nats.aio.client import Client
 from router import Agent, Worker
 from router.app.inbox import InboxService
 from router.config import load
+from router.delivery.api import JetStream
 from router.errors import Misconfigured
+from tests.support.agents import an_agent, applied_in, feed, is_empty, said
 from tests.support.broker import Broker
 from tests.support.bus import QUICK, a_bus, an_envelope, consuming, settled, stored_in
+from tests.support.delivery import connected
 from tests.support.inbox import an_id, an_inbox, effects, letters, publish, record
 from tests.support.postgres import Postgres
 from tests.support.waiting import until
@@ -37,6 +42,11 @@ class _Deaf(Witness):
 
 class _Narrow(Witness):
     def apply(self, envelope: Any) -> Any: ...  # type: ignore[override]
+
+
+class _Affirmative(Witness):
+    def apply(self, ctx: Any, envelope: Any) -> Any:
+        return True
 
 
 def an_inbox_with(handler: Any) -> object:
@@ -108,6 +118,24 @@ async def test_an_inbox_whose_function_answers_nonsense_ends_and_its_events_stay
         await until(lambda: _has_effects(dsn, 3))
     assert sorted(await effects(dsn)) == [an_id(number) for number in range(3)]
     assert await letters(nc) == []
+
+
+async def test_an_agent_whose_apply_answers_nonsense_ends_and_its_commands_stay(broker: Broker, nc: Client, tmp_path: Path) -> None:
+    """In more lives than a command may have attempts; each is applied once when `apply` is mended."""
+    store, feeding = tmp_path / "w.db", asyncio.create_task(feed(nc, range(3)))
+    for _ in range(7):
+        with pytest.raises(Misconfigured, match=r"apply: .*returned bool"):
+            await _life_of(_Affirmative(), broker.url, store, feeding)
+    async with connected(broker.url) as connection, an_agent(broker.url, store):
+        await until(lambda: is_empty(JetStream(connection)))
+        assert await said(JetStream(connection), "meshforge.failed.>", "MESHFORGE_FAILED") == []
+    assert applied_in(store) == {"k-0": 1, "k-1": 1, "k-2": 1}
+
+
+async def _life_of(adapter: Witness, url: str, store: Path, feeding: "asyncio.Task[None]") -> None:
+    async with an_agent(url, store, adapter) as running:
+        await feeding
+        await running.work
 
 
 async def _has_effects(dsn: str, count: int) -> bool:

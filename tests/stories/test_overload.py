@@ -1,5 +1,6 @@
 """One tenant sends more than the router can answer: it hears so at once, and the other tenants are answered as ever."""
 
+import asyncio
 import json
 import time
 from collections import Counter
@@ -16,7 +17,7 @@ from tests.support.stories import Inboxes, a_request, ask, decide_through, is_se
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
-WORK_S = 0.002  # of one request of the flood: the backlog is more than a second deep on the fastest machine
+WORK_S = 0.002  # of one request of the flood, in seconds of the processor: a busy machine slows it down as it does everything else
 
 
 def _busy(handle: Handler) -> Handler:
@@ -24,8 +25,8 @@ def _busy(handle: Handler) -> Handler:
 
     def slow(message: Message) -> Outcome | Awaitable[Outcome]:
         if b"flood" in message.data:
-            until_s = time.perf_counter() + WORK_S
-            while time.perf_counter() < until_s:
+            until_s = time.thread_time() + WORK_S
+            while time.thread_time() < until_s:
                 pass
         return handle(message)
 
@@ -77,9 +78,8 @@ async def test_two_routers_share_what_passes_by_and_the_others_are_answered(nc: 
         await _publish_flood(nc, settings, inboxes, 0, BACKLOG)
         await until(lambda: metric_is(one.ready.http, "router_overloaded", 1))
         await until(lambda: metric_is(two.ready.http, "router_overloaded", 1))
-        for number in range(10):
-            answer = await ask(nc, settings, a_request(f"quiet-{number}"))
-            assert answer["ok"], answer
+        answers = await asyncio.gather(*(ask(nc, settings, a_request(f"quiet-{number}")) for number in range(10)))
+        assert all(answer["ok"] for answer in answers), answers
         assert not await is_settled(nc, settings)
         live = [await metric(router.ready.http, "router_live_requests_total") for router in (one, two)]
         assert sum(live) <= 10  # no request is taken twice

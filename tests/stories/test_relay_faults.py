@@ -1,4 +1,4 @@
-"""The outbox through the failures of everything around it: T7, T8, T9, T15, T17 (SD-14, DURABILITY §4)."""
+"""The outbox through the failures of everything around it: T7, T8, T9, T15, T17 (SD-14, docs/durability.md#outage)."""
 
 import asyncio
 import random
@@ -282,4 +282,4 @@ async def _broker_killed(postgres: Postgres, *, kills: int, sync_always: bool) -
             await all_published(dsn, within_s=30)
         assert await rows(dsn, "SELECT count(*) FROM outbox_relay_state") == [(0,)]
         assert await stands_once(place, kills * 200)
-        return kills * 200, relay.totals.taken_back
+        return kills * 200, relay.totals.lost

@@ -25,14 +25,14 @@ from router.delivery.consumer import Deadlines
 from router.delivery.topology import Topology, bucket
 from router.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.handling import Breaker, HandlerResult
+from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.inbox.in_process import Handler
-from router.mailbox.inbox.joined import Inbox
+from router.mailbox.inbox.inbox import Inbox
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.observer import InboxStats
 from router.mailbox.inbox.rules import InboxRules, inbox_streams
-from router.mailbox.inbox.sweep import Sweep, SweepRules
-from router.mailbox.inbox.watch import InboxFigures
+from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
+from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from router.mailbox.streams import events_stream
 from router.message import Message
@@ -72,13 +72,13 @@ class Running:
         self._task = task
 
     @property
-    def figures(self) -> InboxFigures:
-        return self.inbox.watch.figures
+    def figures(self) -> InboxStats:
+        return self.inbox.observer.stats
 
-    def sweep(self, rules: SweepRules) -> Sweep:
+    def sweep(self, rules: StaleRowScanRules) -> StaleRowScan:
         """A look at any moment."""
         inbox = self.inbox
-        return Sweep(inbox._jetstream, inbox._database, inbox._sweep._net, rules)
+        return StaleRowScan(inbox._jetstream, inbox._database, inbox._stale_rows._recovery, rules)
 
     @property
     def has_ended(self) -> bool:
@@ -101,9 +101,9 @@ async def an_inbox(
     handler: Handler | str,
     *,
     timeout_s: float = 2.0,
-    sweep: SweepRules = SweepRules(every_s=3600),  # noqa: B008 - frozen
+    sweep: StaleRowScanRules = StaleRowScanRules(every_s=3600),  # noqa: B008 - frozen
     duplicate_window: float = 3600.0,
-    breaker: Breaker | None = None,
+    breaker: RemoteBreaker | None = None,
     idle_in_transaction: float = 10.0,
     **config: object,
 ) -> AsyncIterator[Running]:
@@ -116,7 +116,9 @@ async def an_inbox(
     asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
     await rows(dsn, EFFECTS)
     async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:
-        inbox = Inbox(how, jetstream, database, asked, node_id="test", starts_bucket=STARTS, sweep=sweep, deadlines=Deadlines(5.0, 6.0))
+        inbox = Inbox(
+            how, jetstream, database, asked, node_id="test", starts_bucket=STARTS, stale_rows=sweep, deadlines=Deadlines(5.0, 6.0)
+        )
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))
         try:

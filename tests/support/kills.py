@@ -1,4 +1,4 @@
-"""A process that is killed again and again while it works, and the ledger of what became of its work (DURABILITY §5).
+"""A process that is killed again and again while it works, and the ledger of what became of its work (docs/durability.md#crash-matrix).
 
 Every life is given a share of new messages. It ends at a named point, somewhere inside that share, or by SIGKILL at
 any moment; the last one lives until nothing is left. Then the ledger counts ids: lost, double, unexpected.

@@ -12,9 +12,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.lake.source.broker import look
-from router.lake.source.fetch import record_batches
-from router.lake.source.offset import Range
+from router.lake.source.broker import read_facts
+from router.lake.source.fetch import read_record_batches
+from router.lake.source.offset import SequenceRange
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.rows import SCHEMA
 from tests.support.broker import Broker
@@ -118,7 +118,7 @@ class Feed:
     def batches(self, start: int, end: int, **given: str) -> Iterator[pa.RecordBatch]:
         """Record batches of the sequences from `start` up to and without `end`."""
         options = self.options(**given)
-        return record_batches(options, Range(start, end, look(options).created), ARROW)
+        return read_record_batches(options, SequenceRange(start, end, read_facts(options).created), ARROW)
 
     def rows(self, start: int, end: int, **given: str) -> list[dict[str, Any]]:
         return [row for batch in self.batches(start, end, **given) for row in batch.to_pylist()]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from router.lake.tables.gold import GAMMA, HISTOGRAM
-from router.lake.warehouse import Commit, File, Warehouse
+from router.lake.warehouse import Commit, DataFile, Warehouse
 
 MONEY = pa.decimal128(38, 9)
 CREATED = "2026-11-20T00:00:00Z"
@@ -84,12 +84,12 @@ def an_account(path: Path, tables: dict[str, Rows], created: str = CREATED) -> W
     return warehouse
 
 
-def _file(path: Path, table: str, rows: Rows) -> File:
+def _file(path: Path, table: str, rows: Rows) -> DataFile:
     name = f"{table}/1/day=2026-11-20/part.parquet"
     (path / name).parent.mkdir(parents=True)
     schema = SCHEMAS[table]
     pq.write_table(pa.Table.from_pylist([{field: row.get(field) for field in schema.names} for row in rows], schema=schema), path / name)
     sequences = [int(str(row["seq"])) for row in rows] if "seq" in schema.names else []
-    return File(
+    return DataFile(
         path=name, rows=len(rows), bytes=1, day="2026-11-20", min_seq=min(sequences, default=None), max_seq=max(sequences, default=None)
     )

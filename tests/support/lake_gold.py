@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
-from router.lake.warehouse import Commit, File, Warehouse
+from router.lake.warehouse import Commit, DataFile, Warehouse
 
 SCHEMA = pa.schema(
     [
@@ -68,5 +68,5 @@ def add_gold(warehouse: Warehouse, path: Path, number: int, batch: list[Use]) ->
         (path / name).parent.mkdir(parents=True)
         rows = [use.row() for use in batch if use.day == day]
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path / name)
-        files.append(File(path=name, rows=len(rows), bytes=(path / name).stat().st_size, day=day))
+        files.append(DataFile(path=name, rows=len(rows), bytes=(path / name).stat().st_size, day=day))
     warehouse.append(lambda commit, at: Commit(commit=commit, kind="ingest", at=at, add={"gold_day": files}), after=number - 1)

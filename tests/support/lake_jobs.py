@@ -9,11 +9,11 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from router.lake.files import columns_of
-from router.lake.jobs.landing import land
-from router.lake.jobs.landing_source import ROW, written_landed
-from router.lake.jobs.once import Writing
-from router.lake.source.offset import Facts
+from router.lake.files import read_columns
+from router.lake.jobs.micro_batch_sink import MicroBatchSink
+from router.lake.jobs.staging import stage_range
+from router.lake.jobs.staging_source import ROW, encode_range
+from router.lake.source.offset import StreamState
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Commit, Warehouse
 
@@ -28,7 +28,7 @@ MESSAGES = pa.schema(
         pa.field("data", pa.binary(), nullable=False),
     ]
 )
-FACTS = Facts("ROUTER_USAGE", "2026-11-01T00:00:00Z", 1, 0, 0, 0)
+FACTS = StreamState("ROUTER_USAGE", "2026-11-01T00:00:00Z", 1, 0, 0, 0)
 
 
 def a_body(request: str = "r-1", *, cost: str = "0.5", at: datetime = NOON, **other: Any) -> bytes:
@@ -55,7 +55,7 @@ class Lake:
         self._next = 1
         self._batch = 0
         self.told: list[Commit] = []
-        self.writing = Writing(self.warehouse, FACTS, 1, self.told.append)
+        self.writing = MicroBatchSink(self.warehouse, FACTS, 1, self.told.append)
 
     def take(self, *bodies: bytes, came: datetime = NOON + timedelta(seconds=1)) -> None:
         rows = messages(bodies, first=self._next, came=came)
@@ -63,12 +63,12 @@ class Lake:
         self.batch(rows)
 
     def batch(self, rows: pa.Table) -> None:
-        landed = land(rows.to_batches(), self.warehouse)
-        self.writing.batch(self.spark.createDataFrame([(written_landed(landed),)], ROW), self._batch)
+        landed = stage_range(rows.to_batches(), self.warehouse)
+        self.writing.write_batch(self.spark.createDataFrame([(encode_range(landed),)], ROW), self._batch)
         self._batch += 1
 
     def rows(self, table: str, as_of_commit: int | None = None) -> list[dict[str, Any]]:
         """As a reader of committed files sees them."""
         files = self.warehouse.files(table, as_of_commit)
-        found: list[dict[str, Any]] = columns_of(self.warehouse, table, files, ARROW[table].names).to_pylist()
+        found: list[dict[str, Any]] = read_columns(self.warehouse, table, files, ARROW[table].names).to_pylist()
         return sorted(found, key=lambda row: str(row.get("seq", row)))

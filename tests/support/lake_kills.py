@@ -20,10 +20,10 @@ from pyspark.sql import SparkSession
 
 from router.clock import now_ms
 from router.delivery.api import JetStream
-from router.lake.generate import Load, Plan, Truth, fill
-from router.lake.jobs.ingest import Ingest, start
+from router.lake.generate import Load, LoadPlan, Truth, fill
+from router.lake.jobs.ingest import IngestJob, start_ingest
 from router.lake.reconcile import reconcile
-from router.lake.report import DIMENSIONS, Query, read_report
+from router.lake.report import DIMENSIONS, UsageQuery, read_report
 from router.lake.warehouse import Warehouse
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -37,7 +37,7 @@ WITHIN_1_PERCENT = ("latency_p50_ms", "latency_p95_ms", "latency_p99_ms")
 
 def filled(broker: Broker, events: int) -> Truth:
     """The usage stream, with some of everything in it: late, double, conflicting and malformed events."""
-    load = Load(Plan(events=events, tenants=3, duplicates=0.05, malformed=0.01, until_ms=now_ms()))
+    load = Load(LoadPlan(events=events, tenants=3, duplicates=0.05, malformed=0.01, until_ms=now_ms()))
     asyncio.run(_fill(broker, load))
     return load.truth
 
@@ -104,7 +104,7 @@ class Driver:
 
 def ingested(spark: SparkSession, broker: Broker, home: Path, rows: int = 500_000) -> None:
     """What the stream holds now, in this process. Raises what the ingest raises."""
-    running = start(spark, Ingest(warehouse=str(home), source={"url": broker.url, "stream": STREAM}, max_rows=rows))
+    running = start_ingest(spark, IngestJob(warehouse=str(home), source={"url": broker.url, "stream": STREAM}, max_rows=rows))
     while not running.wait(1):
         pass
 
@@ -142,13 +142,13 @@ def _column(warehouse: Warehouse, table: str, name: str) -> Iterator[object]:
 
 def _unlike(warehouse: Warehouse, truth: Truth) -> int:
     """Lines that the truth has not, and the other way round; and percentiles that are off by more than 1 %."""
-    found, wanted = ({tuple(str(row[name]) for name in EXACT): row for row in rows} for rows in (_reported(warehouse), truth.rows()))
+    found, wanted = ({tuple(str(row[name]) for name in EXACT): row for row in rows} for rows in (_reported(warehouse), truth.make_rows()))
     off = [key for key in found.keys() & wanted.keys() for name in WITHIN_1_PERCENT if _is_off(found[key][name], wanted[key][name])]
     return len(found.keys() ^ wanted.keys()) + len(off)
 
 
 def _reported(warehouse: Warehouse) -> list[dict[str, object]]:
-    return [line.to_json() for line in read_report(warehouse, Query()).lines]
+    return [line.to_json() for line in read_report(warehouse, UsageQuery()).lines]
 
 
 def _is_off(found: object, wanted: object) -> bool:

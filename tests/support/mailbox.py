@@ -18,11 +18,11 @@ from router.delivery.topology import Topology
 from router.errors import BrokerUnavailable
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import add, new_id
-from router.mailbox.outbox.config import RelayConfig
-from router.mailbox.outbox.nats_publisher import publisher_on
+from router.mailbox.outbox.config import RelayOptions
+from router.mailbox.outbox.nats_publisher import open_nats_publisher
 from router.mailbox.outbox.publisher import OutboxPublisher
-from router.mailbox.outbox.repository import Patience
-from router.mailbox.outbox.round import Report
+from router.mailbox.outbox.relay_batch import RelayReport
+from router.mailbox.outbox.repository import RetryPolicy
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker
@@ -30,17 +30,17 @@ from tests.support.postgres import rows
 from tests.support.waiting import until
 
 STREAM = "SEA_EVENTS"
-IMPATIENT = Patience(attempts=3, backoff=(0.0,))
+IMPATIENT = RetryPolicy(attempts=3, backoff=(0.0,))
 
 
 def an_event(aggregate: str = "o-1", payload: object = None, *, kind: str = "order_paid", **fields: object) -> OutboxEvent:
     return OutboxEvent(new_id(), "order", aggregate, kind, {} if payload is None else payload, **fields)  # type: ignore[arg-type]
 
 
-def config(**fields: object) -> RelayConfig:
+def config(**fields: object) -> RelayOptions:
     """A relay that is quick to notice."""
-    given: dict[str, object] = {"context": "sea", "stream": STREAM, "retry": 0.05, "poll_most": 0.02, "patience": IMPATIENT}
-    return RelayConfig(**{**given, **fields})  # type: ignore[arg-type]
+    given: dict[str, object] = {"context": "sea", "stream": STREAM, "retry": 0.05, "poll_most": 0.02, "retry_policy": IMPATIENT}
+    return RelayOptions(**{**given, **fields})  # type: ignore[arg-type]
 
 
 async def added(dsn: str, *events: OutboxEvent) -> list[UUID]:
@@ -145,17 +145,17 @@ async def a_place(broker: Broker, **fields: object) -> AsyncIterator[Place]:
         await connection.close()
 
 
-async def rounds(database: Database, place: Place, *, of: RelayConfig | None = None) -> Report:
+async def rounds(database: Database, place: Place, *, of: RelayOptions | None = None) -> RelayReport:
     """Rounds until one finds nothing or the broker is away; the last one that found something, else the last."""
     relay = OutboxPublisher(of or config(), database, place.jetstream)
-    last = Report()
-    async with publisher_on(place.jetstream, is_atomic=relay.is_atomic, timeout_s=1.0) as publisher:
+    last = RelayReport()
+    async with open_nats_publisher(place.jetstream, is_atomic=relay.is_atomic, timeout_s=1.0) as publisher:
         while True:
-            report = await relay.round(publisher)
+            report = await relay.run_batch(publisher)
             if not report.found:
                 return last
             last = report
-            if report.away is not None:
+            if report.broker_error is not None:
                 return last
 
 
@@ -163,7 +163,7 @@ async def rounds(database: Database, place: Place, *, of: RelayConfig | None = N
 async def a_relay(database: Database, place: Place, **fields: object) -> AsyncIterator[OutboxPublisher]:
     """A relay at work until the block ends, and its scrub beside it."""
     relay = OutboxPublisher(config(**fields), database, place.jetstream)
-    tasks = [asyncio.create_task(relay.scrub.run()), asyncio.create_task(relay.run())]
+    tasks = [asyncio.create_task(relay.integrity_scan.run()), asyncio.create_task(relay.run())]
     try:
         yield relay
     finally:

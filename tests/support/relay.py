@@ -1,4 +1,4 @@
-"""`router outbox relay` as a process that can be killed, and the ledger of what it published (DURABILITY §5).
+"""`router outbox relay` as a process that can be killed, and the ledger of what it published (docs/durability.md#crash-matrix).
 
 A life is given rows in small transactions. `passes` of a crash point are rounds here, not rows, so they are scaled down.
 """

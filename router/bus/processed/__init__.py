@@ -1,4 +1,4 @@
-"""Which messages a consumer has processed (SR §5.2): the port, and where the keys may be kept.
+"""Which messages a consumer has processed (docs/requirements.md#sr-23): the port, and where the keys may be kept.
 
     port      what a consumer asks of it
     sqlite    a file: the mark and what the handler writes are one transaction, so its effect happens once

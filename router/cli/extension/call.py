@@ -77,7 +77,7 @@ async def _route(settings: Settings, extension_id: str, about: Mapping[str, Any]
 
 
 def _request(route: Route, trace_id: str, payload: object, about: Mapping[str, Any]) -> dict[str, object]:
-    """Policy reference §3, both shapes."""
+    """Both shapes of docs/extensions.md#calls."""
     told = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
     context = {**about["metadata"], "policy_id": about["policy_id"]}
     if route.kind == "provider":

@@ -15,7 +15,7 @@ from router.cli.session import mailbox_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.mailbox.outbox.parked import Failing
+    from router.mailbox.outbox.failed_rows import FailedRow
 
 COLUMNS = ("id", "aggregate", "event", "occurred", "failures", "behind", "state", "error")
 
@@ -86,10 +86,10 @@ async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) 
     from msgspec import to_builtins
 
     from router.app.mailbox import tables_of
-    from router.mailbox.outbox.parked import failing
+    from router.mailbox.outbox.failed_rows import list_failed_rows
 
     async with tables_of(settings) as session:
-        found = await failing(session, limit=limit, is_also_waiting=waiting)
+        found = await list_failed_rows(session, limit=limit, is_also_waiting=waiting)
     if as_json:
         print_lines(map(to_builtins, found))
     elif found:
@@ -101,7 +101,7 @@ async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) 
 
 async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool) -> int:
     from router.app.mailbox import tables_of
-    from router.mailbox.outbox.parked import requeue as put_back
+    from router.mailbox.outbox.failed_rows import requeue as put_back
 
     async with tables_of(settings) as session:
         count = await put_back(session, events)
@@ -112,7 +112,7 @@ async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool)
     return ends.OK if count else ends.NO
 
 
-def _row(one: Failing) -> tuple[object, ...]:
+def _row(one: FailedRow) -> tuple[object, ...]:
     state = "parked" if one.parked_at is not None else f"again at {one.next_attempt_at:%H:%M:%S}"
     aggregate = f"{one.aggregate_type} {one.aggregate_id}"
     return (one.id, aggregate, one.event_type, f"{one.occurred_at:%Y-%m-%d %H:%M:%S}", one.failures, one.behind, state, one.publish_error)

@@ -17,7 +17,7 @@ from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, an_existing
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from router.lake.jobs.backfill import Backfill, Difference
+    from router.lake.jobs.backfill import Backfill, BackfillDifference
     from router.lake.warehouse import Warehouse
 
 FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]
@@ -54,16 +54,16 @@ def backfill(
 
 
 @contextmanager
-def _begun(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, Difference]]:
-    from router.lake.session import session
+def _begun(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, BackfillDifference]]:
+    from router.lake.session import create_session
 
-    spark = session(master)
+    spark = create_session(master)
     try:
         from router.lake.jobs.backfill import Backfill
 
         with _working("reading bronze again"):
             work = Backfill(spark, at, first, last)
-            found = work.difference()
+            found = work.compare()
         with closing(work):
             yield work, found
     finally:
@@ -76,7 +76,7 @@ def _working(what: str) -> Status:
     return Console(stderr=True).status(what)
 
 
-def _show(found: Difference, as_json: bool) -> None:
+def _show(found: BackfillDifference, as_json: bool) -> None:
     from msgspec import to_builtins
 
     told = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}

@@ -16,7 +16,7 @@ from router.cli.session import jetstream_of, settings_of
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.api import JetStream
-    from router.lake.generate import Filled, Load
+    from router.lake.generate import FillResult, Load
 
 Events = Annotated[int, typer.Option(metavar="N", help="Messages, whatever their kind.", min=1)]
 Share = Annotated[float, typer.Option(metavar="SHARE", help="From 0 to 1, of all messages; exact.")]
@@ -53,11 +53,11 @@ def generate(
     from random import SystemRandom
 
     from router.clock import now_ms
-    from router.lake.generate import Load, Plan
+    from router.lake.generate import Load, LoadPlan
 
     with ends.errors_told():
         settings = settings_of(nats_url, config)
-        plan = Plan(
+        plan = LoadPlan(
             events=events,
             duplicates=duplicates,
             late=late,
@@ -93,7 +93,7 @@ async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -
         await create(jetstream, Topology(streams=usage, consumers=()))
 
 
-def _written(load: Load, filled: Filled, file: Path) -> dict[str, object]:
+def _written(load: Load, filled: FillResult, file: Path) -> dict[str, object]:
     """The truth in its file; what of it is shown."""
     from msgspec import to_builtins
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from router.config import Settings
-    from router.lake.jobs.ingest import Ingest, Running
+    from router.lake.jobs.ingest import IngestJob, RunningIngest
     from router.lake.warehouse import Commit
 
 LOOK_S = 1
@@ -61,17 +61,17 @@ def ingest(
 def _run(
     settings: Settings, warehouse: str, master: str | None, as_json: bool, *, continuous: bool, max_rows: int, fails_on_loss: bool
 ) -> None:
-    from router.lake.session import look_for_spark, session
+    from router.lake.session import check_spark, create_session
 
-    look_for_spark()
+    check_spark()
     stream = settings.streams.usage.name
     _look(settings, stream)
-    spark = session(master)
+    spark = create_session(master)
     try:
-        from router.lake.jobs.ingest import Ingest
+        from router.lake.jobs.ingest import IngestJob
 
         source = {**source_of(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
-        job = Ingest(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=bounds_of(settings))
+        job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=bounds_of(settings))
         _watch(spark, job, as_json)
     finally:
         spark.stop()
@@ -81,17 +81,17 @@ def _look(settings: Settings, stream: str) -> None:
     """Who has no broker, or the wrong one, hears of it before Spark takes its time."""
     from msgspec.structs import replace
 
-    from router.lake.source.broker import look
+    from router.lake.source.broker import read_facts
 
-    look(replace(reading(settings.nats, stream), timeout_s=AWAY_S))
+    read_facts(replace(reading(settings.nats, stream), timeout_s=AWAY_S))
 
 
-def _watch(spark: SparkSession, job: Ingest, as_json: bool) -> None:
-    from router.lake.jobs.ingest import start
+def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
+    from router.lake.jobs.ingest import start_ingest
 
     shown = Shown(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
     with shown.bar:
-        running = start(spark, job, shown.commit)
+        running = start_ingest(spark, job, shown.commit)
         shown.begin(running)
         with _interrupts(shown) as asked:
             while not running.wait(LOOK_S):
@@ -138,7 +138,7 @@ class Shown:
         self._waiting = 0
         self.commits = 0
 
-    def begin(self, running: Running) -> None:
+    def begin(self, running: RunningIngest) -> None:
         self._waiting = running.waiting
         self.bar.update(self._task, total=running.waiting or None)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from router.config import Settings
-    from router.lake.reconcile import Account, Check
-    from router.lake.reconcile.ledger import Ledger
+    from router.lake.reconcile import ReconcileCheck, Reconciliation
+    from router.lake.reconcile.ledger import ResultLedger
     from router.lake.warehouse import Warehouse
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
@@ -50,40 +50,40 @@ def reconcile(
     raise typer.Exit(ends.OK if account.is_right else ends.NO)
 
 
-def _offline(found: Warehouse) -> Account:
+def _offline(found: Warehouse) -> Reconciliation:
     from router.lake.reconcile import reconcile as compare
 
     return compare(found)
 
 
-def _with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> Account:
+def _with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> Reconciliation:
     from rich.console import Console
 
     from router.lake.reconcile import reconcile as compare
-    from router.lake.reconcile.stream import reached
+    from router.lake.reconcile.stream import open_stream
 
     ledger = _ledger(settings) if has_results else None
-    stream = reached(reading(settings.nats, settings.streams.usage.name))
+    stream = open_stream(reading(settings.nats, settings.streams.usage.name))
     with Console(stderr=True).status("") as status:
         return compare(found, stream, ledger, lambda what: status.update(f"comparing {what}"))
 
 
-def _ledger(settings: Settings) -> Ledger | None:
+def _ledger(settings: Settings) -> ResultLedger | None:
     """None where nobody has ever sent a result."""
     from router.errors import Misconfigured
-    from router.lake.reconcile.ledger import ledger_of
+    from router.lake.reconcile.ledger import open_ledger
 
     streams, nats = settings.streams, settings.nats
     results, usage, letters = (
         reading(nats, stream.name, has_headers=stream is streams.results) for stream in (streams.results, streams.usage, streams.dlq)
     )
     try:
-        return ledger_of(results, usage, letters, settings.results.durable)
+        return open_ledger(results, usage, letters, settings.results.durable)
     except Misconfigured:
         return None
 
 
-def _show(account: Account) -> None:
+def _show(account: Reconciliation) -> None:
     console().print(table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks)))
     for check in account.checks:
         if check.ids:
@@ -91,7 +91,7 @@ def _show(account: Account) -> None:
     print("it all agrees" if account.is_right else "something differs")
 
 
-def _verdict(check: Check) -> Text:
+def _verdict(check: ReconcileCheck) -> Text:
     from rich.text import Text
 
     return Text(check.verdict, style={True: "green", False: "bold red", None: "dim"}[check.is_right])

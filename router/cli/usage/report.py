@@ -15,8 +15,8 @@ from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt,
 from router.cli.usage.shown import show
 
 if TYPE_CHECKING:
-    from router.lake.report import Query
-    from router.lake.report.partials import Part
+    from router.lake.report import UsageQuery
+    from router.lake.report.partials import ReportPart
     from router.lake.warehouse import Warehouse
 
 BY = "day,tenant,provider"  # a screen's worth; programs get every dimension
@@ -65,13 +65,15 @@ def report(
     """
     with ends.errors_told():
         found = an_existing(warehouse)
-        from router.lake.report import DIMENSIONS, Query, days, dimensions, report_of
+        from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
 
         names = by or (",".join(DIMENSIONS) if as_json or as_csv else BY)
-        wanted = dimensions(names.split(","))
-        query = Query(by=_read_by(wanted, html), days=days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ()))
+        wanted = parse_dimensions(names.split(","))
+        query = UsageQuery(
+            by=_read_by(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
+        )
         parts = _parts(found, query, as_of_commit, engine, master, is_quiet=as_json or as_csv)
-        made = report_of(parts, wanted)
+        made = make_report(parts, wanted)
         if html is not None:
             _write_page(html, parts, query, min(as_of_commit or found.head(), found.head()))
         show(made, as_json=as_json, as_csv=as_csv)
@@ -87,7 +89,9 @@ def _read_by(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*wanted, *OF_THE_PAGE)))
 
 
-def _parts(found: Warehouse, query: Query, as_of_commit: int | None, engine: Engine, master: str | None, *, is_quiet: bool) -> list[Part]:
+def _parts(
+    found: Warehouse, query: UsageQuery, as_of_commit: int | None, engine: Engine, master: str | None, *, is_quiet: bool
+) -> list[ReportPart]:
     if engine is Engine.SPARK:
         return _parts_by_spark(found, query, as_of_commit, master)
     from router.lake.report.read import read_parts
@@ -96,21 +100,21 @@ def _parts(found: Warehouse, query: Query, as_of_commit: int | None, engine: Eng
         return read_parts(found, query, as_of_commit, told)
 
 
-def _parts_by_spark(found: Warehouse, query: Query, as_of_commit: int | None, master: str | None) -> list[Part]:
-    from router.lake.session import session
+def _parts_by_spark(found: Warehouse, query: UsageQuery, as_of_commit: int | None, master: str | None) -> list[ReportPart]:
+    from router.lake.session import create_session
 
-    spark = session(master)
+    spark = create_session(master)
     try:
-        from router.lake.report.by_spark import spark_parts
+        from router.lake.report.by_spark import read_parts_by_spark
 
-        return spark_parts(spark, found, query, as_of_commit)
+        return read_parts_by_spark(spark, found, query, as_of_commit)
     finally:
         spark.stop()
 
 
-def _write_page(file: Path, parts: list[Part], query: Query, commit: int) -> None:
-    from router.lake.report.page import page_of
+def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, commit: int) -> None:
+    from router.lake.report.page import render_page
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
     asked = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    file.write_text(page_of(parts, f"{asked or 'All events'}. The warehouse as of commit {commit}."))
+    file.write_text(render_page(parts, f"{asked or 'All events'}. The warehouse as of commit {commit}."))

@@ -19,14 +19,14 @@ def schema(name: Only = None, as_json: AsJson = False) -> None:
     Example:  router usage schema silver
     """
     from router.errors import Misconfigured
-    from router.lake.tables.schemas import TOLD, columns
+    from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 
     with ends.errors_told():
-        if name is not None and name not in TOLD:
-            raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TOLD)}")
-    wanted = [name] if name is not None else list(TOLD)
+        if name is not None and name not in TABLE_DESCRIPTIONS:
+            raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TABLE_DESCRIPTIONS)}")
+    wanted = [name] if name is not None else list(TABLE_DESCRIPTIONS)
     if as_json:
-        print_json({one: {"about": TOLD[one], "columns": dict(columns(one))} for one in wanted})
+        print_json({one: {"about": TABLE_DESCRIPTIONS[one], "columns": dict(list_columns(one))} for one in wanted})
         return
     for one in wanted:
-        console().print(heading(f"{one}: {TOLD[one]}"), table(("column", "type"), columns(one)))
+        console().print(heading(f"{one}: {TABLE_DESCRIPTIONS[one]}"), table(("column", "type"), list_columns(one)))

@@ -36,7 +36,7 @@ def seal(
         from router.lake.jobs import seal as job
 
         told = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
-        held = [job.holds(at, one) if verify else None for one in told]
+        held = [job.is_unchanged(at, one) if verify else None for one in told]
         _show(told, held, as_json)
     raise typer.Exit(ends.NO if False in held else ends.OK)
 

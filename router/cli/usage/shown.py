@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from router.cli.output import cell, console, print_json, table
 
 if TYPE_CHECKING:
-    from router.lake.report import Line, Report
+    from router.lake.report import ReportLine, UsageReport
 
 ROWS = 200  # on a screen
 
 
-def show(made: Report, *, as_json: bool, as_csv: bool) -> None:
+def show(made: UsageReport, *, as_json: bool, as_csv: bool) -> None:
     if as_json:
         print_json(made.to_json())
     elif as_csv:
@@ -23,19 +23,19 @@ def show(made: Report, *, as_json: bool, as_csv: bool) -> None:
         _print_table(made, made.totals)
 
 
-def _print_csv(made: Report) -> None:
+def _print_csv(made: UsageReport) -> None:
     import csv
     import sys
 
     from router.lake.report.lines import FIGURES
-    from router.lake.report.names import as_cell
+    from router.lake.report.names import escape_cell
 
     writer = csv.DictWriter(sys.stdout, [*made.by, *FIGURES], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**line.to_json(), **{name: as_cell(line.group[name]) for name in made.by}} for line in made.lines)
+    writer.writerows({**line.to_json(), **{name: escape_cell(line.group[name]) for name in made.by}} for line in made.lines)
 
 
-def _print_table(made: Report, totals: Line) -> None:
+def _print_table(made: UsageReport, totals: ReportLine) -> None:
     """What all lines share is told once, above: a report of one day has no column of that day."""
     shared = _shared(made)
     names = [name for name in made.by if name not in shared]
@@ -54,7 +54,7 @@ def _print_table(made: Report, totals: Line) -> None:
         print(f"{len(made.lines) - ROWS} more lines: --by fewer names, filter, or --csv")
 
 
-def _shared(made: Report) -> dict[str, str]:
+def _shared(made: UsageReport) -> dict[str, str]:
     """Names with one value, when there are several lines, and something is left to tell those apart."""
     first, *others = made.lines
     return {name: value for name, value in first.group.items() if others and all(line.group[name] == value for line in others)}
@@ -64,5 +64,5 @@ def _heading(name: str) -> str:
     return name.removesuffix("_id").replace("event_type", "type")
 
 
-def _figures(line: Line) -> list[str]:
+def _figures(line: ReportLine) -> list[str]:
     return [f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *(f"{value:,.0f}" for value in line.percentiles.values())]

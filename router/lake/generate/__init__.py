@@ -1,15 +1,15 @@
-"""A realistic load of usage events, and the exact truth about it: what the tables must hold to the last decimal.
+"""A realistic load of usage events, and the exact figures that the tables must give for it, to the last decimal.
 
-    load = Load(Plan(events=1_000_000, seed=7))
-    await fill(jetstream, load)          every message in the stream, in this order
-    load.truth.to_json()                 sums by day × tenant × provider × type × status, counts of what was not in order
+    load = Load(LoadPlan(events=1_000_000, seed=7))
+    await fill(jetstream, load)          publishes every message, in this order
+    load.truth.to_json()                 sums by day × tenant × provider × type × status, counts of irregular messages
 
-The same plan gives the same messages, byte for byte. Nothing here knows Spark or the warehouse.
+The same plan gives the same messages, byte for byte. This package uses neither Spark nor the warehouse.
 """
 
-from router.lake.generate.fill import Filled, fill
+from router.lake.generate.fill import FillResult, fill
 from router.lake.generate.load import Load
-from router.lake.generate.plan import Plan
+from router.lake.generate.plan import LoadPlan
 from router.lake.generate.truth import Truth
 
-__all__ = ["Filled", "Load", "Plan", "Truth", "fill"]
+__all__ = ["FillResult", "Load", "LoadPlan", "Truth", "fill"]

@@ -1,7 +1,7 @@
-"""A load into the stream, in order, as fast as the server stores it and no faster.
+"""Publish a load into the stream, in order, as fast as the server stores it.
 
-JetStream drops what stands 10 000 deep before a stream without a word. So the last message of each chunk asks for its PubAck,
-a few chunks are on their way at once, and the sequence in each PubAck must be the one that every message stored would give.
+JetStream silently drops messages when 10 000 wait for a stream. So the last message of each chunk asks for its PubAck, at most
+IN_FLIGHT chunks are unacknowledged, and the sequence in each PubAck must be the one that a complete load would have.
 """
 
 from __future__ import annotations
@@ -16,110 +16,110 @@ from router.contracts.usage import SUBJECT
 from router.delivery.api import JetStream
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, Misconfigured, RouterError
-from router.lake.generate.load import Load, Message
+from router.lake.generate.load import Load, LoadMessage
 
-Told = Callable[[int, int], None]
+FillProgress = Callable[[int, int], None]
 
-ON_THEIR_WAY = 5  # chunks
+IN_FLIGHT = 5  # chunks
 SILENCE_S = 20.0
 
 
-class NotFilled(RouterError):
-    """The stream does not hold the load as it was made; the truth does not hold for it."""
+class FillFailed(RouterError):
+    """The stream does not hold exactly the load, so the load's figures do not apply to it."""
 
     code = "not_filled"
 
 
-class Filled(Struct, frozen=True):
-    """Where the load stands."""
+class FillResult(Struct, frozen=True):
+    """Where the load is in the stream."""
 
     stream: str
     first_seq: int
     last_seq: int
 
 
-async def fill(jetstream: JetStream, load: Load, stream: str, told: Told = lambda _done, _total: None) -> Filled:
-    """Publish a load; `told` hears (messages stored, messages in all). Raises NotFilled, BrokerUnavailable, Misconfigured."""
+async def fill(jetstream: JetStream, load: Load, stream: str, on_progress: FillProgress = lambda _done, _total: None) -> FillResult:
+    """Publish a load; calls `on_progress` with (messages stored, messages in all). Raises FillFailed, BrokerUnavailable, Misconfigured."""
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream}: start a router once, or `router topology apply`")
-    filling = Filling(jetstream, info["state"]["last_seq"], lambda done: told(done, load.plan.events))
-    await filling.open()
+    window = FillWindow(jetstream, info["state"]["last_seq"], lambda done: on_progress(done, load.plan.events))
+    await window.open()
     try:
-        for chunk in load.chunks():
-            await filling.put(chunk)
-        await filling.end()
+        for chunk in load.make_chunks():
+            await window.put(chunk)
+        await window.end()
     finally:
-        await filling.close()
-    return Filled(stream, info["state"]["last_seq"] + 1, filling.posted)
+        await window.close()
+    return FillResult(stream, info["state"]["last_seq"] + 1, window.published)
 
 
-class Filling:
-    """The window of chunks on their way."""
+class FillWindow:
+    """Publishes chunks, and waits while too many are unacknowledged."""
 
-    def __init__(self, jetstream: JetStream, last_seq: int, told: Callable[[int], None]) -> None:
+    def __init__(self, jetstream: JetStream, last_seq: int, on_progress: Callable[[int], None]) -> None:
         self._connection = jetstream.connection
         self._inbox = self._connection.new_inbox()
         self._base = last_seq
-        self.posted = self._stored = last_seq  # sequences
-        self._told = told
-        self._waiting: list[int] = []  # the last sequence of each chunk that is on its way, oldest first
-        self._heard = asyncio.Event()
+        self.published = self._stored = last_seq  # sequences
+        self._on_progress = on_progress
+        self._waiting: list[int] = []  # the last sequence of each unacknowledged chunk, oldest first
+        self._acked = asyncio.Event()
         self._broken: RouterError | None = None
         self._sid = 0
 
     async def open(self) -> None:
-        self._sid = await self._connection.attend(self._inbox, self._receipt)
+        self._sid = await self._connection.attend(self._inbox, self._on_ack)
 
     async def close(self) -> None:
         await self._connection.leave(self._sid)
 
-    async def put(self, chunk: list[Message]) -> None:
-        await self._until(ON_THEIR_WAY - 1)
+    async def put(self, chunk: list[LoadMessage]) -> None:
+        await self._wait_until(IN_FLIGHT - 1)
         post = self._connection.post
         for message_id, body in chunk[:-1]:
-            post(SUBJECT, body, "", _head(message_id))
+            post(SUBJECT, body, "", _make_head(message_id))
         message_id, body = chunk[-1]
-        post(SUBJECT, body, self._inbox, _head(message_id))
-        self.posted += len(chunk)
-        self._waiting.append(self.posted)
-        await asyncio.sleep(0)  # the flusher and the reader have their turn
+        post(SUBJECT, body, self._inbox, _make_head(message_id))
+        self.published += len(chunk)
+        self._waiting.append(self.published)
+        await asyncio.sleep(0)  # lets the flusher and the reader run
 
     async def end(self) -> None:
-        await self._until(0)
+        await self._wait_until(0)
 
-    async def _until(self, most: int) -> None:
-        """Wait until no more than `most` chunks are on their way."""
+    async def _wait_until(self, most: int) -> None:
+        """Wait until at most `most` chunks are unacknowledged."""
         while len(self._waiting) > most and self._broken is None:
-            self._heard.clear()
+            self._acked.clear()
             try:
                 async with asyncio.timeout(SILENCE_S):
-                    await self._heard.wait()
+                    await self._acked.wait()
             except TimeoutError as exc:
                 raise BrokerUnavailable(f"no PubAck for {SILENCE_S:g} s; {self._stored - self._base} messages are stored") from exc
         if self._broken is not None:
             raise self._broken
 
-    def _receipt(self, _subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
-        wanted = self._waiting.pop(0) if self._waiting else 0
-        self._broken = self._broken or _complaint(data, wanted)
-        self._stored = wanted
-        self._told(wanted - self._base)
-        self._heard.set()
+    def _on_ack(self, _subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
+        expected = self._waiting.pop(0) if self._waiting else 0
+        self._broken = self._broken or _find_fault(data, expected)
+        self._stored = expected
+        self._on_progress(expected - self._base)
+        self._acked.set()
 
 
-def _complaint(data: bytes, wanted: int) -> RouterError | None:
+def _find_fault(data: bytes, expected: int) -> RouterError | None:
     ack = orjson.loads(data) if data else {"error": {"description": "no stream takes this subject"}}
     if "error" in ack:
-        return NotFilled(f"the stream takes no more: {ack['error'].get('description')}")
+        return FillFailed(f"the stream takes no more: {ack['error'].get('description')}")
     if ack.get("duplicate"):
-        return NotFilled("these messages are in the stream already: take another --seed")
-    if ack["seq"] != wanted:
-        return NotFilled(
-            f"sequence {ack['seq']} where {wanted} was to be: somebody else writes to the stream, or the server dropped messages"
+        return FillFailed("these messages are in the stream already: take another --seed")
+    if ack["seq"] != expected:
+        return FillFailed(
+            f"sequence {ack['seq']} instead of {expected}: another program writes to the stream, or the server dropped messages"
         )
     return None
 
 
-def _head(message_id: str) -> bytes:
+def _make_head(message_id: str) -> bytes:
     return b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n" % message_id.encode()

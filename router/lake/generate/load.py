@@ -1,7 +1,7 @@
-"""The messages of a plan, in the order of the stream, with the truth about them kept on the way.
+"""Make the messages of a plan, in the order of the stream, and record their exact figures.
 
-An ordinary event is one f-string and costs a few microseconds; what is odd about a few of them (escaped ids, costs that a
-float writes long or with an exponent, damage) is made from an ordinary one.
+An ordinary event is one f-string and costs a few microseconds. The few irregular ones (escaped ids, costs that a float writes
+long or with an exponent, damage) are made from ordinary ones.
 """
 
 from __future__ import annotations
@@ -14,57 +14,57 @@ from random import Random
 import orjson
 
 from router.contracts.usage import decimal
-from router.lake.generate.malformed import damaged
-from router.lake.generate.plan import DAY_MS, Kind, Plan
+from router.lake.generate.malformed import damage
+from router.lake.generate.plan import DAY_MS, Irregularity, LoadPlan
 from router.lake.generate.population import FACTORS, Population, Profile
 from router.lake.generate.truth import Truth
 
-Message = tuple[str, bytes]  # Nats-Msg-Id, body
+LoadMessage = tuple[str, bytes]  # Nats-Msg-Id, body
 
 CHUNK = 1_000
-REMEMBERED = 1 << 16  # events that may be repeated: so far back a duplicate reaches
+REMEMBERED = 1 << 16  # events that may be repeated: a duplicate reaches this far back
 ODD_IDS, ODD_COSTS = 997, 251  # one event in so many
-LATE_MS = (3_600_000, 10 * DAY_MS)
+LATE_MS = (3_600_000, 10 * DAY_MS)  # from, to
 JITTER_MS = 30_000
 
 
 class Load:
-    """A plan carried out once."""
+    """One run of a plan."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: LoadPlan) -> None:
         self.plan = plan
         self._rng = rng = Random(f"load {plan.seed}")  # noqa: S311 - a load, not a secret
         self._population = Population(plan.tenants, rng)
         self.truth = Truth(self._population.profiles)
-        self._kinds = plan.kinds()
-        self._past: list[Message] = []
+        self._kinds = plan.draw_irregular()
+        self._past: list[LoadMessage] = []
 
-    def chunks(self) -> Iterator[list[Message]]:
+    def make_chunks(self) -> Iterator[list[LoadMessage]]:
         for start in range(0, self.plan.events, CHUNK):
-            yield self._chunk(range(start, min(start + CHUNK, self.plan.events)))
+            yield self._make_chunk(range(start, min(start + CHUNK, self.plan.events)))
 
-    def _chunk(self, positions: range) -> list[Message]:
+    def _make_chunk(self, positions: range) -> list[LoadMessage]:
         count, rng, population = len(positions), self._rng, self._population
-        profiles = rng.choices(population.profiles, cum_weights=population.cumulated, k=count)
+        profiles = rng.choices(population.profiles, cum_weights=population.cumulative_weights, k=count)
         draws, digits = rng.randbytes(count * 6), rng.randbytes(count * 32).hex()
-        kinds, event, made = self._kinds, self._event, []
+        kinds, event, made = self._kinds, self._make_event, []
         for place, position in enumerate(positions):
             kind = kinds.get(position)
-            if kind is None or kind is Kind.LATE:
+            if kind is None or kind is Irregularity.LATE:
                 draw = int.from_bytes(draws[place * 6 : place * 6 + 6])
                 made.append(event(position, profiles[place], draw, digits[place * 64 : place * 64 + 64], kind))
             else:
-                made.append(self._spoilt(kind, position))
+                made.append(self._make_irregular(kind, position))
         return made
 
     # -- an event ----------------------------------------------------------------------------------------------
 
-    def _event(self, position: int, profile: Profile, draw: int, digits: str, kind: Kind | None) -> Message:
+    def _make_event(self, position: int, profile: Profile, draw: int, digits: str, kind: Irregularity | None) -> LoadMessage:
         factors = self._population.factors
         latency = int(profile.latency_ms * factors[draw % FACTORS]) + 1
-        cost, nanos = self._cost(position, profile.nanos * factors[(draw >> 16) % FACTORS])
-        timestamp = self._time(position, draw >> 32, kind)
-        ids, reference = _ids(position, digits)
+        cost, nanos = self._make_cost(position, profile.nanos * factors[(draw >> 16) % FACTORS])
+        timestamp = self._make_time(position, draw >> 32, kind)
+        ids, reference = _make_ids(position, digits)
         body = f'{profile.head}{latency},"cost":{cost}{profile.foot}{timestamp}{ids}}}'
         cell = self.truth.cell(timestamp // DAY_MS, profile.index)
         cell.nanos += nanos
@@ -77,42 +77,42 @@ class Load:
             self._past[position % REMEMBERED] = made
         return made
 
-    def _cost(self, position: int, about: float) -> tuple[str, int]:
-        """As text, and in whole 1e-9, half up."""
+    def _make_cost(self, position: int, about: float) -> tuple[str, int]:
+        """Return the cost as text and in whole 1e-9, rounded half up."""
         nanos = int(about)
         if not nanos:
             return "0.0", 0
-        if position % ODD_COSTS == 0:  # as a float that was summed up says it: 0.30000000000000004, or 1.5e-07
+        if position % ODD_COSTS == 0:  # as a summed float is written: 0.30000000000000004, or 1.5e-07
             text = decimal(about * 1e-9 if position % 2 else 1.5e-7)
             return text, int(Decimal(text).scaleb(9).to_integral_value(ROUND_HALF_UP))
         fraction = f"{nanos % 1_000_000_000:09d}".rstrip("0") or "0"
         return f"{nanos // 1_000_000_000}.{fraction}", nanos
 
-    def _time(self, position: int, draw: int, kind: Kind | None) -> int:
+    def _make_time(self, position: int, draw: int, kind: Irregularity | None) -> int:
         plan = self.plan
         span = plan.days * DAY_MS
         at = int(plan.until_ms - span + span * position / plan.events) - draw % JITTER_MS
-        if kind is Kind.LATE:
+        if kind is Irregularity.LATE:
             self.truth.counts[kind] += 1
             return at - self._rng.randint(*LATE_MS)
         return at
 
-    # -- what is not one ---------------------------------------------------------------------------------------
+    # -- an irregular message ----------------------------------------------------------------------------------
 
-    def _spoilt(self, kind: Kind, position: int) -> Message:
+    def _make_irregular(self, kind: Irregularity, position: int) -> LoadMessage:
         self.truth.counts[kind] += 1
         event_id, body = self._rng.choice(self._past)
         message_id = f"{kind.value}:{self.plan.seed}:{position}"
-        if kind is Kind.MALFORMED:
-            return message_id, damaged(body, self.truth.counts[kind])
-        if kind is Kind.CONFLICT:
+        if kind is Irregularity.MALFORMED:
+            return message_id, damage(body, self.truth.counts[kind])
+        if kind is Irregularity.CONFLICT:
             self.truth.conflict_ids.append(event_id)
-            return message_id, _told_otherwise(body)
-        return message_id, body if position % 4 else _told_later(body)
+            return message_id, _contradict(body)
+        return message_id, body if position % 4 else _repeat_later(body)
 
 
-def _ids(position: int, digits: str) -> tuple[str, str]:
-    """The last fields of the body, and the one of them that is part of the identity, as JSON."""
+def _make_ids(position: int, digits: str) -> tuple[str, str]:
+    """Return the last fields of the body, and the field that is part of the identity, as JSON."""
     trace = f',"trace_id":"{digits[:32]}"' if position % 16 else ""
     assignment = f'"{digits[32:40]}-{digits[40:44]}-5{digits[45:48]}-a{digits[49:52]}-{digits[52:]}"'
     request = f'"r-{digits[:20]}"' if position % ODD_IDS else orjson.dumps(f'r"{digits[:8]}\\/{digits[8:20]}').decode()
@@ -125,12 +125,12 @@ def _ids(position: int, digits: str) -> tuple[str, str]:
             return f'{trace},"assignment_id":{assignment},"request_id":{request}', assignment
 
 
-def _told_later(body: bytes) -> bytes:
-    """A worker that repeats itself does so later, and under another trace: the same content all the same."""
-    said = orjson.loads(body)
-    return orjson.dumps({**said, "timestamp": said["timestamp"] + 1_500, "trace_id": "f" * 32})
+def _repeat_later(body: bytes) -> bytes:
+    """Repeat an event as a worker does: later, and under another trace id. Its content is the same all the same."""
+    event = orjson.loads(body)
+    return orjson.dumps({**event, "timestamp": event["timestamp"] + 1_500, "trace_id": "f" * 32})
 
 
-def _told_otherwise(body: bytes) -> bytes:
-    said = orjson.loads(body)
-    return orjson.dumps({**said, "latency_ms": said["latency_ms"] + 1, "cost": said["cost"] + 1.0})
+def _contradict(body: bytes) -> bytes:
+    event = orjson.loads(body)
+    return orjson.dumps({**event, "latency_ms": event["latency_ms"] + 1, "cost": event["cost"] + 1.0})

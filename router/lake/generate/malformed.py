@@ -1,4 +1,4 @@
-"""Bodies that are no usage events, each for another reason. The lake keeps them, apart, and says why."""
+"""Make bodies that are no usage events, each for another reason. The lake puts them into quarantine with the reason."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _DAMAGES: tuple[Callable[[dict[str, object]], bytes], ...] = (
     lambda _: b"",
     lambda body: b"\xff\xfe" + orjson.dumps(body),
     lambda body: orjson.dumps([body]),
-    lambda body: _without(body, "tenant_id"),
-    lambda body: _without(body, "timestamp"),
-    lambda body: _without(body, "assignment_id", "request_id"),
+    lambda body: _drop_fields(body, "tenant_id"),
+    lambda body: _drop_fields(body, "timestamp"),
+    lambda body: _drop_fields(body, "assignment_id", "request_id"),
     lambda body: orjson.dumps({**body, "cost": "free"}),
     lambda body: orjson.dumps({**body, "latency_ms": "slow"}),
     lambda body: orjson.dumps({**body, "provider_id": None}),
 )
 
 
-def damaged(body: bytes, which: int) -> bytes:
-    """A good event's body, spoilt in one of ten ways."""
+def damage(body: bytes, which: int) -> bytes:
+    """Damage the body of a good event in one of ten ways."""
     return _DAMAGES[which % len(_DAMAGES)](orjson.loads(body))
 
 
-def _without(body: dict[str, object], *names: str) -> bytes:
+def _drop_fields(body: dict[str, object], *names: str) -> bytes:
     return orjson.dumps({name: value for name, value in body.items() if name not in names})

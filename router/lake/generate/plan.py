@@ -1,4 +1,4 @@
-"""What is to be generated: how many messages, and how many of them are not as they should be."""
+"""What to generate: how many messages, and how many of them are irregular."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from router.errors import Misconfigured
 DAY_MS = 86_400_000
 
 
-class Kind(Enum):
-    """What is wrong with a message. Most have none."""
+class Irregularity(Enum):
+    """How a message is irregular. Most are not."""
 
-    DUPLICATE = "duplicates"  # an event again, under another message id: as if the broker's own window were over
+    DUPLICATE = "duplicates"  # an event again, under another message id: as if the broker's duplicate window were over
     CONFLICT = "conflicts"  # the identity of an event, with other content
     MALFORMED = "malformed"
-    LATE = "late"  # a good event, of long before its neighbours
+    LATE = "late"  # a good event with a timestamp long before its neighbours'
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """`events` counts messages, whatever their kind; shares are of it, and exact. Times are milliseconds since the epoch."""
+class LoadPlan(Struct, frozen=True, kw_only=True):
+    """`events` counts all messages; shares are of it, and exact. Times are milliseconds since the epoch."""
 
     events: int
     duplicates: float = 0.02
@@ -30,7 +30,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     malformed: float = 0.001
     conflicts: int = 5
     tenants: int = 20
-    days: float = 3.0  # the events' own times rise from so long before `until`
+    days: float = 3.0  # the events' timestamps rise from this long before `until`
     until_ms: int = 1_780_000_000_000
     seed: int = 1
 
@@ -43,15 +43,15 @@ class Plan(Struct, frozen=True, kw_only=True):
                 raise Misconfigured(name, f"a number from {least}")
         if self.days <= 0:
             raise Misconfigured("days", "above 0")
-        if sum(count for _, count in self._counts()) >= self.events:
+        if sum(count for _, count in self._count_irregular()) >= self.events:
             raise Misconfigured("duplicates, late, malformed, conflicts", "leave no event that is as it should be")
 
-    def kinds(self) -> dict[int, Kind]:
-        """By position, what is wrong there. The first message is a good one: there is something to repeat."""
-        counts = self._counts()
+    def draw_irregular(self) -> dict[int, Irregularity]:
+        """Return the irregular positions. The first message is a good one, so that there is an event to repeat."""
+        counts = self._count_irregular()
         drawn = iter(Random(f"kinds {self.seed}").sample(range(1, self.events), sum(count for _, count in counts)))  # noqa: S311
         return {next(drawn): kind for kind, count in counts for _ in range(count)}
 
-    def _counts(self) -> list[tuple[Kind, int]]:
-        shares = ((Kind.DUPLICATE, self.duplicates), (Kind.MALFORMED, self.malformed), (Kind.LATE, self.late))
-        return [*((kind, round(share * self.events)) for kind, share in shares), (Kind.CONFLICT, self.conflicts)]
+    def _count_irregular(self) -> list[tuple[Irregularity, int]]:
+        shares = ((Irregularity.DUPLICATE, self.duplicates), (Irregularity.MALFORMED, self.malformed), (Irregularity.LATE, self.late))
+        return [*((kind, round(share * self.events)) for kind, share in shares), (Irregularity.CONFLICT, self.conflicts)]

@@ -1,4 +1,4 @@
-"""Who uses what: tenants by Zipf's law, a few providers and types each, how long a call takes and what it costs."""
+"""Tenants by Zipf's law, a few providers and types for each, how long a call takes and what it costs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct
 PROVIDERS = {"openai": (0.45, 1.0), "anthropic": (0.35, 1.25), "mistral": (0.15, 0.6), "local-llm": (0.05, 2.5)}  # share, slowness
 TYPES = {"chat": (0.6, 800, 4_000_000), "embedding": (0.3, 60, 20_000), "image": (0.1, 6_000, 40_000_000)}  # share, ms, cost in 1e-9
 STATUSES = {"success": 0.94, "error": 0.035, "timeout": 0.015, "cancelled": 0.01}
-FACTORS = 1 << 14  # drawn beforehand: a log-normal number for each event would be a third of what it costs
+FACTORS = 1 << 14  # drawn once: a log-normal number for each event would be a third of its cost
 
 
 class Profile(Struct, frozen=True, gc=False):
-    """One tenant, provider, type and status. `head` opens the body of its events, up to the latency; `foot` follows the cost."""
+    """One tenant, provider, type and status. `head` is the body of its events up to the latency; `foot` follows the cost."""
 
     index: int
     tenant_id: str
@@ -29,16 +29,16 @@ class Profile(Struct, frozen=True, gc=False):
 
 
 class Population:
-    """Every profile and how often it comes, and the factors that spread latencies and costs about their medians."""
+    """All profiles and their frequencies, and the factors that spread latencies and costs about their medians."""
 
     def __init__(self, tenants: int, rng: Random) -> None:
-        weighted = list(_weighted(tenants))
-        self.profiles = [_profile(index, *of) for index, (of, _) in enumerate(weighted)]
-        self.cumulated = list(accumulate(weight for _, weight in weighted))
+        weighted = list(_weigh_profiles(tenants))
+        self.profiles = [_make_profile(index, *of) for index, (of, _) in enumerate(weighted)]
+        self.cumulative_weights = list(accumulate(weight for _, weight in weighted))
         self.factors = [rng.lognormvariate(0, 0.6) for _ in range(FACTORS)]
 
 
-def _weighted(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]:
+def _weigh_profiles(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]:
     for rank in range(tenants):
         for provider, (of_provider, _) in PROVIDERS.items():
             for event_type, (of_type, _, _) in TYPES.items():
@@ -46,7 +46,7 @@ def _weighted(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], float]]
                     yield (f"tenant-{rank:03d}", provider, event_type, status), of_provider * of_type * of_status / (rank + 1)
 
 
-def _profile(index: int, tenant: str, provider: str, event_type: str, status: str) -> Profile:
+def _make_profile(index: int, tenant: str, provider: str, event_type: str, status: str) -> Profile:
     _, latency_ms, nanos = TYPES[event_type]
     head = f'{{"version":"1","tenant_id":"{tenant}","provider_id":"{provider}","event_type":"{event_type}","latency_ms":'
     pays, waits = (1.0, 1.0) if status == "success" else (0.0, 5.0 if status == "timeout" else 0.3)

@@ -1,4 +1,4 @@
-"""The truth about a load, kept while it is made: exact sums in whole 1e-9 of the currency, every latency, every count.
+"""The exact figures of a load, recorded while it is made: sums in whole 1e-9 of the currency, every latency, every count.
 
 Only accepted events are summed: the first of each identity, in the order of the stream.
 """
@@ -13,78 +13,84 @@ from math import ceil
 
 from msgspec import Struct
 
-from router.lake.generate.plan import Kind
+from router.lake.generate.plan import Irregularity
 from router.lake.generate.population import Profile
 
 Row = dict[str, object]
 _EPOCH = date(1970, 1, 1)
 
 
-class Cell(Struct, gc=False):
-    """What one profile did in one day."""
+class ProfileDay(Struct, gc=False):
+    """The events of one profile on one day."""
 
     nanos: int = 0
     latencies: array[int] = array("q")
 
 
 class Truth:
-    """Written by `Load`, an event at a time."""
+    """The figures; `Load` adds one event at a time."""
 
     def __init__(self, profiles: list[Profile]) -> None:
         self._profiles = profiles
-        self._days: dict[int, list[Cell | None]] = {}
-        self.counts: Counter[Kind] = Counter()
+        self._days: dict[int, list[ProfileDay | None]] = {}
+        self.counts: Counter[Irregularity] = Counter()
         self.conflict_ids: list[str] = []
 
-    def cell(self, day: int, index: int) -> Cell:
-        """Of days since the epoch and a profile's index."""
+    def cell(self, day: int, index: int) -> ProfileDay:
+        """Return the cell of a day (days since the epoch) and a profile's index."""
         cells = self._days.get(day)
         if cells is None:
             cells = self._days[day] = [None] * len(self._profiles)
         cell = cells[index]
         if cell is None:
-            cell = cells[index] = Cell(latencies=array("q"))
+            cell = cells[index] = ProfileDay(latencies=array("q"))
         return cell
 
     @property
     def accepted(self) -> int:
-        return sum(len(cell.latencies) for _, _, cell in self._cells())
+        return sum(len(cell.latencies) for _, _, cell in self._iterate_cells())
 
     @property
     def nanos(self) -> int:
         """The cost of all accepted events, in 1e-9."""
-        return sum(cell.nanos for _, _, cell in self._cells())
+        return sum(cell.nanos for _, _, cell in self._iterate_cells())
 
-    def rows(self) -> list[Row]:
-        """As `router usage report --json` has them; percentiles are the exact ones, by nearest rank."""
+    def make_rows(self) -> list[Row]:
+        """Return rows as `router usage report --json` has them; the percentiles are exact, by nearest rank."""
         return sorted(
-            (row for row, _ in self.detailed()),
+            (row for row, _ in self.iterate_rows()),
             key=lambda row: [str(row[name]) for name in ("day", "tenant_id", "provider_id", "event_type", "status")],
         )
 
-    def detailed(self) -> Iterator[tuple[Row, array[int]]]:
-        """Each row in no order, and its latencies in milliseconds, one for each event."""
-        for day, profile, cell in self._cells():
-            yield _row(day, profile, cell), cell.latencies
+    def iterate_rows(self) -> Iterator[tuple[Row, array[int]]]:
+        """Yield each row, in no order, with its latencies in milliseconds, one for each event."""
+        for day, profile, cell in self._iterate_cells():
+            yield _make_row(day, profile, cell), cell.latencies
 
     def to_json(self) -> Row:
-        counts = {kind.value: self.counts[kind] for kind in Kind}
-        return {"accepted": self.accepted, "cost": money(self.nanos), **counts, "conflict_ids": self.conflict_ids, "rows": self.rows()}
+        counts = {kind.value: self.counts[kind] for kind in Irregularity}
+        return {
+            "accepted": self.accepted,
+            "cost": format_money(self.nanos),
+            **counts,
+            "conflict_ids": self.conflict_ids,
+            "rows": self.make_rows(),
+        }
 
-    def _cells(self) -> Iterator[tuple[int, Profile, Cell]]:
+    def _iterate_cells(self) -> Iterator[tuple[int, Profile, ProfileDay]]:
         for day, cells in self._days.items():
             for profile, cell in zip(self._profiles, cells, strict=True):
                 if cell is not None:
                     yield day, profile, cell
 
 
-def money(nanos: int) -> str:
-    """Whole 1e-9 as text with nine decimals."""
+def format_money(nanos: int) -> str:
+    """Format whole 1e-9 with nine decimals."""
     sign, rest = ("-" if nanos < 0 else ""), abs(nanos)
     return f"{sign}{rest // 10**9}.{rest % 10**9:09d}"
 
 
-def _row(day: int, profile: Profile, cell: Cell) -> Row:
+def _make_row(day: int, profile: Profile, cell: ProfileDay) -> Row:
     ordered = sorted(cell.latencies)
     return {
         "tenant_id": profile.tenant_id,
@@ -93,7 +99,7 @@ def _row(day: int, profile: Profile, cell: Cell) -> Row:
         "status": profile.status,
         "day": str(_EPOCH + timedelta(days=day)),
         "count": len(ordered),
-        "cost": money(cell.nanos),
+        "cost": format_money(cell.nanos),
         **{f"latency_p{percent}_ms": ordered[ceil(len(ordered) * percent / 100) - 1] for percent in (50, 95, 99)},
         "latency_sum_ms": sum(ordered),
         "latency_min_ms": ordered[0],

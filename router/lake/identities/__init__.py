@@ -1,18 +1,18 @@
-"""Which identities are known: the keys of all events that count, in sorted runs. Made from silver, and again whenever it is wished.
+"""An index of the identities in silver: the keys of all events that count, in sorted runs. It is built from silver at any time.
 
     new files of silver ── keys, sorted ──> run ┐
-                                            run ┼ eight of about a size ──> one run
+                                            run ┼ eight of similar size ──> one run
                                             run ┘
-    identities that come ── a binary search in each run ──> the keys of those that are known
+    identities of a batch ── a binary search in each run ──> the keys of those that silver has
 
-So a micro-batch pays for what it looks up and what it adds, not for what the tables hold. To read all identities of silver for
-each cost more with every batch.
+A micro-batch pays for what it looks up and what it adds, not for the size of the tables. Reading all identities of silver for
+each batch would cost more with every batch.
 
-    run     one sorted file of keys, and the search in it
-    shelf   where the runs lie
-    known   which runs stand for which files of silver
+    sorted_run      one sorted file of keys, and the search in it
+    run_store       the directory of the runs
+    identity_index  which runs cover which files of silver
 """
 
-from router.lake.identities.known import Identities
+from router.lake.identities.identity_index import IdentityIndex
 
-__all__ = ["Identities"]
+__all__ = ["IdentityIndex"]

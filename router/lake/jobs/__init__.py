@@ -1,14 +1,14 @@
-"""What runs: each job reads the log of commits, writes files where nobody else does, and ends in one commit.
+"""The jobs: each reads the log of commits, writes files into a directory of its own, and ends in one commit.
 
-    ingest     the streaming query, over   once   (each micro-batch exactly once)
-                 landing    a range where it is read: bronze, quarantine, typed events aside; landing_source: for Spark
-                 batch      what landed into all tables:   sift, turned_away
-    seal       closing a period
+    ingest     the streaming query; `micro_batch_sink` commits each micro-batch exactly once
+                 staging      one range, where it is read: bronze, quarantine, typed events; staging_source: the same for Spark
+                 micro_batch  all staged ranges into all tables:   derive, rejects
+    seal       closes a period
     compact    fewer files, same rows
-    backfill   days made again from bronze (retype, sift), the difference first
-    days       Arrow tables into files, a file a day;   aside: typed events, in between
+    backfill   makes days again from bronze (reparse, derive), and shows the difference first
+    daily_writer   Arrow tables into files, one file a day;   staging_file: typed events between two steps
 
-Spark plans, deals out the ranges and tries again; what is done with a range is Arrow in Python, in the task that has it.
+Spark plans, distributes the ranges and retries. The work on a range is Arrow in Python, in the task that reads the range.
 
-What a column means is `tables/`; which files count is `warehouse/`; the commands are `router usage`.
+`tables/` says what a column means, `warehouse/` which files count; the commands are `router usage …`.
 """

@@ -1,6 +1,6 @@
-"""Small files made into one a day, and what dead jobs left taken away. By pyarrow: no row changes, so no Spark is needed.
+"""Merge small files into one for each day, and delete what dead jobs left. pyarrow does it: no row changes, so Spark is not needed.
 
-Files that a compaction replaced stay where they are: a table as of an earlier commit is made of them.
+The merged files stay in the warehouse: a table as of an earlier commit is made of them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from router.lake.files import described
-from router.lake.jobs.aside import ASIDE
+from router.lake.files import describe_file
+from router.lake.jobs.staging_file import STAGING
 from router.lake.tables.schemas import SCHEMAS
-from router.lake.warehouse import Commit, File, Warehouse
+from router.lake.warehouse import Commit, DataFile, Warehouse
 
-AT_LEAST = 8  # files of a day, before they are worth the trouble
-LEFTOVER = timedelta(days=1)  # older than any job lives
+AT_LEAST = 8  # files of a day: fewer are not worth a rewrite
+LEFTOVER = timedelta(days=1)  # no job runs longer
 
 
 def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
-    """One commit for all tables; None where there was nothing to do. Raises Conflict when something was committed meanwhile."""
+    """Compact all tables in one commit; None if there was nothing to do. Raises Conflict if another job committed meanwhile."""
     head, directory = warehouse.head(), f"compact-{uuid4().hex[:12]}"
-    added: defaultdict[str, list[File]] = defaultdict(list)
+    added: defaultdict[str, list[DataFile]] = defaultdict(list)
     removed: defaultdict[str, list[str]] = defaultdict(list)
     for table in SCHEMAS:
-        for day, files in _by_day(warehouse.files(table, head)).items():
+        for day, files in _group_by_day(warehouse.files(table, head)).items():
             if len(files) >= at_least:
-                added[table].append(_joined(warehouse, files, f"{table}/{directory}/day={day}"))
+                added[table].append(_merge_files(warehouse, files, f"{table}/{directory}/day={day}"))
                 removed[table] += (file.path for file in files)
     if not added:
         return None
@@ -41,11 +41,11 @@ def compact(warehouse: Warehouse, *, at_least: int = AT_LEAST) -> Commit | None:
 
 
 def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str]:
-    """Remove the directories of jobs that no commit names; their names."""
-    named = {path_home(file.path) for commit in warehouse.commits() for files in commit.add.values() for file in files}
+    """Delete the directories of jobs that no commit names, and return their names."""
+    named = {find_job_directory(file.path) for commit in warehouse.commits() for files in commit.add.values() for file in files}
     gone = []
-    for table in (*SCHEMAS, ASIDE):
-        for info in warehouse.storage.names(table):
+    for table in (*SCHEMAS, STAGING):
+        for info in warehouse.storage.list_names(table):
             home = f"{table}/{info.base_name}"
             if info.type is fs.FileType.Directory and home not in named and _is_older(info, older_than):
                 warehouse.storage.remove(home)
@@ -53,8 +53,8 @@ def sweep(warehouse: Warehouse, *, older_than: timedelta = LEFTOVER) -> list[str
     return gone
 
 
-def path_home(path: str) -> str:
-    """The directory of the job that wrote a file."""
+def find_job_directory(path: str) -> str:
+    """Return the directory of the job that wrote a file."""
     table, directory, *_ = path.split("/")
     return f"{table}/{directory}"
 
@@ -64,22 +64,22 @@ def _is_older(info: fs.FileInfo, than: timedelta) -> bool:
     return changed is not None and datetime.now(UTC) - changed >= than
 
 
-def _by_day(files: Iterable[File]) -> dict[str, list[File]]:
-    days: defaultdict[str, list[File]] = defaultdict(list)
+def _group_by_day(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
+    days: defaultdict[str, list[DataFile]] = defaultdict(list)
     for file in files:
         days[file.day or ""].append(file)
     return days
 
 
-def _joined(warehouse: Warehouse, files: list[File], home: str) -> File:
-    """A row group a file; a column that came later is null where it was not yet."""
+def _merge_files(warehouse: Warehouse, files: list[DataFile], home: str) -> DataFile:
+    """Write the files as one, a row group for each. A column that an older file does not have is null there."""
     storage, path = warehouse.storage, f"{home}/part-0.parquet"
-    read = [pq.ParquetFile(storage.inside(file.path), filesystem=storage.filesystem) for file in files]
+    read = [pq.ParquetFile(storage.resolve(file.path), filesystem=storage.filesystem) for file in files]
     schema = pa.unify_schemas([one.schema_arrow.remove_metadata() for one in read])
-    storage.filesystem.create_dir(storage.inside(home), recursive=True)
-    with storage.filesystem.open_output_stream(storage.inside(path)) as stream:
+    storage.filesystem.create_dir(storage.resolve(home), recursive=True)
+    with storage.filesystem.open_output_stream(storage.resolve(path)) as stream:
         with pq.ParquetWriter(stream, schema, compression="zstd") as writer:
             for one in read:
                 writer.write_table(pa.concat_tables([schema.empty_table(), one.read()], promote_options="default"))
         size = stream.tell()
-    return described(warehouse, path, size)
+    return describe_file(warehouse, path, size)

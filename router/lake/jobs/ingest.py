@@ -1,6 +1,7 @@
-"""The streaming query: micro-batches of the stream, each into all tables in one commit, exactly once.
+"""The streaming query: it writes each micro-batch of the stream into all tables, in one commit, exactly once.
 
-That each counts exactly once is `once`'s doing. The log says where to begin, not the checkpoint: it is what the tables are.
+`micro_batch_sink` makes that exactly once. The query starts where the log ends, not where Spark's checkpoint says: the log is
+the state of the tables.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from router.errors import Misconfigured, RouterError
-from router.lake.jobs import landing_source
-from router.lake.jobs.once import Told, Writing
+from router.lake.jobs import staging_source
+from router.lake.jobs.micro_batch_sink import CommitCallback, MicroBatchSink
 from router.lake.source import DataLoss
-from router.lake.source.broker import look
-from router.lake.source.offset import Facts
+from router.lake.source.broker import read_facts
+from router.lake.source.offset import StreamState
 from router.lake.source.options import read_options
 from router.lake.tables.body import BOUNDS, EventBounds
 from router.lake.warehouse import Warehouse
 
-MAX_ROWS = 500_000  # a micro-batch: the driver holds a few longs of each, a task some ten thousand messages, later its range's events
+MAX_ROWS = 500_000  # of a micro-batch: the driver holds a few integers for each, a task first some ten thousand messages, then its events
 CHECKPOINT = "_checkpoints/ingest"
 
 
 class IngestFailed(RouterError):
-    """Spark ended the query. What is committed is whole; the next run goes on after it."""
+    """Spark ended the query. What is committed is complete; the next run continues after it."""
 
     code = "ingest_failed"
 
 
-class Ingest(Struct, frozen=True, kw_only=True):
+class IngestJob(Struct, frozen=True, kw_only=True):
     """What to read, and where to write it."""
 
     warehouse: str
@@ -44,13 +45,13 @@ class Ingest(Struct, frozen=True, kw_only=True):
     bounds: EventBounds = BOUNDS
 
 
-class Running:
-    """A query on its way."""
+class RunningIngest:
+    """A running query."""
 
-    def __init__(self, query: StreamingQuery, writing: Writing, waiting: int) -> None:
+    def __init__(self, query: StreamingQuery, writing: MicroBatchSink, waiting: int) -> None:
         self._query = query
         self._writing = writing
-        self.waiting = waiting  # messages, as it began
+        self.waiting = waiting  # messages in the stream when the query started
 
     @property
     def is_busy(self) -> bool:
@@ -60,32 +61,32 @@ class Running:
         self._query.stop()
 
     def wait(self, seconds: int) -> bool:
-        """Whether it is over. Raises what went wrong: our own error where it was one, else IngestFailed."""
+        """Wait, and return whether the query is over. Raises its error: ours if it was one of ours, else IngestFailed."""
         try:
             return bool(self._query.awaitTermination(seconds))
         except PySparkException as exc:
-            raise self._writing.error or IngestFailed(_first_line(exc)) from exc
+            raise self._writing.error or IngestFailed(_take_first_line(exc)) from exc
 
 
-def start(spark: SparkSession, job: Ingest, told: Told = lambda _: None) -> Running:
-    """Begin; `told` hears of every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
+def start_ingest(spark: SparkSession, job: IngestJob, on_commit: CommitCallback = lambda _: None) -> RunningIngest:
+    """Start the query; it calls `on_commit` after every commit. Raises DataLoss, Misconfigured, BrokerUnavailable."""
     warehouse = Warehouse(job.warehouse)
     options = {"maxOffsetsPerTrigger": str(job.max_rows), **job.source}
-    facts = look(read_options(options))
-    following = _following(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
-    writing = Writing(warehouse, facts, following, told)
-    landing_source.register(spark)
-    landing = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
-    source = {**options, "startingOffsets": str(following), **landing}
-    frame = spark.readStream.format(landing_source.FORMAT).options(**source).load()
-    query = frame.writeStream.foreachBatch(writing.batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
+    facts = read_facts(read_options(options))
+    following = _find_start(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
+    writing = MicroBatchSink(warehouse, facts, following, on_commit)
+    staging_source.register(spark)
+    staging = {"warehouse": warehouse.location, "bounds": msgspec.json.encode(job.bounds).decode()}
+    source = {**options, "startingOffsets": str(following), **staging}
+    frame = spark.readStream.format(staging_source.FORMAT).options(**source).load()
+    query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", warehouse.storage.uri(CHECKPOINT))
     query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
-    return Running(query.start(), writing, facts.head - following)
+    return RunningIngest(query.start(), writing, facts.head - following)
 
 
-def _following(warehouse: Warehouse, facts: Facts, *, fails_on_loss: bool) -> int:
-    """The sequence after the last one in the log. The log is asked, not the checkpoint: it is what the tables are."""
-    last = warehouse.ingested()
+def _find_start(warehouse: Warehouse, facts: StreamState, *, fails_on_loss: bool) -> int:
+    """Return the sequence after the last one in the log. The checkpoint does not count: the log is the state of the tables."""
+    last = warehouse.last_ingest()
     if last is None or last.last is None:
         return facts.first
     if last.stream != facts.stream or last.created != facts.created:
@@ -95,5 +96,5 @@ def _following(warehouse: Warehouse, facts: Facts, *, fails_on_loss: bool) -> in
     return max(last.last + 1, facts.first)
 
 
-def _first_line(exc: PySparkException) -> str:
+def _take_first_line(exc: PySparkException) -> str:
     return str(exc).strip().partition("\n")[0]

@@ -1,8 +1,8 @@
-"""Closing a period: from now on its bill is what it is, and whoever asks again gets the same bytes.
+"""Close a period: its bill no longer changes, and every later report gives the same bytes.
 
-A seal is a commit of its own. It names the last stream sequence that counts, the commit to read as of, and a hash over the
-period's gold rows in one canonical form, so that anybody can prove later that nothing moved. What comes after it for one of
-its days becomes an adjustment of the day it comes in (`tables.late`).
+A seal is a commit of its own. It names the last stream sequence that counts, the commit to read the tables as of, and a hash
+over the period's gold rows in one canonical form, which proves later that nothing changed. A later event of a sealed
+day becomes an adjustment of the day on which it arrives (`tables.late`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import pyarrow as pa
 from msgspec import Struct
 
 from router.errors import Misconfigured
-from router.lake.files import columns_of
-from router.lake.tables.gold import DIMENSIONS, SUMS, merged
-from router.lake.tables.late import days_between, sealed_days
+from router.lake.files import read_columns
+from router.lake.tables.gold import DIMENSIONS, SUMS, merge_sums
+from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import Commit, Seal, Warehouse
 
 GROUP = ("window_start", *DIMENSIONS, "corrects_window")
 
 
-class Content(Struct, frozen=True):
-    """What a period's gold says."""
+class SealContent(Struct, frozen=True):
+    """How many rows the period's gold has, and their hash."""
 
     rows: int
     hash: str
@@ -35,8 +35,8 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
     """Close these days, both inclusive, UTC. Raises Misconfigured, and Conflict when something was committed meanwhile."""
     _check(warehouse, first, last)
     head = warehouse.head()
-    content = content_of(warehouse, first, last, head)
-    ingested = warehouse.ingested()
+    content = read_content(warehouse, first, last, head)
+    ingested = warehouse.last_ingest()
     made = Seal(
         first_day=str(first),
         last_day=str(last),
@@ -49,38 +49,38 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
     return made
 
 
-def holds(warehouse: Warehouse, sealed: Seal) -> bool:
-    """Whether the period still reads as it was sealed."""
+def is_unchanged(warehouse: Warehouse, sealed: Seal) -> bool:
+    """Return whether the period still reads as it was sealed."""
     first, last = date.fromisoformat(sealed.first_day), date.fromisoformat(sealed.last_day)
-    return content_of(warehouse, first, last, sealed.commit) == Content(sealed.rows, sealed.hash)
+    return read_content(warehouse, first, last, sealed.commit) == SealContent(sealed.rows, sealed.hash)
 
 
-def content_of(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Content:
+def read_content(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> SealContent:
     digest, rows = sha256(), 0
-    for line in canonical(warehouse, first, last, as_of_commit):
+    for line in read_canonical(warehouse, first, last, as_of_commit):
         digest.update(line + b"\n")
         rows += 1
-    return Content(rows, digest.hexdigest())
+    return SealContent(rows, digest.hexdigest())
 
 
-def canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Iterator[bytes]:
-    """The period's rows in one form: a day and group each, sorted, compact JSON with sorted keys, cost with nine decimals."""
-    days = {str(day) for day in days_between(first, last)}
+def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Iterator[bytes]:
+    """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals."""
+    days = {str(day) for day in list_days(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
     if files:
-        yield from _lines(merged(columns_of(warehouse, "gold_day", files, (*GROUP, *SUMS)), GROUP, "day"))
+        yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*GROUP, *SUMS)), GROUP, "day"))
 
 
-def _lines(rows: pa.Table) -> Iterator[bytes]:
+def _format_rows(rows: pa.Table) -> Iterator[bytes]:
     for row in rows.to_pylist():
         corrects = row["corrects_window"]
-        told = {
+        fields = {
             **row,
             "window_start": str(row["window_start"].date()),
             "corrects_window": None if corrects is None else str(corrects.date()),
             "cost": f"{row['cost']:.9f}",
         }
-        yield orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+        yield orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 
 
 def _check(warehouse: Warehouse, first: date, last: date) -> None:
@@ -88,5 +88,5 @@ def _check(warehouse: Warehouse, first: date, last: date) -> None:
         raise Misconfigured("--to", f"{last} is before {first}")
     if last >= datetime.now(UTC).date():
         raise Misconfigured("--to", f"{last} is not over yet (UTC)")
-    if closed := sorted(sealed_days(warehouse.seals()).intersection(days_between(first, last))):
+    if closed := sorted(list_sealed_days(warehouse.seals()).intersection(list_days(first, last))):
         raise Misconfigured("--from, --to", f"{closed[0]} is sealed already: `router usage seal` lists what is")

@@ -1,16 +1,16 @@
-"""Does it add up? The stream, the tables and the worker's results against one another, by exact sums and by every sequence.
+"""Reconcile the stream, the tables and the workers' results: by exact sums and by every sequence.
 
-    stream = bronze             message by message, bytes by bytes           (where the stream can be reached)
+    stream = bronze             message by message, byte by byte             (if the stream can be reached)
     bronze                      no sequence missing, none twice
     bronze = silver + duplicates + conflicts + quarantine                    by sequence
-    cost: bronze = silver       read from the text of each body again, by another reader than the one that filled silver
+    cost: bronze = silver       read from the text of each body again, by another parser than the one that filled silver
     silver = gold               count, cost and latency, for each tenant, provider, type and status; minutes and days
-    results acked = usage       by assignment or request, and status         (where results can be reached)
+    results acked = usage       by assignment or request, and status         (if results can be reached)
 
-What differs is named: sequences, ids, groups. No JVM is needed.
+Each check names what differs: sequences, ids, groups. No JVM is needed.
 """
 
-from router.lake.reconcile.checks import Account, Check
+from router.lake.reconcile.checks import ReconcileCheck, Reconciliation
 from router.lake.reconcile.reconcile import reconcile
 
-__all__ = ["Account", "Check", "reconcile"]
+__all__ = ["ReconcileCheck", "Reconciliation", "reconcile"]

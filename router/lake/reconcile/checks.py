@@ -1,4 +1,4 @@
-"""What a reconciliation says: a check for each equation, its figures, and what breaks it by name. Values only."""
+"""The result of a reconciliation: a check for each equation, its figures, and the names of what breaks it. Values only."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import islice
 
 from msgspec import Struct
 
-NAMED = 20  # of what breaks a check, so many are named
+NAMED = 20  # how many sequences, ids or groups a failed check names
 
 
-class Check(Struct, frozen=True):
-    """One equation. `is_right` None: it could not be looked at, and `says` tells why."""
+class ReconcileCheck(Struct, frozen=True):
+    """One equation. `is_right` None: the check could not run, and `says` gives the reason."""
 
     name: str
     is_right: bool | None
@@ -24,35 +24,35 @@ class Check(Struct, frozen=True):
         return {True: "ok", False: "differs", None: "skipped"}[self.is_right]
 
 
-class Account(Struct, frozen=True):
-    """All of them."""
+class Reconciliation(Struct, frozen=True):
+    """All checks."""
 
-    checks: Sequence[Check]
+    checks: Sequence[ReconcileCheck]
 
     @property
     def is_right(self) -> bool:
-        """Nothing differs. What was skipped proves nothing, and breaks nothing."""
+        """No check differs. A skipped check proves nothing, and breaks nothing."""
         return all(check.is_right is not False for check in self.checks)
 
     def to_json(self) -> dict[str, object]:
-        told = [
+        checks = [
             {"name": check.name, "verdict": check.verdict, "says": check.says, **check.figures, "ids": list(check.ids)}
             for check in self.checks
         ]
-        return {"agrees": self.is_right, "checks": told}
+        return {"agrees": self.is_right, "checks": checks}
 
 
-def named(ids: Iterable[object]) -> tuple[str, ...]:
-    """The first ones."""
+def name_first(ids: Iterable[object]) -> tuple[str, ...]:
+    """Return the first NAMED of them as text."""
     return tuple(str(one) for one in islice(ids, NAMED))
 
 
-def runs(sequences: Iterable[int]) -> list[str]:
-    """Rising numbers as `5` and `7-12`."""
-    found: list[list[int]] = []
+def format_spans(sequences: Iterable[int]) -> list[str]:
+    """Write rising numbers as `5` and `7-12`."""
+    spans: list[list[int]] = []
     for sequence in sequences:
-        if found and found[-1][1] + 1 == sequence:
-            found[-1][1] = sequence
+        if spans and spans[-1][1] + 1 == sequence:
+            spans[-1][1] = sequence
         else:
-            found.append([sequence, sequence])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in found]
+            spans.append([sequence, sequence])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in spans]

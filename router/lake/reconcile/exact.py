@@ -1,8 +1,8 @@
-"""Sums for a reconciliation, by other means than those that filled gold: limbs of 32 bits, added apart, put together as Python integers.
+"""Sum for a reconciliation, by other means than those that filled gold: 32-bit limbs, summed apart, combined as Python integers.
 
-    1234567890123.000000001  ->  its unscaled 128 bits  ->  four limbs  ->  four int64 sums by group  ->  one integer, as large as it is
+    1234567890123.000000001  ->  its unscaled 128 bits  ->  four limbs  ->  four int64 sums by group  ->  one integer of any size
 
-A limb is below 2^32, so 2^30 rows of them fit in 64 bits; after so many the sums become integers of Python.
+A limb is below 2^32, so 2^30 of them fit into 64 bits; after that many rows the sums become Python integers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BITS = 32
-ROWS = 1 << 30  # of a limb, that int64 bears
-GROUPS = 1_000_000  # rows of sums that are kept, before they become integers
+ROWS = 1 << 30  # limbs that int64 can sum
+GROUPS = 1_000_000  # rows of sums that are kept before they become Python integers
 NANOS = 10**9
 # The greatest whole latency of each bucket: 1.02^i, rounded down, in whole numbers.
 _EDGES = np.array([edge for edge in (51**number // 50**number for number in range(2210)) if edge < 2**63], np.int64)
@@ -24,72 +24,72 @@ _EDGES = np.array([edge for edge in (51**number // 50**number for number in rang
 Group = tuple[Any, ...]
 
 
-class Sums:
-    """By group, of some columns: int64, or decimals in whole 1e-9."""
+class ExactSums:
+    """Sums by group of some columns: int64, or decimals in whole 1e-9."""
 
     def __init__(self, group: Sequence[str], figures: Sequence[str]) -> None:
         self._group = list(group)
         self._figures = list(figures)
         self._parts: list[pa.Table] = []
         self._rows = 0
-        self._found: dict[Group, list[int]] = {}
+        self._sums: dict[Group, list[int]] = {}
 
     def add(self, rows: pa.Table) -> None:
-        """Fewer than 2^30 rows."""
+        """Add fewer than 2^30 rows."""
         if not len(rows):
             return
         if self._rows + len(rows) > ROWS or sum(map(len, self._parts)) > GROUPS:
             self._fold()
-        columns = {f"{name}.{shift}": limb for name in self._figures for shift, limb in limbs_of(rows[name])}
+        columns = {f"{name}.{shift}": limb for name in self._figures for shift, limb in split_limbs(rows[name])}
         table = pa.table({**{name: rows[name] for name in self._group}, **columns})
-        self._parts.append(_added(table, self._group))
+        self._parts.append(_sum_groups(table, self._group))
         self._rows += len(rows)
 
-    def by_group(self) -> dict[Group, tuple[int, ...]]:
+    def sum_groups(self) -> dict[Group, tuple[int, ...]]:
         self._fold()
-        return {group: tuple(found) for group, found in self._found.items()}
+        return {group: tuple(found) for group, found in self._sums.items()}
 
     def _fold(self) -> None:
         if not self._parts:
             return
-        whole = _added(pa.concat_tables(self._parts), self._group)
+        whole = _sum_groups(pa.concat_tables(self._parts), self._group)
         groups = zip(*(whole[name].to_pylist() for name in self._group), strict=True)
-        figures = zip(*(self._integers(whole, name) for name in self._figures), strict=True)
+        figures = zip(*(self._combine_limbs(whole, name) for name in self._figures), strict=True)
         for group, added in zip(groups, figures, strict=True):
-            known = self._found.get(group)
-            self._found[group] = list(added) if known is None else [one + more for one, more in zip(known, added, strict=True)]
+            known = self._sums.get(group)
+            self._sums[group] = list(added) if known is None else [one + more for one, more in zip(known, added, strict=True)]
         self._parts, self._rows = [], 0
 
-    def _integers(self, whole: pa.Table, figure: str) -> list[int]:
+    def _combine_limbs(self, whole: pa.Table, figure: str) -> list[int]:
         limbs = [(int(name.rpartition(".")[2]), name) for name in whole.column_names if name.rpartition(".")[0] == figure]
         columns = [(shift, whole[name].to_pylist()) for shift, name in limbs]
         return [sum(column[row] << shift for shift, column in columns) for row in range(len(whole))]
 
 
-def total(column: pa.Array | pa.ChunkedArray) -> int:
-    """Of decimals in whole 1e-9, of int64 as they are."""
+def sum_exactly(column: pa.Array | pa.ChunkedArray) -> int:
+    """Sum a column: decimals in whole 1e-9, int64 as they are."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return sum((pc.sum(limb).as_py() or 0) << shift for chunk in chunks for shift, limb in _limbs(chunk))
+    return sum((pc.sum(limb).as_py() or 0) << shift for chunk in chunks for shift, limb in _split_array(chunk))
 
 
-def as_money(nanos: int) -> str:
-    """Whole 1e-9 as text with nine decimals, whatever the number of digits."""
+def format_money(nanos: int) -> str:
+    """Format whole 1e-9 with nine decimals, whatever the number of digits."""
     whole, rest = divmod(abs(nanos), NANOS)
     return f"{'-' if nanos < 0 else ''}{whole}.{rest:09d}"
 
 
-def bucket_of(latency: pa.ChunkedArray) -> pa.Array:
-    """Of each latency in milliseconds: the least i with 1.02^i not below it, found among whole numbers; -1 of none."""
+def find_buckets(latency: pa.ChunkedArray) -> pa.Array:
+    """Return the bucket of each latency (ms): the least i with 1.02^i not below it, by whole numbers; -1 for no latency."""
     numbers = latency.to_numpy()
     return pa.array(np.where(numbers <= 0, -1, np.searchsorted(_EDGES, numbers)), pa.int64())
 
 
-def limbs_of(column: pa.ChunkedArray) -> list[tuple[int, pa.Array]]:
-    """Each with the bits that it is shifted by, the lowest first; only the highest is ever below zero."""
-    return _limbs(column.combine_chunks())
+def split_limbs(column: pa.ChunkedArray) -> list[tuple[int, pa.Array]]:
+    """Return each limb with its shift in bits, the lowest first; only the highest can be negative."""
+    return _split_array(column.combine_chunks())
 
 
-def _limbs(array: pa.Array) -> list[tuple[int, pa.Array]]:
+def _split_array(array: pa.Array) -> list[tuple[int, pa.Array]]:
     array = array if pa.types.is_decimal128(array.type) else array.cast(pa.int64())
     many = array.type.bit_width // BITS
     words = np.frombuffer(array.buffers()[1] or b"", np.uint32, many * len(array), array.offset * many * BITS // 8)
@@ -98,7 +98,7 @@ def _limbs(array: pa.Array) -> list[tuple[int, pa.Array]]:
     return [(place * BITS, pa.array(limb.astype(np.int64))) for place, limb in enumerate(limbs)]
 
 
-def _added(table: pa.Table, group: list[str]) -> pa.Table:
+def _sum_groups(table: pa.Table, group: list[str]) -> pa.Table:
     names = [name for name in table.column_names if name not in group]
     made = table.group_by(group).aggregate([(name, "sum") for name in names])
     return made.rename_columns([name.removesuffix("_sum") if name not in group else name for name in made.column_names])

@@ -1,4 +1,4 @@
-"""All the checks, one after the other, over the warehouse as it is when they begin."""
+"""Run all the checks, one after the other, over the warehouse as it is when they begin."""
 
 from __future__ import annotations
 
@@ -6,48 +6,53 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from router.lake.reconcile.amounts import check_amounts
-from router.lake.reconcile.checks import Account, Check
-from router.lake.reconcile.columns import Tables
+from router.lake.reconcile.checks import ReconcileCheck, Reconciliation
 from router.lake.reconcile.sequences import check_sequences
+from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.sums import check_sums
 from router.lake.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from router.lake.reconcile.ledger import Ledger
-    from router.lake.reconcile.stream import Reached
+    from router.lake.reconcile.ledger import ResultLedger
+    from router.lake.reconcile.stream import OpenStream
 
 
 def reconcile(
-    warehouse: Warehouse, stream: Reached | None = None, ledger: Ledger | None = None, told: Callable[[str], None] = lambda _: None
-) -> Account:
-    """`stream`: usage as it lies in the broker, None where it cannot be reached. `told` hears what is looked at next."""
-    return Account(list(_checks(Tables(warehouse, warehouse.head()), stream, ledger, told)))
+    warehouse: Warehouse,
+    stream: OpenStream | None = None,
+    ledger: ResultLedger | None = None,
+    on_check: Callable[[str], None] = lambda _: None,
+) -> Reconciliation:
+    """`stream`: usage in the broker, None if it cannot be reached. `on_check` gets the name of the next check."""
+    return Reconciliation(list(_run_checks(WarehouseSnapshot(warehouse, warehouse.head()), stream, ledger, on_check)))
 
 
-def _checks(tables: Tables, stream: Reached | None, ledger: Ledger | None, told: Callable[[str], None]) -> Iterator[Check]:
-    told("the stream")
-    yield _of_stream(tables, stream)
-    told("sequences")
+def _run_checks(
+    tables: WarehouseSnapshot, stream: OpenStream | None, ledger: ResultLedger | None, on_check: Callable[[str], None]
+) -> Iterator[ReconcileCheck]:
+    on_check("the stream")
+    yield _check_stream(tables, stream)
+    on_check("sequences")
     yield from check_sequences(tables, stream.deleted if stream is not None else None)
-    told("costs")
+    on_check("costs")
     yield check_amounts(tables)
-    told("sums")
+    on_check("sums")
     yield from check_sums(tables)
-    told("results")
-    yield _of_results(tables, ledger)
+    on_check("results")
+    yield _check_results(tables, ledger)
 
 
-def _of_stream(tables: Tables, stream: Reached | None) -> Check:
+def _check_stream(tables: WarehouseSnapshot, stream: OpenStream | None) -> ReconcileCheck:
     if stream is None:
-        return Check("stream = bronze", None, "the stream was not asked")
+        return ReconcileCheck("stream = bronze", None, "the stream was not asked")
     from router.lake.reconcile.stream import check_stream
 
     return check_stream(tables, stream)
 
 
-def _of_results(tables: Tables, ledger: Ledger | None) -> Check:
+def _check_results(tables: WarehouseSnapshot, ledger: ResultLedger | None) -> ReconcileCheck:
     if ledger is None:
-        return Check("results acked = usage", None, "there are no results to be asked")
+        return ReconcileCheck("results acked = usage", None, "there are no results to be asked")
     from router.lake.reconcile.ledger import check_ledger
 
     return check_ledger(tables, ledger)

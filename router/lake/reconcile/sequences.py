@@ -1,4 +1,4 @@
-"""Every sequence once: none missing in bronze, each in exactly one of the tables that bronze is taken apart into."""
+"""Check that every sequence is there once: none missing in bronze, each in exactly one of the tables that bronze is split into."""
 
 from __future__ import annotations
 
@@ -7,57 +7,63 @@ from collections.abc import Iterator, Set
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.lake.reconcile.checks import Check, named, runs
-from router.lake.reconcile.columns import Tables
+from router.lake.reconcile.checks import ReconcileCheck, format_spans, name_first
+from router.lake.reconcile.snapshot import WarehouseSnapshot
 
 PARTS = ("silver", "duplicates", "conflicts", "quarantine")
 
 
-def check_sequences(tables: Tables, deleted: Set[int] | None) -> tuple[Check, Check]:
-    """`deleted`: what the stream says was deleted in it; None when it was not asked."""
-    bronze = _sorted(tables.column("bronze", "seq", pa.int64()))
-    return _gaps(bronze, deleted), _parts(bronze, tables)
+def check_sequences(tables: WarehouseSnapshot, deleted: Set[int] | None) -> tuple[ReconcileCheck, ReconcileCheck]:
+    """`deleted`: the sequences that the stream reports as deleted; None if it was not asked."""
+    bronze = _sort(tables.read_column("bronze", "seq", pa.int64()))
+    return _check_gaps(bronze, deleted), _check_parts(bronze, tables)
 
 
-def _gaps(bronze: pa.Array, deleted: Set[int] | None) -> Check:
+def _check_gaps(bronze: pa.Array, deleted: Set[int] | None) -> ReconcileCheck:
     if not len(bronze):
-        return Check("sequences", True, "bronze is empty")
+        return ReconcileCheck("sequences", True, "bronze is empty")
     first, last = bronze[0].as_py(), bronze[-1].as_py()
-    missing = [sequence for sequence in _missing(bronze) if sequence not in (deleted or ())]
-    twice = _twice(bronze)
+    missing = [sequence for sequence in _find_missing(bronze) if sequence not in (deleted or ())]
+    twice = _find_repeated(bronze)
     figures = {"first": first, "last": last, "messages": len(bronze), "missing": len(missing), "twice": len(twice)}
     if not missing and not twice:
         gone = last - first + 1 - len(bronze)
-        return Check("sequences", True, f"{len(bronze)} messages" + (f", {gone} were deleted in the stream" if gone else ""), figures)
+        return ReconcileCheck(
+            "sequences", True, f"{len(bronze)} messages" + (f", {gone} were deleted in the stream" if gone else ""), figures
+        )
     hint = "; the stream was not asked whether they were deleted" if deleted is None and missing else ""
-    return Check("sequences", False, f"{len(missing)} missing, {len(twice)} twice{hint}", figures, named([*runs(missing), *twice]))
+    return ReconcileCheck(
+        "sequences", False, f"{len(missing)} missing, {len(twice)} twice{hint}", figures, name_first([*format_spans(missing), *twice])
+    )
 
 
-def _parts(bronze: pa.Array, tables: Tables) -> Check:
-    parts = {name: tables.column(name, "seq", pa.int64()) for name in PARTS}
-    whole = _sorted(pa.chunked_array(list(parts.values()), pa.int64()).combine_chunks())
+def _check_parts(bronze: pa.Array, tables: WarehouseSnapshot) -> ReconcileCheck:
+    parts = {name: tables.read_column(name, "seq", pa.int64()) for name in PARTS}
+    whole = _sort(pa.chunked_array(list(parts.values()), pa.int64()).combine_chunks())
     figures: dict[str, object] = {"bronze": len(bronze), **{name: len(part) for name, part in parts.items()}}
     says = f"{len(bronze)} = " + " + ".join(f"{len(part)} {name}" for name, part in parts.items())
     if whole.equals(bronze):
-        return Check("bronze = its parts", True, says, figures)
+        return ReconcileCheck("bronze = its parts", True, says, figures)
     lost = bronze.filter(pc.invert(pc.is_in(bronze, whole))).to_pylist()
-    strange = whole.filter(pc.invert(pc.is_in(whole, bronze))).to_pylist()
-    twice = _twice(whole)
-    says = f"{len(lost)} in no part, {len(twice)} in more than one, {len(strange)} not in bronze"
-    return Check("bronze = its parts", False, says, figures, named([*runs(lost), *runs(twice), *runs(strange)]))
+    foreign = whole.filter(pc.invert(pc.is_in(whole, bronze))).to_pylist()
+    twice = _find_repeated(whole)
+    says = f"{len(lost)} in no part, {len(twice)} in more than one, {len(foreign)} not in bronze"
+    return ReconcileCheck(
+        "bronze = its parts", False, says, figures, name_first([*format_spans(lost), *format_spans(twice), *format_spans(foreign)])
+    )
 
 
-def _sorted(numbers: pa.Array) -> pa.Array:
+def _sort(numbers: pa.Array) -> pa.Array:
     return numbers.take(pc.sort_indices(numbers))
 
 
-def _missing(ordered: pa.Array) -> Iterator[int]:
-    """The numbers between the first and the last that are not there."""
+def _find_missing(ordered: pa.Array) -> Iterator[int]:
+    """Yield the missing numbers between the first and the last."""
     steps = pc.subtract(ordered[1:], ordered[:-1])
     wide = pc.greater(steps, 1)
     for before, step in zip(ordered[:-1].filter(wide).to_pylist(), steps.filter(wide).to_pylist(), strict=True):
         yield from range(before + 1, before + step)
 
 
-def _twice(ordered: pa.Array) -> list[int]:
+def _find_repeated(ordered: pa.Array) -> list[int]:
     return sorted(set(ordered[1:].filter(pc.equal(ordered[1:], ordered[:-1])).to_pylist()))

@@ -1,4 +1,4 @@
-"""The stream read once more, against bronze: the same messages, byte for byte, as far as the stream still has them."""
+"""Read the stream once more and compare it with bronze: the same messages, byte for byte, as far as the stream still has them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.errors import Misconfigured
-from router.lake.reconcile.checks import Check, named, runs
-from router.lake.reconcile.columns import Tables
-from router.lake.source.broker import Broker, look
-from router.lake.source.fetch import record_batches
-from router.lake.source.offset import Facts, Range
+from router.lake.reconcile.checks import ReconcileCheck, format_spans, name_first
+from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.source.broker import Broker, read_facts
+from router.lake.source.fetch import read_record_batches
+from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions
 
 STEP = 250_000  # sequences at a time
@@ -31,61 +31,63 @@ _SCHEMA = pa.schema(
 )
 
 
-class Reached(Struct, frozen=True):
-    """A stream as it was found."""
+class OpenStream(Struct, frozen=True):
+    """An existing stream, and its state when it was opened."""
 
     options: SourceOptions
-    facts: Facts
-    deleted: Set[int]  # inside of it, one by one
+    facts: StreamState
+    deleted: Set[int]  # single sequences between the first and the last
 
     def messages(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
-        """Those of these sequences that there are, both inclusive, in order."""
+        """Yield the messages that exist between these sequences, both inclusive, in order."""
         first, last = max(first, self.facts.first), min(last, self.facts.last)
-        return record_batches(self.options, Range(first, last + 1, self.facts.created), _SCHEMA)
+        return read_record_batches(self.options, SequenceRange(first, last + 1, self.facts.created), _SCHEMA)
 
 
-def reached(options: SourceOptions) -> Reached:
-    """Raises BrokerUnavailable, and Misconfigured where there is no such stream."""
+def open_stream(options: SourceOptions) -> OpenStream:
+    """Read the state of a stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
     options = replace(options, fails_on_loss=False)
-    facts = look(options)
+    facts = read_facts(options)
     with Broker(options) as broker:
         info = broker.run(broker.jetstream.ask(f"STREAM.INFO.{options.stream}", {"deleted_details": True}))
-    return Reached(options, facts, frozenset(info["state"].get("deleted") or ()))
+    return OpenStream(options, facts, frozenset(info["state"].get("deleted") or ()))
 
 
-def check_stream(tables: Tables, stream: Reached) -> Check:
-    """What bronze should hold: everything from its first sequence to its last."""
-    ingested = tables.warehouse.ingested()
+def check_stream(tables: WarehouseSnapshot, stream: OpenStream) -> ReconcileCheck:
+    """Check that bronze holds every message from its first sequence to its last."""
+    ingested = tables.warehouse.last_ingest()
     if ingested is not None and ingested.created != stream.facts.created:
         raise Misconfigured(
             "--nats-url", f"this {stream.facts.stream} was made at {stream.facts.created}, the warehouse's at {ingested.created}"
         )
-    sequences = tables.column("bronze", "seq", pa.int64())
+    sequences = tables.read_column("bronze", "seq", pa.int64())
     if not len(sequences):
-        return Check(NAME, True, "bronze is empty")
+        return ReconcileCheck(NAME, True, "bronze is empty")
     first, last = max(pc.min(sequences).as_py(), stream.facts.first), pc.max(sequences).as_py()
-    found, wrong = 0, []
+    messages, wrong = 0, []
     for start in range(first, last + 1, STEP):
         stop = min(start + STEP - 1, last)
-        count, differing = _compared(tables, stream, start, stop)
-        found += count
+        count, differing = _compare(tables, stream, start, stop)
+        messages += count
         wrong += differing
-    figures = {"from": first, "to": last, "messages": found, "differ": len(wrong)}
-    return Check(NAME, not wrong, f"{found} messages, {first} to {last}, byte for byte", figures, named(runs(sorted(wrong))))
+    figures = {"from": first, "to": last, "messages": messages, "differ": len(wrong)}
+    return ReconcileCheck(
+        NAME, not wrong, f"{messages} messages, {first} to {last}, byte for byte", figures, name_first(format_spans(sorted(wrong)))
+    )
 
 
-def _compared(tables: Tables, stream: Reached, first: int, last: int) -> tuple[int, list[int]]:
-    """How many messages the stream has here, and the sequences that are not the same on both sides."""
+def _compare(tables: WarehouseSnapshot, stream: OpenStream, first: int, last: int) -> tuple[int, list[int]]:
+    """Return how many messages the stream has here, and the sequences that differ between stream and bronze."""
     sent = pa.Table.from_batches(stream.messages(first, last), _SCHEMA).select(["seq", "data"]).combine_chunks()
-    kept = tables.between("bronze", ["seq", "data"], first, last)
+    kept = tables.read_between("bronze", ["seq", "data"], first, last)
     kept = (sent.slice(0, 0) if kept is None else kept).combine_chunks()
-    alone = _not_in(sent["seq"], kept["seq"]) + _not_in(kept["seq"], sent["seq"])
+    alone = _find_absent(sent["seq"], kept["seq"]) + _find_absent(kept["seq"], sent["seq"])
     places = pc.index_in(sent["seq"], kept["seq"].combine_chunks())
     both = sent.filter(pc.is_valid(places))
     other = pc.not_equal(both["data"], kept["data"].take(places.drop_null()))
     return len(sent), alone + both["seq"].filter(other).to_pylist()
 
 
-def _not_in(some: pa.ChunkedArray, others: pa.ChunkedArray) -> list[int]:
+def _find_absent(some: pa.ChunkedArray, others: pa.ChunkedArray) -> list[int]:
     absent: list[int] = some.filter(pc.invert(pc.is_in(some, others.combine_chunks()))).to_pylist()
     return absent

@@ -1,11 +1,11 @@
-"""What was used, by whom, how fast and for how much: gold's partial sums added up, read without a JVM.
+"""Reports of usage, by tenant, provider, type, status or day: gold's partial sums added up, read without a JVM.
 
-    Query ──> read (pyarrow) or spark (a remote warehouse) ──> Part: sums and histograms ──> Report ──> table, JSON, CSV, page
+    UsageQuery ──> read (pyarrow) or Spark ──> ReportPart: sums and histograms ──> UsageReport ──> table, JSON, CSV, page
 
 Percentiles come from merged log histograms, costs are exact decimals. Only files that the log names are read.
 """
 
-from router.lake.report.lines import DIMENSIONS, Line, Query, Report, days, dimensions
-from router.lake.report.read import read_report, report_of
+from router.lake.report.lines import DIMENSIONS, ReportLine, UsageQuery, UsageReport, parse_days, parse_dimensions
+from router.lake.report.read import make_report, read_report
 
-__all__ = ["DIMENSIONS", "Line", "Query", "Report", "days", "dimensions", "read_report", "report_of"]
+__all__ = ["DIMENSIONS", "ReportLine", "UsageQuery", "UsageReport", "make_report", "parse_days", "parse_dimensions", "read_report"]

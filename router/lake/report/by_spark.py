@@ -1,4 +1,4 @@
-"""The same sums by Spark, for a warehouse that this machine cannot reach but a cluster can. What comes back is small."""
+"""The same sums by Spark, for a warehouse that a cluster can reach and this machine cannot. The result is small."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from router.lake.report.lines import FAILED, Query
-from router.lake.report.partials import SUMS, Part
+from router.lake.report.lines import FAILED, UsageQuery
+from router.lake.report.partials import SUMS, ReportPart
 from router.lake.report.read import TABLE
 from router.lake.tables.schemas import SCHEMAS
-from router.lake.tables.wide import widened
+from router.lake.tables.wide import widen
 from router.lake.warehouse import Warehouse
 
 
-def spark_parts(spark: SparkSession, warehouse: Warehouse, query: Query, as_of_commit: int | None = None) -> list[Part]:
-    """One part, added up already; none where there is no file."""
+def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQuery, as_of_commit: int | None = None) -> list[ReportPart]:
+    """Return one part with all sums, or none if there is no file."""
     files = [file for file in warehouse.files(TABLE, as_of_commit) if not query.days or file.day in query.days]
     if not files:
         return []
-    rows = _wanted(spark.read.schema(SCHEMAS[TABLE]).parquet(*(warehouse.storage.uri(file.path) for file in files)), query)
-    sums = _whole(rows.groupBy(*query.by).agg(_fraction(), *(_sum(*figure) for figure in SUMS.items())).toArrow())
+    rows = _filter_rows(spark.read.schema(SCHEMAS[TABLE]).parquet(*(warehouse.storage.uri(file.path) for file in files)), query)
+    sums = _add_fraction(rows.groupBy(*query.by).agg(_sum_fraction(), *(_sum(*figure) for figure in SUMS.items())).toArrow())
     entries = rows.select(*query.by, f.explode("histogram").alias("bucket", "n"))
-    return [Part(sums, entries.groupBy(*query.by, "bucket").agg(f.sum("n").alias("n")).toArrow())]
+    return [ReportPart(sums, entries.groupBy(*query.by, "bucket").agg(f.sum("n").alias("n")).toArrow())]
 
 
-def _wanted(rows: DataFrame, query: Query) -> DataFrame:
+def _filter_rows(rows: DataFrame, query: UsageQuery) -> DataFrame:
     rows = rows.withColumn("day", f.date_format("window_start", "yyyy-MM-dd"))
     rows = rows.withColumn("failed", f.when(f.col("status").isin(*FAILED), f.col("count")).otherwise(0))
     for name, wanted in (("tenant_id", query.tenants), ("provider_id", query.providers)):
@@ -35,24 +35,24 @@ def _wanted(rows: DataFrame, query: Query) -> DataFrame:
 
 
 def _sum(name: str, how: str) -> Column:
-    """Spark's widest number has 38 digits, so a cost is added in two parts: no sum of either can fill it."""
+    """Sum a column. Spark's widest number has 38 digits, so a cost is summed in two parts that no sum can fill."""
     if how != "sum":
         return {"min": f.min, "max": f.max}[how](name).alias(name)
-    return f.sum(_units() if name == "cost" else f.col(name).cast("decimal(19,0)")).alias(name)
+    return f.sum(_take_units() if name == "cost" else f.col(name).cast("decimal(19,0)")).alias(name)
 
 
-def _units() -> Column:
-    """Of a cost, towards zero."""
+def _take_units() -> Column:
+    """Return the whole units of a cost, rounded towards zero."""
     return f.when(f.col("cost") < 0, f.ceil("cost")).otherwise(f.floor("cost")).cast("decimal(29,0)")
 
 
-def _fraction() -> Column:
-    """What a cost has beside its units: a remainder keeps all nine places, where a difference would round."""
+def _sum_fraction() -> Column:
+    """Return a cost without its whole units: a remainder keeps all nine places, where a difference would round."""
     return f.sum(f.col("cost") % f.lit(1).cast("decimal(1,0)")).alias("fraction")
 
 
-def _whole(sums: pa.Table) -> pa.Table:
-    """A cost's two parts put together."""
+def _add_fraction(sums: pa.Table) -> pa.Table:
+    """Add the two parts of a cost."""
     units, fraction = (sums[name].cast(pa.decimal256(60, 9)) for name in ("cost", "fraction"))
     place = sums.column_names.index("cost")
-    return widened(sums.set_column(place, "cost", pc.add(units, fraction)).drop_columns("fraction"))
+    return widen(sums.set_column(place, "cost", pc.add(units, fraction)).drop_columns("fraction"))

@@ -1,6 +1,6 @@
-"""What a report says: a line for each group, and the totals, in plain numbers. Pure.
+"""The content of a report: a line for each group, and the totals, in plain numbers. Pure.
 
-An outcome has failed when it ended in an error or in a timeout; who cancels has not been failed.
+An outcome has failed if it is an error or a timeout. A cancelled one has not: its caller gave up.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from router.errors import Misconfigured
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
 FAILED = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
-FIGURES = ("count", "cost", *PERCENTILES, "latency_sum_ms", "latency_min_ms", "latency_max_ms")  # of a row, after its group
+FIGURES = ("count", "cost", *PERCENTILES, "latency_sum_ms", "latency_min_ms", "latency_max_ms")  # columns after the group
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
 
 
-class Query(Struct, frozen=True, kw_only=True):
-    """Which events, and what groups them. An empty filter lets all pass."""
+class UsageQuery(Struct, frozen=True, kw_only=True):
+    """Which events, and the columns to group them by. An empty filter passes all events."""
 
     by: tuple[str, ...] = DIMENSIONS
-    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' own time
+    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' timestamps
     tenants: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
 
 
-class Line(Struct, frozen=True):
+class ReportLine(Struct, frozen=True):
     """One group. Latencies are milliseconds, `cost` is exact."""
 
     group: Mapping[str, str]
@@ -46,7 +46,7 @@ class Line(Struct, frozen=True):
         return self.failed / self.count if self.count else 0.0
 
     def to_json(self) -> dict[str, object]:
-        """As `--json` has it; the cost is text with nine decimals."""
+        """Return the row of `--json`; the cost is text with nine decimals."""
         return {
             **self.group,
             "count": self.count,
@@ -58,32 +58,32 @@ class Line(Struct, frozen=True):
         }
 
 
-class Report(Struct, frozen=True):
-    """The lines, sorted by their groups, and the line of all of them."""
+class UsageReport(Struct, frozen=True):
+    """The lines, sorted by their groups, and the totals of all of them."""
 
     by: tuple[str, ...]
-    lines: Sequence[Line]
-    totals: Line | None  # None: there are no events
+    lines: Sequence[ReportLine]
+    totals: ReportLine | None  # None: there are no events
 
     def to_json(self) -> dict[str, object]:
         totals = {} if self.totals is None else {**self.totals.to_json(), "error_rate": self.totals.error_rate}
         return {"rows": [line.to_json() for line in self.lines], "totals": totals}
 
 
-def dimensions(names: Iterable[str]) -> tuple[str, ...]:
-    """`tenant,day` and the like as columns. Raises Misconfigured."""
-    wanted = tuple(dict.fromkeys(_SHORT.get(name.strip(), name.strip()) for name in names))
-    if unknown := [name for name in wanted if name not in DIMENSIONS]:
+def parse_dimensions(names: Iterable[str]) -> tuple[str, ...]:
+    """Read `tenant,day` and the like as columns. Raises Misconfigured."""
+    columns = tuple(dict.fromkeys(_SHORT.get(name.strip(), name.strip()) for name in names))
+    if unknown := [name for name in columns if name not in DIMENSIONS]:
         raise Misconfigured("--by", f"{unknown[0]!r}: choose from tenant, provider, type, status, day")
-    return wanted
+    return columns
 
 
-def days(names: Iterable[str]) -> tuple[str, ...]:
-    """Each a date of the calendar. Raises Misconfigured."""
-    found = tuple(names)
-    for name in found:
+def parse_days(names: Iterable[str]) -> tuple[str, ...]:
+    """Check that each is a date of the calendar. Raises Misconfigured."""
+    dates = tuple(names)
+    for name in dates:
         try:
             date.fromisoformat(name)
         except ValueError as exc:
             raise Misconfigured("--day", f"{name!r}: a day as YYYY-MM-DD") from exc
-    return found
+    return dates

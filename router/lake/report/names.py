@@ -1,28 +1,29 @@
-"""Names that events brought, as a person may safely be shown them: on a page, and in a spreadsheet.
+"""Make names that events brought safe to show: on a page, and in a spreadsheet.
 
-What is invisible steers: ESC a terminal, U+202E the direction of a line, a leading `=` a spreadsheet. JSON keeps names as they are.
+Invisible characters steer programs: ESC a terminal, U+202E the direction of a line, a leading `=` a spreadsheet. JSON keeps names
+as they are.
 """
 
 from __future__ import annotations
 
 MOST = 64  # characters of a name on a page
-_FORMULA = frozenset("=+-@＝＋－＠")  # their wide forms begin one, too
+_FORMULA = frozenset("=+-@＝＋－＠")  # the wide forms begin a formula, too
 
 
-def legible(text: str) -> str:
-    """One line: what cannot be seen is told by its escape."""
+def make_legible(text: str) -> str:
+    """Write the text on one line, with escapes for characters that cannot be seen."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode() for one in text)
 
 
-def cut(text: str, most: int = MOST) -> str:
-    """The same, and no longer than that."""
-    short = legible(text[: most + 1])
+def shorten(text: str, most: int = MOST) -> str:
+    """Make the text legible and at most this long."""
+    short = make_legible(text[: most + 1])
     return short if len(short) <= most else f"{short[: most - 1]}…"
 
 
-def as_cell(text: str) -> str:
-    """Text of a CSV that no spreadsheet takes for a formula: an apostrophe in front says that it is text."""
-    shown = legible(text)
+def escape_cell(text: str) -> str:
+    """Write text for a CSV that no spreadsheet takes for a formula: a leading apostrophe marks it as text."""
+    shown = make_legible(text)
     return f"'{shown}" if shown.lstrip()[:1] in _FORMULA else shown

@@ -1,7 +1,7 @@
-"""One self-contained page: figures, charts, tables. No script, nothing fetched, light or dark as the reader has it.
+"""Render one self-contained page: figures, charts, tables. No script, nothing fetched, light or dark as the reader's browser is.
 
-Every text that an event brought is cut and escaped, and what cannot be seen is told. The page says nothing of when it was made,
-so the same tables give the same bytes.
+Every text that an event brought is shortened and escaped, and invisible characters are shown. The page does not say when it was
+made, so the same tables give the same bytes.
 """
 
 from __future__ import annotations
@@ -12,68 +12,70 @@ from html import escape
 from importlib.resources import files
 from typing import NamedTuple
 
-from router.lake.report.charts import figure, lying_bars, millis, spans, stacked_bars
-from router.lake.report.lines import Line, Report
-from router.lake.report.names import cut
-from router.lake.report.partials import Part
-from router.lake.report.read import report_of
+from router.lake.report.charts import draw_horizontal_bars, draw_spans, draw_stacked_bars, format_ms, format_number
+from router.lake.report.lines import ReportLine, UsageReport
+from router.lake.report.names import shorten
+from router.lake.report.partials import ReportPart
+from router.lake.report.read import make_report
 
-BY = ("day", "tenant_id", "provider_id", "event_type")  # what the parts have to be read by
+BY = ("day", "tenant_id", "provider_id", "event_type")  # the columns by which the parts must be read
 SHOWN = 6  # tenants with a colour of their own
 LISTED = 50  # tenants in the table
-BARS = 12  # of a chart that lies: those with the most events
+BARS = 12  # of a horizontal chart: those with the most events
 OTHERS = "all others"
-ABOUT = 500  # characters of what was asked for
+ABOUT = 500  # characters of the description of the query
 
 
-class Views(NamedTuple):
-    """The same events, grouped in each of the ways that the page shows."""
+class PageViews(NamedTuple):
+    """The same events, grouped in each way that the page shows."""
 
-    days: Report
-    tenants: Report
-    providers: Report
-    types: Report
+    days: UsageReport
+    tenants: UsageReport
+    providers: UsageReport
+    types: UsageReport
 
 
-def page_of(parts: Sequence[Part], about: str) -> str:
-    """HTML; `about` says what was asked for, below the heading."""
-    views = Views(*(report_of(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",))))
+def render_page(parts: Sequence[ReportPart], about: str) -> str:
+    """Return the HTML; `about` describes the query below the heading."""
+    views = PageViews(*(make_report(parts, by) for by in (("day", "tenant_id"), ("tenant_id",), ("provider_id",), ("event_type",))))
     css = files("router.lake.report").joinpath("page.css").read_text()
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Usage</title><style>{css}</style>'
-    top = f'<h1>Usage</h1><p class="about">{escape(cut(about[:1].upper() + about[1:], ABOUT))}</p>'
-    body = "".join(_cards(views)) if views.days.totals is not None else _card("No events", "", "<p>Nothing was found.</p>")
+    top = f'<h1>Usage</h1><p class="about">{escape(shorten(about[:1].upper() + about[1:], ABOUT))}</p>'
+    body = "".join(_render_cards(views)) if views.days.totals is not None else _render_card("No events", "", "<p>Nothing was found.</p>")
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{top}{body}</main></body></html>\n'
 
 
-def _cards(views: Views) -> Iterator[str]:
+def _render_cards(views: PageViews) -> Iterator[str]:
     totals = views.days.totals
-    assert totals is not None  # noqa: S101 - the caller looked
-    yield _figures(totals)
-    days, series = _cost_by_day(views)
-    yield _card("Cost by day", "UTC", stacked_bars(days, series, "cost by day and tenant") + _legend(series))
-    yield _card("Latency by provider", "p50, p95, p99", spans(_spans(views.providers), "latency by provider") + _dots())
-    yield f'<div class="pair">{_errors(views.providers)}{_events(views.types)}</div>'
-    yield _card("Tenants", _listed(views.tenants), f'<div class="wide">{_table(views.tenants, totals)}</div>')
+    assert totals is not None  # noqa: S101 - page_of checks it
+    yield _render_figures(totals)
+    days, series = _sum_cost_by_day(views)
+    yield _render_card("Cost by day", "UTC", draw_stacked_bars(days, series, "cost by day and tenant") + _render_legend(series))
+    yield _render_card(
+        "Latency by provider", "p50, p95, p99", draw_spans(_list_spans(views.providers), "latency by provider") + _render_dots()
+    )
+    yield f'<div class="pair">{_render_errors(views.providers)}{_render_events(views.types)}</div>'
+    yield _render_card("Tenants", _describe_table(views.tenants), f'<div class="wide">{_render_table(views.tenants, totals)}</div>')
 
 
-def _figures(totals: Line) -> str:
-    p50, p95, p99 = (millis(value) for value in totals.percentiles.values())
-    told = (
+def _render_figures(totals: ReportLine) -> str:
+    p50, p95, p99 = (format_ms(value) for value in totals.percentiles.values())
+    figures = (
         ("Events", f"{totals.count:,}", ""),
         ("Cost", f"{totals.cost:,.2f}", f"exactly {totals.cost:,.9f}"),
         ("Failed", f"{totals.error_rate:.2%}", f"{totals.failed:,} errors and timeouts"),
         ("Latency p95", p95, f"p50 {p50}, p99 {p99}"),
     )
-    return f'<div class="figures">{"".join(_figure(*one) for one in told)}</div>'
+    return f'<div class="figures">{"".join(_render_figure(*one) for one in figures)}</div>'
 
 
-def _figure(name: str, value: str, more: str) -> str:
+def _render_figure(name: str, value: str, more: str) -> str:
     return f'<div class="card"><div class="name">{name}</div><div class="value">{value}</div><div class="more">{more}</div></div>'
 
 
-def _cost_by_day(views: Views) -> tuple[list[str], Mapping[str, list[float]]]:
-    """The days in order, and the cost of the dearest tenants on each, the rest together."""
-    dearest = [line.group["tenant_id"] for line in _by_cost(views.tenants)]
+def _sum_cost_by_day(views: PageViews) -> tuple[list[str], Mapping[str, list[float]]]:
+    """Return the days in order, and each day's cost of the most expensive tenants, all others together."""
+    dearest = [line.group["tenant_id"] for line in _sort_by_cost(views.tenants)]
     shown = dearest if len(dearest) <= SHOWN + 1 else [*dearest[:SHOWN], OTHERS]
     costs: defaultdict[tuple[str, str], float] = defaultdict(float)
     for line in views.days.lines:
@@ -83,53 +85,59 @@ def _cost_by_day(views: Views) -> tuple[list[str], Mapping[str, list[float]]]:
     return days, {name: [costs[day, name] for day in days] for name in shown}
 
 
-def _spans(providers: Report) -> list[tuple[str, list[float]]]:
-    return [(line.group["provider_id"], list(line.percentiles.values())) for line in _by_count(providers)[:BARS]]
+def _list_spans(providers: UsageReport) -> list[tuple[str, list[float]]]:
+    return [(line.group["provider_id"], list(line.percentiles.values())) for line in _sort_by_count(providers)[:BARS]]
 
 
-def _errors(providers: Report) -> str:
-    rows = [(line.group["provider_id"], line.error_rate, f"{line.error_rate:.2%}") for line in _by_count(providers)[:BARS]]
-    return _card("Failed", "share of errors and timeouts", lying_bars(rows, "error rate by provider", "bad"))
+def _render_errors(providers: UsageReport) -> str:
+    rows = [(line.group["provider_id"], line.error_rate, f"{line.error_rate:.2%}") for line in _sort_by_count(providers)[:BARS]]
+    return _render_card("Failed", "share of errors and timeouts", draw_horizontal_bars(rows, "error rate by provider", "bad"))
 
 
-def _events(types: Report) -> str:
-    rows = [(line.group["event_type"], float(line.count), figure(line.count)) for line in _by_count(types)[:BARS]]
-    return _card("Events", "by type", lying_bars(rows, "events by type", "c0"))
+def _render_events(types: UsageReport) -> str:
+    rows = [(line.group["event_type"], float(line.count), format_number(line.count)) for line in _sort_by_count(types)[:BARS]]
+    return _render_card("Events", "by type", draw_horizontal_bars(rows, "events by type", "c0"))
 
 
-def _table(tenants: Report, totals: Line) -> str:
+def _render_table(tenants: UsageReport, totals: ReportLine) -> str:
     names = "".join(f"<th>{name}</th>" for name in ("tenant", "events", "cost", "failed", "p50", "p95", "p99"))
-    rows = "".join(f"<tr>{_cells(line.group['tenant_id'], line)}</tr>" for line in _by_cost(tenants)[:LISTED])
-    return f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody><tfoot><tr>{_cells('all', totals)}</tr></tfoot></table>"
+    rows = "".join(f"<tr>{_render_cells(line.group['tenant_id'], line)}</tr>" for line in _sort_by_cost(tenants)[:LISTED])
+    return f"<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody><tfoot><tr>{_render_cells('all', totals)}</tr></tfoot></table>"
 
 
-def _cells(name: str, line: Line) -> str:
-    told = (escape(cut(name)), f"{line.count:,}", f"{line.cost:,.9f}", f"{line.error_rate:.2%}", *map(millis, line.percentiles.values()))
-    return "".join(f"<td>{text}</td>" for text in told)
+def _render_cells(name: str, line: ReportLine) -> str:
+    cells = (
+        escape(shorten(name)),
+        f"{line.count:,}",
+        f"{line.cost:,.9f}",
+        f"{line.error_rate:.2%}",
+        *map(format_ms, line.percentiles.values()),
+    )
+    return "".join(f"<td>{text}</td>" for text in cells)
 
 
-def _listed(tenants: Report) -> str:
+def _describe_table(tenants: UsageReport) -> str:
     return f"the {LISTED} dearest of {len(tenants.lines)}" if len(tenants.lines) > LISTED else "by cost"
 
 
-def _card(name: str, more: str, inside: str) -> str:
+def _render_card(name: str, more: str, inside: str) -> str:
     return f'<section class="card"><h2>{name}<small>{more}</small></h2>{inside}</section>'
 
 
-def _legend(names: Iterable[str], colours: Sequence[int] = range(7)) -> str:
+def _render_legend(names: Iterable[str], colours: Sequence[int] = range(7)) -> str:
     items = (
-        f'<li><i style="background:var(--c{colour})"></i>{escape(cut(name))}</li>' for name, colour in zip(names, colours, strict=False)
+        f'<li><i style="background:var(--c{colour})"></i>{escape(shorten(name))}</li>' for name, colour in zip(names, colours, strict=False)
     )
     return f'<ul class="legend">{"".join(items)}</ul>'
 
 
-def _dots() -> str:
-    return _legend(("p50", "p95", "p99"), colours=(1, 2, 5))
+def _render_dots() -> str:
+    return _render_legend(("p50", "p95", "p99"), colours=(1, 2, 5))
 
 
-def _by_cost(report: Report) -> list[Line]:
+def _sort_by_cost(report: UsageReport) -> list[ReportLine]:
     return sorted(report.lines, key=lambda line: (line.cost.copy_negate(), tuple(line.group.values())))
 
 
-def _by_count(report: Report) -> list[Line]:
+def _sort_by_count(report: UsageReport) -> list[ReportLine]:
     return sorted(report.lines, key=lambda line: (-line.count, tuple(line.group.values())))

@@ -1,4 +1,4 @@
-"""From the source's synchronous side to the broker: a connection of one's own for as long as a `with`, on a loop of one's own.
+"""Connect Spark's synchronous calls to the broker: a connection and an event loop of its own, inside a `with`.
 
 Spark calls readers from processes without a loop, one call after the other; nothing here outlives its `with`.
 """
@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.errors import Misconfigured
-from router.lake.source.offset import Facts, facts_of
+from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 
 T = TypeVar("T")
 
-ANSWER_S = 5.0  # that one request may take
+ANSWER_S = 5.0  # timeout of one request
 
 _NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname", "inboxprefix": "inbox_prefix"}
 
 
 class Broker:
-    """A connected JetStream, driven from outside."""
+    """A connected JetStream for synchronous callers."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -33,7 +33,7 @@ class Broker:
 
     def __enter__(self) -> Broker:
         try:
-            self.jetstream = self.run(_connected(self._options))
+            self.jetstream = self.run(_connect(self._options))
         except BaseException:
             self._loop.close()
             raise
@@ -50,23 +50,23 @@ class Broker:
         return self._loop.run_until_complete(work)
 
 
-def look(options: SourceOptions) -> Facts:
-    """One look at the stream. Raises BrokerUnavailable, and Misconfigured when there is no such stream."""
+def read_facts(options: SourceOptions) -> StreamState:
+    """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
     with Broker(options) as broker:
-        return broker.run(facts_now(broker.jetstream, options.stream))
+        return broker.run(fetch_facts(broker.jetstream, options.stream))
 
 
-async def facts_now(jetstream: JetStream, stream: str) -> Facts:
-    """The stream as it is; raises as `look` does."""
+async def fetch_facts(jetstream: JetStream, stream: str) -> StreamState:
+    """Read the state of the stream; raises as `read_facts` does."""
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")
-    return facts_of(info)
+    return parse_facts(info)
 
 
-async def _connected(options: SourceOptions) -> JetStream:
+async def _connect(options: SourceOptions) -> JetStream:
     login: dict[str, Any] = {_NATS_NAMES.get(name, name): value for name, value in options.login.items() if name not in _TLS_FILES}
-    if context := _tls(options):
+    if context := _make_tls(options):
         login["tls"] = context
     connection = await connect({"servers": options.url.split(","), **login}, timeout_s=options.timeout_s)
     return JetStream(connection, options.domain, min(ANSWER_S, options.timeout_s))
@@ -75,7 +75,7 @@ async def _connected(options: SourceOptions) -> JetStream:
 _TLS_FILES = frozenset({"tlsca", "tlscert", "tlskey"})
 
 
-def _tls(options: SourceOptions) -> ssl.SSLContext | None:
+def _make_tls(options: SourceOptions) -> ssl.SSLContext | None:
     if not _TLS_FILES & set(options.login):
         return None
     try:

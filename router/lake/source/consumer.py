@@ -1,10 +1,10 @@
-"""An ephemeral pull consumer that acknowledges nothing, from its creation until it has no more to say.
+"""An ephemeral pull consumer without acks: it reads until its range is delivered or it can no longer be trusted.
 
-    pull ──> deliveries, as they come, into plain lists ──> `take`: a batch of them, without a hole
+    pull ──> deliveries into plain lists ──> `take_batch`: a batch of them, without a gap
 
-It ends, and another one has to go on where it stopped, when the server says anything that is no message, when it says nothing,
-and when a delivery is missing (a connection that was cut for a moment). A message is counted when it comes, and no more: the
-reply subjects of a whole batch are read together.
+It ends, and the caller continues with another one, when the server sends anything that is no message, when the server is silent,
+and when a delivery is missing (the connection was cut for a moment). A delivery costs a counter and four appends; the
+reply subjects of a whole batch are parsed together.
 
 Measured side by side on two cores, messages only counted: 130–170 thousand/s so, 43–56 thousand/s by batched direct gets. With
 Arrow: 217 thousand/s in one process (320 without headers), 115 thousand/s through Spark, `local[2]`, the broker on the same cores.
@@ -21,109 +21,109 @@ import orjson
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.lake.source.errors import Interrupted
-from router.lake.source.places import Places, read_place, read_places
-from router.lake.source.rows import Heard
+from router.lake.source.positions import DeliveryPositions, parse_position, parse_positions
+from router.lake.source.rows import DeliveryBuffer
 
 ROWS_A_BATCH = 16_384
 BYTES_A_BATCH = 32 * 1024 * 1024
-MESSAGES_IN_FLIGHT = 16_384  # asked for at once: what the server may push while nobody reads,
-BYTES_IN_FLIGHT = 16 * 1024 * 1024  # well below the 64 MiB at which it closes a connection
+MESSAGES_IN_FLIGHT = 16_384  # requested at once: what the server may push while the caller does not read,
+BYTES_IN_FLIGHT = 16 * 1024 * 1024  # well below the 64 MiB at which the server closes a connection
 SILENCE_S = 1.0
-PULL_S = 45.0  # a request that waits longer is answered 408, and ends this consumer
-IDLE_S = 60.0  # the server forgets a consumer that nobody pulls from, should we not live to delete it
+PULL_S = 45.0  # the server answers a request that waits longer with 408, which ends this consumer
+IDLE_S = 60.0  # the server deletes a consumer without pulls after this time, if this process dies before it does
 _NS = 1_000_000_000
 
 
-class Ephemeral:
-    """`open`, `take` until `is_over`, `close`."""
+class EphemeralConsumer:
+    """`open`, `take_batch` until `is_over`, `close`."""
 
     def __init__(self, jetstream: JetStream, stream: str, *, average_bytes: float, silence_s: float = SILENCE_S) -> None:
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._stream = stream
-        self.average_bytes = average_bytes  # of a message, lately
-        self._silence_s = silence_s  # after which this one is given up
-        self._is_delivered = True  # all that was asked for: nothing yet
+        self.average_bytes = average_bytes  # of a message, in the last deliveries
+        self._silence_s = silence_s  # the consumer is given up after this long without a delivery
+        self._is_delivered = True  # everything requested was delivered: nothing yet
         self._is_cut = False
         self._is_full = False
         self._name = ""
         self._inbox = self._connection.new_inbox()
         self._sid = 0
-        self._last = 0  # the last sequence that is wanted
+        self._last = 0  # the last sequence of the range
         self._remaining = 0  # messages to come, at most
-        self._outstanding = 0  # of them, asked for
-        self._delivered = 0  # messages taken so far
-        self._stirred = asyncio.Event()
+        self._outstanding = 0  # those of them that were requested
+        self._delivered = 0  # messages returned so far
+        self._has_news = asyncio.Event()
         self._begin_batch()
 
     def _begin_batch(self) -> None:
-        self._heard = Heard()
-        self._add_reply, self._add_subject = self._heard.replies.append, self._heard.subjects.append
-        self._add_head, self._add_data = self._heard.heads.append, self._heard.data.append
-        self._looked_at = 0
+        self._buffer = DeliveryBuffer()
+        self._add_reply, self._add_subject = self._buffer.replies.append, self._buffer.subjects.append
+        self._add_head, self._add_data = self._buffer.heads.append, self._buffer.data.append
+        self._counted = 0
         self._room = BYTES_A_BATCH
         self._is_full = False
         self._until_look = 1
 
     @property
     def is_over(self) -> bool:
-        """Everything is delivered, and taken."""
-        return self._is_delivered and not len(self._heard)
+        """Everything was delivered and taken."""
+        return self._is_delivered and not len(self._buffer)
 
     async def open(self, start: int, end: int, subject: str | None) -> None:
         """Deliver the messages from `start` up to and without `end`."""
         self._last = end - 1
-        self._sid = await self._connection.attend_raw(self._inbox, self._hear)
-        config = _config(start, subject)
+        self._sid = await self._connection.attend_raw(self._inbox, self._on_delivery)
+        config = _make_config(start, subject)
         made = await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
         self._name = made["name"]
         self._remaining = min(made["num_pending"], end - start)
         self._is_delivered = not self._remaining
 
-    async def take(self) -> tuple[Heard, Places]:
-        """The next messages in order, some of them perhaps beyond the range. Raises Interrupted, after which there are no more."""
+    async def take_batch(self) -> tuple[DeliveryBuffer, DeliveryPositions]:
+        """Return the next messages in order; some may be beyond the range. Raises Interrupted, and then this consumer has ended."""
         self._catch_up()
         self._pull()
         while not (self._is_full or self._is_cut or self._is_delivered):
-            self._stirred.clear()
-            await self._stirring()
+            self._has_news.clear()
+            await self._wait_for_delivery()
         self._catch_up()
-        heard = self._heard
+        heard = self._buffer
         self._begin_batch()
         if not len(heard):
             raise Interrupted(f"{self._stream}: the consumer says no more")
-        return heard, self._whole(heard)
+        return heard, self._check_gaps(heard)
 
     async def close(self) -> None:
-        """Leave nothing on the server, if it can be reached."""
+        """Delete the consumer on the server, if the server can be reached."""
         await self._connection.leave(self._sid, at_once=True)
         if self._name and self._connection.is_connected:
             with contextlib.suppress(BrokerRefused, BrokerUnavailable):
                 await self._jetstream.ask(f"CONSUMER.DELETE.{self._stream}.{self._name}")
 
-    async def _stirring(self) -> None:
-        before = len(self._heard)
+    async def _wait_for_delivery(self) -> None:
+        before = len(self._buffer)
         try:
             async with asyncio.timeout(self._silence_s):
-                await self._stirred.wait()
+                await self._has_news.wait()
         except TimeoutError:
-            self._is_cut = len(self._heard) == before
+            self._is_cut = len(self._buffer) == before
 
-    def _whole(self, heard: Heard) -> Places:
-        places = read_places(heard.replies)
-        whole = places.whole_from(self._delivered + 1)
+    def _check_gaps(self, heard: DeliveryBuffer) -> DeliveryPositions:
+        places = parse_positions(heard.replies)
+        whole = places.count_contiguous(self._delivered + 1)
         self._delivered += whole
         if whole == len(heard):
             return places
         self._is_cut, self._is_delivered = True, False
         if not whole:
             raise Interrupted(f"{self._stream}: deliveries were lost on the way")
-        return places.upto(whole)
+        return places.take_first(whole)
 
-    # -- now and then --------------------------------------------------------------------------------------------------
+    # -- every few thousand messages -------------------------------------------------------------------------------------
 
     def _pull(self) -> None:
-        """Ask for more when half of it has come, and say when to look again."""
+        """Request more when half of the window has come, and set when to look again."""
         if self._is_cut or self._is_delivered:
             return
         most = int(max(2, min(MESSAGES_IN_FLIGHT, BYTES_IN_FLIGHT / max(1.0, self.average_bytes))))
@@ -134,40 +134,40 @@ class Ephemeral:
             self._connection.post(
                 f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", orjson.dumps(request), self._inbox
             )
-        # The count of what remains is too high when messages were deleted since: the last ones are looked at more and more often.
+        # `_remaining` is too high if messages were deleted since, so the last ones are checked more and more often.
         ahead = self._outstanding - wanted // 2 if self._remaining > self._outstanding else self._remaining // 2
-        self._until_look = max(1, min(ahead, ROWS_A_BATCH - len(self._heard)))
+        self._until_look = max(1, min(ahead, ROWS_A_BATCH - len(self._buffer)))
 
-    def _look(self) -> None:
-        place = read_place(self._heard.replies[-1])
-        new = len(self._heard) - self._looked_at
-        self.average_bytes = self._heard.bytes_from(self._looked_at) / new
-        self._looked_at = len(self._heard)
+    def _count_new(self) -> None:
+        place = parse_position(self._buffer.replies[-1])
+        new = len(self._buffer) - self._counted
+        self.average_bytes = self._buffer.count_bytes(self._counted) / new
+        self._counted = len(self._buffer)
         self._outstanding -= new
         self._remaining = min(place.pending, self._last - place.sequence)
         self._is_delivered = self._remaining <= 0
-        self._is_full = self._is_full or len(self._heard) >= ROWS_A_BATCH or self._room <= 0
+        self._is_full = self._is_full or len(self._buffer) >= ROWS_A_BATCH or self._room <= 0
         if self._is_delivered or self._is_full:
-            self._until_look, self._room = ROWS_A_BATCH, BYTES_A_BATCH  # what is still in the buffer is heard
-            self._stirred.set()
+            self._until_look, self._room = ROWS_A_BATCH, BYTES_A_BATCH  # deliveries that are still in the buffer are kept
+            self._has_news.set()
         else:
             self._pull()
 
-    def _told(self) -> None:
-        """No message: the request has ended, or there is no such consumer any more."""
+    def _on_status(self) -> None:
+        """Handle a status message: the request has ended, or the consumer is gone."""
         self._catch_up()
         self._is_cut = not self._is_delivered
-        self._stirred.set()
+        self._has_news.set()
 
     def _catch_up(self) -> None:
-        if len(self._heard) > self._looked_at:
-            self._look()
+        if len(self._buffer) > self._counted:
+            self._count_new()
 
     # -- once a message --------------------------------------------------------------------------------------------------
 
-    def _hear(self, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _on_delivery(self, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         if not reply:
-            self._told()
+            self._on_status()
             return
         self._add_reply(reply)
         self._add_subject(subject)
@@ -176,10 +176,10 @@ class Ephemeral:
         self._until_look -= 1
         self._room -= len(data)
         if not self._until_look or self._room <= 0:
-            self._look()
+            self._count_new()
 
 
-def _config(start: int, subject: str | None) -> dict[str, Any]:
+def _make_config(start: int, subject: str | None) -> dict[str, Any]:
     config: dict[str, Any] = {
         "deliver_policy": "by_start_sequence",
         "opt_start_seq": start,

@@ -1,4 +1,4 @@
-"""The `jetstream` format: options and the schema of its rows; the readers do the rest."""
+"""The `jetstream` format: its options and the schema of its rows. The readers do the rest."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class JetStreamDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session."""
+    """Register the format with a session."""
     spark.dataSource.register(JetStreamDataSource)

@@ -1,4 +1,4 @@
-"""What can be wrong with a stream that is read by ranges."""
+"""Errors of a stream that is read by ranges."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from router.errors import RouterError, Transient
 
 
 class DataLoss(RouterError):
-    """Messages that were to be read are gone, or the stream is another one. `failOnDataLoss=false` goes on without them."""
+    """Messages of the range are gone, or the stream was recreated. `failOnDataLoss=false` continues without them."""
 
     code = "data_loss"
 
 
 class Interrupted(Transient):
-    """A consumer that will say no more before its range is read: gone, or cut off. Another one goes on."""
+    """The consumer ended before its range was read: deleted, or cut off. The caller continues with another one."""
 
     code = "interrupted"

@@ -1,11 +1,11 @@
-"""Reading one range of a stream into Arrow record batches, whatever happens meanwhile.
+"""Read one range of a stream into Arrow record batches, whatever fails meanwhile.
 
-    a consumer at the first sequence wanted ──> rows, and on silence, a lost connection, a consumer that is gone
+    a consumer at the first sequence of the range ──> rows; on silence, a lost connection, a deleted consumer
     ──> another consumer at the sequence after the last row
 
-Sequences only rise, so each message is a row once. A message that was deleted has none; before a gap is passed over, the
-stream is asked whether it lost those sequences (`offset.refuse_loss`). What Spark does not take is not read: the loop runs
-only while the next record batch is wanted.
+Sequences only rise, so each message is a row once. A deleted message has no row; before the fetch passes over a gap, it asks
+whether the stream lost those sequences (`offset.refuse_loss`). Nothing is read before Spark wants it: the loop runs only while
+Spark waits for the next record batch.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ import pyarrow as pa
 
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused, BrokerUnavailable
-from router.lake.source.broker import Broker, facts_now
-from router.lake.source.consumer import SILENCE_S, Ephemeral
+from router.lake.source.broker import Broker, fetch_facts
+from router.lake.source.consumer import SILENCE_S, EphemeralConsumer
 from router.lake.source.errors import Interrupted
-from router.lake.source.offset import Facts, Range, refuse_loss
+from router.lake.source.offset import SequenceRange, StreamState, refuse_loss
 from router.lake.source.options import SourceOptions
-from router.lake.source.places import Places
-from router.lake.source.rows import Heard, record_batch
+from router.lake.source.positions import DeliveryPositions
+from router.lake.source.rows import DeliveryBuffer, make_record_batch
 
 PAUSE_S = 0.1  # before another consumer is tried
 
 
-def record_batches(options: SourceOptions, wanted: Range, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The messages of a range, in order. Raises BrokerUnavailable after `timeoutMs` without one of them, and DataLoss."""
+def read_record_batches(options: SourceOptions, wanted: SequenceRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a range, in order. Raises DataLoss, and BrokerUnavailable after `timeoutMs` without a message."""
     if not len(wanted):
         return
     with Broker(options) as broker:
-        fetch = Fetch(broker.jetstream, options, wanted)
+        fetch = RangeFetch(broker.jetstream, options, wanted)
         try:
-            while (found := broker.run(fetch.following())) is not None:
-                yield record_batch(options.stream, *found, schema, has_headers=options.has_headers)
+            while (found := broker.run(fetch.read_next())) is not None:
+                yield make_record_batch(options.stream, *found, schema, has_headers=options.has_headers)
         finally:
             broker.run(fetch.close())
 
 
-class Fetch:
-    """One range on its way."""
+class RangeFetch:
+    """The reading of one range."""
 
-    def __init__(self, jetstream: JetStream, options: SourceOptions, wanted: Range) -> None:
+    def __init__(self, jetstream: JetStream, options: SourceOptions, wanted: SequenceRange) -> None:
         self._jetstream = jetstream
         self._options = options
         self._wanted = wanted
         self._next = wanted.start
-        self._consumer: Ephemeral | None = None
+        self._consumer: EphemeralConsumer | None = None
         self._average_bytes = 1.0  # of a message
         self._silence_s = SILENCE_S
 
-    async def following(self) -> tuple[Heard, Places] | None:
-        """The next rows; None: the range is read."""
+    async def read_next(self) -> tuple[DeliveryBuffer, DeliveryPositions] | None:
+        """Return the next rows; None at the end of the range."""
         until = asyncio.get_running_loop().time() + self._options.timeout_s
         while self._next < self._wanted.end:
             try:
@@ -64,7 +64,7 @@ class Fetch:
                     raise BrokerUnavailable(f"{self._options.stream}: sequence {self._next} cannot be read: {exc}") from exc
                 await self.close()
                 await asyncio.sleep(PAUSE_S)
-                self._silence_s *= 2  # a server that is slow is asked less often
+                self._silence_s *= 2  # a slow server gets longer
         return None
 
     async def close(self) -> None:
@@ -73,36 +73,36 @@ class Fetch:
             await self._consumer.close()
             self._consumer = None
 
-    async def _read(self) -> tuple[Heard, Places] | None:
-        self._consumer = self._consumer or await self._begun()
+    async def _read(self) -> tuple[DeliveryBuffer, DeliveryPositions] | None:
+        self._consumer = self._consumer or await self._open_consumer()
         if self._consumer.is_over:
-            await self._ended()
+            await self._finish_range()
             return None
-        heard, places = await self._consumer.take()
-        places = places.below(self._wanted.end)
+        heard, places = await self._consumer.take_batch()
+        places = places.take_below(self._wanted.end)
         if not len(places.sequences):
-            await self._ended()
+            await self._finish_range()
             return None
-        if (gap := places.gap_after(self._next - 1)) is not None:
+        if (gap := places.find_gap(self._next - 1)) is not None:
             await self._refuse_loss(gap, gap)
         self._next = places.sequences[-1].as_py() + 1
         self._silence_s = SILENCE_S
         return heard, places
 
-    async def _begun(self) -> Ephemeral:
+    async def _open_consumer(self) -> EphemeralConsumer:
         facts = await self._refuse_loss(self._next, self._next)
-        consumer = Ephemeral(
+        consumer = EphemeralConsumer(
             self._jetstream, self._options.stream, average_bytes=max(self._average_bytes, facts.average_bytes), silence_s=self._silence_s
         )
-        if facts.created == self._wanted.created:  # else nothing is left to read, and that loss is allowed
+        if facts.created == self._wanted.created:  # otherwise the stream was recreated, and that loss is allowed
             await consumer.open(self._next, self._wanted.end, self._options.subject)
         return consumer
 
-    async def _ended(self) -> None:
+    async def _finish_range(self) -> None:
         await self._refuse_loss(self._next, self._wanted.end)
         self._next = self._wanted.end
 
-    async def _refuse_loss(self, start: int, end: int) -> Facts:
-        facts = await facts_now(self._jetstream, self._options.stream)
-        refuse_loss(Range(start, end, self._wanted.created), facts, fails_on_loss=self._options.fails_on_loss)
+    async def _refuse_loss(self, start: int, end: int) -> StreamState:
+        facts = await fetch_facts(self._jetstream, self._options.stream)
+        refuse_loss(SequenceRange(start, end, self._wanted.created), facts, fails_on_loss=self._options.fails_on_loss)
         return facts

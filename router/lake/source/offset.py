@@ -1,9 +1,9 @@
-"""Where a query stands in a stream, how far a micro-batch may go, how a range is split, and what counts as lost. Pure.
+"""Offsets of a query, the size of a micro-batch, how a range is split, and what counts as lost. Pure.
 
     {"stream": name, "next": the sequence to read next, "created": the stream's creation time}
 
-A stream that was deleted and made anew counts from 1 again: its creation time tells. A message that somebody deleted from
-the middle is no loss, there is just no row; what the stream's limits, a purge or another beginning took away is one.
+A recreated stream counts from 1 again: its creation time shows that. A message that was deleted from the middle is no loss,
+it only has no row. Messages that the stream's limits, a purge or a recreation removed are a loss.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from router.lake.source.errors import DataLoss
 Json = dict[str, Any]
 
 
-class Facts(Struct, frozen=True):
-    """What a stream's info says. `first` is above `last` when it is empty."""
+class StreamState(Struct, frozen=True):
+    """The state of a stream, from its info. `first` is above `last` if the stream is empty."""
 
     stream: str
     created: str
@@ -39,8 +39,8 @@ class Facts(Struct, frozen=True):
         return self.bytes / self.messages if self.messages else 1.0
 
 
-class Range(Struct, frozen=True):
-    """Sequences from `start` up to and without `end`, of the stream that was created then."""
+class SequenceRange(Struct, frozen=True):
+    """Sequences from `start` up to and without `end`, of the stream with this creation time."""
 
     start: int
     end: int
@@ -50,42 +50,42 @@ class Range(Struct, frozen=True):
         return max(0, self.end - self.start)
 
 
-def facts_of(info: Json) -> Facts:
-    """From the answer of STREAM.INFO."""
+def parse_facts(info: Json) -> StreamState:
+    """Read the answer of STREAM.INFO."""
     state = info["state"]
     first = max(state["first_seq"], 1)
-    return Facts(info["config"]["name"], info["created"], first, state["last_seq"], state["messages"], state["bytes"])
+    return StreamState(info["config"]["name"], info["created"], first, state["last_seq"], state["messages"], state["bytes"])
 
 
-def offset_at(facts: Facts, following: int) -> Json:
+def make_offset(facts: StreamState, following: int) -> Json:
     return {"stream": facts.stream, "next": following, "created": facts.created}
 
 
-def first_of(wanted: int | None, facts: Facts) -> int:
-    """Where to begin: at a sequence, at the earliest there is (0), or at the head (None)."""
+def resolve_start(wanted: int | None, facts: StreamState) -> int:
+    """Return the first sequence to read: the wanted one, the earliest there is (0), or the head (None)."""
     if wanted is None:
         return facts.head
     return wanted or facts.first
 
 
-def place_of(offset: Json, facts: Facts, *, fails_on_loss: bool) -> int:
-    """Where to read next in the stream as it is now: what was lost meanwhile raises DataLoss, or is passed over."""
+def resolve_offset(offset: Json, facts: StreamState, *, fails_on_loss: bool) -> int:
+    """Return the next sequence to read in the stream as it is now. Loss raises DataLoss, or is passed over."""
     if offset["stream"] != facts.stream:
         raise Misconfigured("stream", f"the checkpoint is of {offset['stream']}, this is {facts.stream}: use another checkpoint")
     following: int = offset["next"]
-    refuse_loss(Range(following, following, offset["created"]), facts, fails_on_loss=fails_on_loss)
+    refuse_loss(SequenceRange(following, following, offset["created"]), facts, fails_on_loss=fails_on_loss)
     if offset["created"] != facts.created:
         return facts.first
     return min(max(following, facts.first), facts.head)
 
 
-def refuse_loss(missing: Range, facts: Facts, *, fails_on_loss: bool) -> None:
-    """Raise DataLoss if these sequences, which gave no rows, are gone otherwise than one by one."""
-    if fails_on_loss and (loss := _loss(missing, facts)) is not None:
+def refuse_loss(missing: SequenceRange, facts: StreamState, *, fails_on_loss: bool) -> None:
+    """Raise DataLoss if these sequences, which gave no rows, were removed by more than single deletions."""
+    if fails_on_loss and (loss := _find_loss(missing, facts)) is not None:
         raise DataLoss(f"{facts.stream} {loss}. failOnDataLoss=false goes on without them")
 
 
-def _loss(missing: Range, facts: Facts) -> str | None:
+def _find_loss(missing: SequenceRange, facts: StreamState) -> str | None:
     if missing.created != facts.created:
         return f"was made anew at {facts.created}: sequences from {missing.start} on of the one before cannot be read"
     if missing.start < facts.first:
@@ -95,18 +95,18 @@ def _loss(missing: Range, facts: Facts) -> str | None:
     return None
 
 
-def limited(start: int, facts: Facts, *, max_rows: int | None = None, max_bytes: int | None = None) -> int:
-    """How far a micro-batch from `start` goes: never beyond the head, never back, and at least one sequence on while there is any."""
+def limit_batch(start: int, facts: StreamState, *, max_rows: int | None = None, max_bytes: int | None = None) -> int:
+    """Return the end of a micro-batch from `start`: never beyond the head, never back, and at least one sequence on if there is one."""
     end = max(start, facts.head)
     if max_bytes is not None:
         max_rows = max(1, int(max_bytes / facts.average_bytes))
     return end if max_rows is None else min(end, start + max_rows)
 
 
-def split(whole: Range, parts: int, smallest: int) -> list[Range]:
-    """Neighbouring ranges, as even as can be: at most `parts`, none below `smallest` unless there is but one."""
+def split(whole: SequenceRange, parts: int, smallest: int) -> list[SequenceRange]:
+    """Split a range into neighbouring ones of even size: at most `parts`, none below `smallest` unless there is only one."""
     if not len(whole):
         return []
     count = max(1, min(parts, len(whole) // smallest))
     cuts = [whole.start + len(whole) * number // count for number in range(count + 1)]
-    return [Range(start, end, whole.created) for start, end in pairwise(cuts)]
+    return [SequenceRange(start, end, whole.created) for start, end in pairwise(cuts)]

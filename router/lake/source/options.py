@@ -1,4 +1,4 @@
-"""The source's options, read once and checked. Names are Spark's own where its Kafka source has the same idea; case does not matter.
+"""Read and check the source's options. Names are those of Spark's Kafka source where it has the same option; case does not matter.
 
     url                   nats://…, comma-separated                  required
     stream                name of the stream                         required
@@ -6,19 +6,19 @@
     startingOffsets       earliest | latest | a sequence             earliest; a checkpoint wins
     endingOffsets         latest | a sequence, the last one read     latest; batch only
     failOnDataLoss        true | false                               true
-    maxOffsetsPerTrigger  messages in a micro-batch, at most         all there are
-    maxBytesPerTrigger    bytes in one, at most, by average size     all there are
+    maxOffsetsPerTrigger  messages in a micro-batch, at most         no limit
+    maxBytesPerTrigger    bytes in one, at most, by average size     no limit
     minPartitions         ranges read side by side                   2: the source cannot ask for Spark's parallelism
-    rowsPerPartition      what a range must have to be one of them   20 000
+    rowsPerPartition      the smallest size of such a range          20 000
     includeHeaders        false: `headers` is null, and cheaper      true
-    timeoutMs             silence of the broker before it is an error  60 000
+    timeoutMs             how long the broker may be silent            60 000
     domain                JetStream domain                           none
     name                  of the connection, as the server lists it  none
     user, password, token, credsFile, nkeyFile                       none
     tlsCa, tlsCert, tlsKey, tlsHostname                              none
     inboxPrefix           what its inboxes begin with                _INBOX
 
-Files are read where the reading is done, so every executor has them at that path.
+Files are read by the process that reads the stream, so every executor needs them at that path.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _KNOWN = _LOGIN | {
 
 
 class SourceOptions(Struct, frozen=True, kw_only=True):
-    """Checked. It travels to executors with its logins, as Spark's own sources' options do."""
+    """Checked options. They travel to executors with their logins, as the options of Spark's own sources do."""
 
     url: str
     stream: str
     subject: str | None = None
-    start: int | None = 0  # a sequence; 0: the earliest there is; None: the head at that time
+    start: int | None = 0  # a sequence; 0: the earliest there is; None: the head when the query starts
     end: int | None = None  # the last sequence to read; None: the head
     fails_on_loss: bool = True
     max_rows: int | None = None
@@ -61,40 +61,40 @@ class SourceOptions(Struct, frozen=True, kw_only=True):
 
 
 def read_options(given: Mapping[str, str]) -> SourceOptions:
-    """Raises Misconfigured, naming the option and what is legal."""
+    """Raises Misconfigured, which names the option and its legal values."""
     options = {name.lower(): value for name, value in given.items() if value is not None}
     if unknown := sorted(set(options) - _KNOWN):
         raise Misconfigured(unknown[0], "is no option of the jetstream source")
-    stream = _required(options, "stream")
+    stream = _read_required(options, "stream")
     if not _NAME.fullmatch(stream):
         raise Misconfigured("stream", "is not a stream's name")
     if "maxoffsetspertrigger" in options and "maxbytespertrigger" in options:
         raise Misconfigured("maxOffsetsPerTrigger, maxBytesPerTrigger", "give one of them")
     return SourceOptions(
-        url=_required(options, "url"),
+        url=_read_required(options, "url"),
         stream=stream,
         subject=options.get("subject"),
-        start=_offset(options, "startingOffsets", {"earliest": 0, "latest": None}, "earliest"),
-        end=_offset(options, "endingOffsets", {"latest": None}, "latest"),
-        fails_on_loss=_truth(options, "failOnDataLoss", True),
-        max_rows=_count(options, "maxOffsetsPerTrigger"),
-        max_bytes=_count(options, "maxBytesPerTrigger"),
-        partitions=_count(options, "minPartitions") or 2,
-        rows_per_partition=_count(options, "rowsPerPartition") or 20_000,
-        has_headers=_truth(options, "includeHeaders", True),
-        timeout_s=(_count(options, "timeoutMs") or 60_000) / 1000,
+        start=_read_offset(options, "startingOffsets", {"earliest": 0, "latest": None}, "earliest"),
+        end=_read_offset(options, "endingOffsets", {"latest": None}, "latest"),
+        fails_on_loss=_read_truth(options, "failOnDataLoss", True),
+        max_rows=_read_count(options, "maxOffsetsPerTrigger"),
+        max_bytes=_read_count(options, "maxBytesPerTrigger"),
+        partitions=_read_count(options, "minPartitions") or 2,
+        rows_per_partition=_read_count(options, "rowsPerPartition") or 20_000,
+        has_headers=_read_truth(options, "includeHeaders", True),
+        timeout_s=(_read_count(options, "timeoutMs") or 60_000) / 1000,
         domain=options.get("domain"),
         login={name: options[name] for name in (*_LOGIN, "name") if name in options},
     )
 
 
-def _required(options: Mapping[str, str], name: str) -> str:
+def _read_required(options: Mapping[str, str], name: str) -> str:
     if not (value := options.get(name, "").strip()):
         raise Misconfigured(name, f'is required: .option("{name}", …)')
     return value
 
 
-def _offset(options: Mapping[str, str], name: str, words: Mapping[str, int | None], default: str) -> int | None:
+def _read_offset(options: Mapping[str, str], name: str, words: Mapping[str, int | None], default: str) -> int | None:
     value = options.get(name.lower(), default)
     if value in words:
         return words[value]
@@ -103,7 +103,7 @@ def _offset(options: Mapping[str, str], name: str, words: Mapping[str, int | Non
     raise Misconfigured(name, f"{value!r}: {', '.join(words)} or a stream sequence from 1")
 
 
-def _count(options: Mapping[str, str], name: str) -> int | None:
+def _read_count(options: Mapping[str, str], name: str) -> int | None:
     value = options.get(name.lower())
     if value is None:
         return None
@@ -112,7 +112,7 @@ def _count(options: Mapping[str, str], name: str) -> int | None:
     raise Misconfigured(name, f"{value!r}: a whole number from 1")
 
 
-def _truth(options: Mapping[str, str], name: str, default: bool) -> bool:
+def _read_truth(options: Mapping[str, str], name: str, default: bool) -> bool:
     value = options.get(name.lower(), str(default)).lower()
     if value not in ("true", "false"):
         raise Misconfigured(name, f"{value!r}: true or false")

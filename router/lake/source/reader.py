@@ -1,4 +1,4 @@
-"""What Spark calls: where a query starts, how far it may go, which ranges there are, and their rows.
+"""What Spark calls: where a query starts, where a micro-batch ends, its partitions and their rows.
 
 The planner (driver) and the readers (executors) are different processes: what travels between them are options, offsets
 and ranges, all plain values.
@@ -15,61 +15,61 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from router.errors import Misconfigured
-from router.lake.source.broker import look
-from router.lake.source.fetch import record_batches
-from router.lake.source.offset import Facts, Json, Range, first_of, limited, offset_at, place_of, split
+from router.lake.source.broker import read_facts
+from router.lake.source.fetch import read_record_batches
+from router.lake.source.offset import Json, SequenceRange, StreamState, limit_batch, make_offset, resolve_offset, resolve_start, split
 from router.lake.source.options import SourceOptions
 
 
 class RangePartition(InputPartition):
-    """A range, as it travels to an executor."""
+    """A range that travels to an executor."""
 
-    def __init__(self, of: Range) -> None:
+    def __init__(self, of: SequenceRange) -> None:
         super().__init__((of.start, of.end, of.created))
 
 
-class _Ranges:
-    """What batch and streaming have in common: a range becomes partitions, a partition rows."""
+class _RangeReader:
+    """What batch and streaming share: a range becomes partitions, a partition becomes rows."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
-    def _partitions(self, whole: Range) -> list[InputPartition]:
+    def _split(self, whole: SequenceRange) -> list[InputPartition]:
         return [RangePartition(one) for one in split(whole, self._options.partitions, self._options.rows_per_partition)]
 
-    def _place(self, offset: Json, facts: Facts) -> int:
-        return place_of(offset, facts, fails_on_loss=self._options.fails_on_loss)
+    def _resolve(self, offset: Json, facts: StreamState) -> int:
+        return resolve_offset(offset, facts, fails_on_loss=self._options.fails_on_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return record_batches(self._options, Range(*partition.value), to_arrow_schema(self._schema, timezone="UTC"))
+        return read_record_batches(self._options, SequenceRange(*partition.value), to_arrow_schema(self._schema, timezone="UTC"))
 
 
-class JetStreamReader(_Ranges, DataSourceReader):
-    """A batch: the range that `startingOffsets` and `endingOffsets` name, as the stream is when it is planned."""
+class JetStreamReader(_RangeReader, DataSourceReader):
+    """A batch: the range between `startingOffsets` and `endingOffsets`, fixed when Spark plans it."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        facts = look(self._options)
-        start = first_of(self._options.start, facts)
+        facts = read_facts(self._options)
+        start = resolve_start(self._options.start, facts)
         end = facts.head if self._options.end is None else min(self._options.end + 1, facts.head)
         if start >= end:
-            return [RangePartition(Range(start, start, facts.created))]  # Spark wants at least one
-        return self._partitions(Range(self._place(offset_at(facts, start), facts), end, facts.created))
+            return [RangePartition(SequenceRange(start, start, facts.created))]  # Spark wants at least one
+        return self._split(SequenceRange(self._resolve(make_offset(facts, start), facts), end, facts.created))
 
 
-class JetStreamStreamReader(_Ranges, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream, a micro-batch at a time."""
+class JetStreamStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming query, one micro-batch at a time."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         super().__init__(options, schema)
-        self._target: Facts | None = None  # of AvailableNow: nothing that came later is read
+        self._target: StreamState | None = None  # of AvailableNow: later messages are not read
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        facts = look(self._options)
-        start = first_of(self._options.start, facts)
+        facts = read_facts(self._options)
+        start = resolve_start(self._options.start, facts)
         if start > facts.head:
             raise Misconfigured("startingOffsets", f"{start}: the stream ends at {facts.last}")
-        return offset_at(facts, start)
+        return make_offset(facts, start)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_rows is not None:
@@ -77,27 +77,27 @@ class JetStreamStreamReader(_Ranges, DataSourceStreamReader, SupportsTriggerAvai
         return ReadMaxBytes(self._options.max_bytes) if self._options.max_bytes is not None else ReadAllAvailable()
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
-        """Where the next micro-batch ends. It is the trigger that says which limit holds, or none."""
-        facts = self._target or look(self._options)
-        at = self._place(start, facts)
+        """Return where the next micro-batch ends. The trigger decides whether a limit applies."""
+        facts = self._target or read_facts(self._options)
+        at = self._resolve(start, facts)
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         size = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        return offset_at(facts, limited(at, facts, max_rows=rows, max_bytes=size))
+        return make_offset(facts, limit_batch(at, facts, max_rows=rows, max_bytes=size))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = look(self._options)
+        self._target = read_facts(self._options)
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """For StreamingQueryProgress: how far a query lags is this `next` less its own."""
-        facts = look(self._options)
-        return offset_at(facts, facts.head)
+        """Return the head, for StreamingQueryProgress: a query lags by this `next` less its own."""
+        facts = read_facts(self._options)
+        return make_offset(facts, facts.head)
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        facts = look(self._options)
-        at = self._place(start, facts)
+        facts = read_facts(self._options)
+        at = self._resolve(start, facts)
         if end["created"] != facts.created:
-            return []  # made anew since, and its loss is allowed: nothing of that stream can be read
-        return self._partitions(Range(at, end["next"], facts.created))
+            return []  # the stream was recreated since, and that loss is allowed: its messages cannot be read
+        return self._split(SequenceRange(at, end["next"], facts.created))
 
     def commit(self, end: Json) -> None:
-        """Nothing: a stream with limits keeps what it keeps, whoever has read it."""
+        """Do nothing: a stream with limits keeps its messages whether they were read or not."""

@@ -1,12 +1,12 @@
-"""Messages as Arrow record batches: plain lists of bytes while they come, columns when there are enough."""
+"""Messages as Arrow record batches: plain lists of bytes while they arrive, columns once there are enough."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from router.lake.source.headers import header_maps
-from router.lake.source.places import Places
+from router.lake.source.headers import parse_headers
+from router.lake.source.positions import DeliveryPositions
 
 SCHEMA = StructType(
     [
@@ -20,8 +20,8 @@ SCHEMA = StructType(
 )
 
 
-class Heard:
-    """What one consumer delivered, as it came."""
+class DeliveryBuffer:
+    """The deliveries of one consumer, in their order."""
 
     __slots__ = ("data", "heads", "replies", "subjects")
 
@@ -34,26 +34,28 @@ class Heard:
     def __len__(self) -> int:
         return len(self.replies)
 
-    def bytes_from(self, first: int) -> int:
+    def count_bytes(self, first: int) -> int:
         return sum(map(len, self.data[first:])) + sum(map(len, filter(None, self.heads[first:])))
 
 
-def record_batch(stream: str, heard: Heard, places: Places, schema: pa.Schema, *, has_headers: bool) -> pa.RecordBatch:
-    """As many rows as there are places: of what was heard, these are the first."""
+def make_record_batch(
+    stream: str, heard: DeliveryBuffer, places: DeliveryPositions, schema: pa.Schema, *, has_headers: bool
+) -> pa.RecordBatch:
+    """Make a row for each position; they belong to the first deliveries of the buffer."""
     count = len(places.sequences)
     columns = [
         pa.repeat(pa.scalar(stream, pa.string()), count),
         places.sequences,
-        _texts(heard.subjects[:count]),
+        _decode_subjects(heard.subjects[:count]),
         places.times.cast(pa.timestamp("ns", "UTC")).cast(schema.field("time").type, safe=False),
-        header_maps(heard.heads[:count] if has_headers else [], count, schema.field("headers").type),
+        parse_headers(heard.heads[:count] if has_headers else [], count, schema.field("headers").type),
         pa.array(heard.data[:count], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _texts(subjects: list[bytes]) -> pa.Array:
+def _decode_subjects(subjects: list[bytes]) -> pa.Array:
     try:
         return pa.array(subjects, pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid:  # the server takes any bytes for a subject, and one message must not stop a query for good
+    except pa.ArrowInvalid:  # the server accepts any bytes as a subject, and one message must not stop a query for good
         return pa.array([subject.decode("utf-8", "replace") for subject in subjects])

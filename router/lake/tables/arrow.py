@@ -1,11 +1,11 @@
-"""The tables' columns as Arrow has them: made from `schemas`, so that nobody says a type twice."""
+"""The tables' columns as Arrow types, made from `schemas`, so that each type is written down once."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from router.lake.tables.gold import HISTOGRAM, INSTANT
-from router.lake.tables.schemas import MONEY, SCHEMAS, columns
+from router.lake.tables.schemas import MONEY, SCHEMAS, list_columns
 from router.lake.tables.wide import MONEY as COST
 
 _KINDS = {
@@ -19,6 +19,6 @@ _KINDS = {
     MONEY: COST,
 }
 
-ARROW = {table: pa.schema([(name, _KINDS[kind]) for name, kind in columns(table)]) for table in SCHEMAS}
+ARROW = {table: pa.schema([(name, _KINDS[kind]) for name, kind in list_columns(table)]) for table in SCHEMAS}
 EVENT = ARROW["silver"]
 MESSAGE = ARROW["bronze"]

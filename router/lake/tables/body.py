@@ -1,8 +1,8 @@
-"""One message's bytes as a usage event, or the reason why they are none. No Arrow here.
+"""Read one message's bytes as a usage event, or find the reason why they are none. No Arrow here.
 
 Every text has a greatest length, and every number a least and a greatest value: what counts can be summed, written and shown,
-so no event holds up what comes after it. A cost is a JSON number and a decimal from its text (half up beyond nine places),
-never a float on the way.
+so no event blocks the ones after it. A cost is a JSON number, read as a decimal from its text (half up beyond nine places), and
+never as a float.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=MAX_TYPE)]
 
 
 class EventBounds(Struct, frozen=True, kw_only=True):
-    """What an event may cost, and how far its timestamp may lie from the time at which its stream stored it.
+    """The greatest cost of an event, and how far its timestamp may be from the time at which its stream stored it.
 
     An event is stored later than its result: the result may have waited in its own stream, and before that as a dead letter.
     """
@@ -40,11 +40,11 @@ class EventBounds(Struct, frozen=True, kw_only=True):
 
 
 BOUNDS = EventBounds()
-WIDEST = EventBounds(max_cost=1e15, max_age_ms=LAST_TIMESTAMP_MS, max_ahead_ms=LAST_TIMESTAMP_MS)  # all that settings may allow
+WIDEST = EventBounds(max_cost=1e15, max_age_ms=LAST_TIMESTAMP_MS, max_ahead_ms=LAST_TIMESTAMP_MS)  # the widest that settings allow
 
 
 class UsageBody(Struct, gc=False, kw_only=True):
-    """What an event has to say. At least one of the last two is there, and not empty."""
+    """The body of an event. At least one of the last two fields is there and not empty."""
 
     version: Literal["1"]
     tenant_id: Id
@@ -60,7 +60,7 @@ class UsageBody(Struct, gc=False, kw_only=True):
 
 
 class LooseBody(Struct, kw_only=True):
-    """The same types, and whatever is wrong with the values."""
+    """The same types, with any values: to find what is wrong with them."""
 
     version: str
     tenant_id: str | None = None
@@ -79,7 +79,7 @@ def _is_longer(than: int) -> Callable[[Any], bool]:
     return lambda text: text is not None and len(text) > than
 
 
-# Whether a value that is there is wrong, in the order in which it is told. Cost and timestamp have bounds of their own.
+# Whether a present value is wrong, in the order in which reasons are given. Cost and timestamp have checks of their own.
 _IS_WRONG: dict[str, Callable[[Any], bool]] = {
     "version": lambda version: version != "1",
     "tenant_id": _is_longer(MAX_NAME),
@@ -97,18 +97,18 @@ _decode_loosely = Decoder(LooseBody, float_hook=Decimal).decode
 
 
 def read_event(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> UsageBody | None:
-    """The event in the body of a message that its stream stored at `stored_ms`; None where it is none."""
+    """Return the event in the body of a message that its stream stored at `stored_ms`; None if it is no event."""
     try:
-        body = _decode(str(data, "utf-8"))  # all of it has to be text, not only what is read
-        body.cost = _as_money(body.cost)
+        body = _decode(str(data, "utf-8"))  # the whole body must be text, also the fields that nothing reads
+        body.cost = _round_money(body.cost)
     except (DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation):
         return None
     is_event = (body.assignment_id or body.request_id) and _is_near(body.timestamp, stored_ms, bounds)
     return body if is_event and 0 <= body.cost <= bounds.max_cost else None
 
 
-def reason_of(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
-    """Why this is no event: the first thing that is wrong with it."""
+def find_reason(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
+    """Return why this is no event: the first thing that is wrong with it."""
     try:
         body = _decode_loosely(str(data, "utf-8"))
     except UnicodeDecodeError:
@@ -126,8 +126,8 @@ def reason_of(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> str:
     return "invalid:cost" if body.timestamp is not None and _is_near(body.timestamp, stored_ms, bounds) else "invalid:timestamp"
 
 
-def _as_money(number: Any) -> Decimal:
-    """With nine places. Raises InvalidOperation for what is no number, or has more than 29 digits before the point."""
+def _round_money(number: Any) -> Decimal:
+    """Round to nine places. Raises InvalidOperation if it is no number, or has more than 29 digits before the point."""
     if type(number) not in (int, Decimal):
         raise InvalidOperation
     return _MONEY.quantize(number, _NANO)

@@ -1,10 +1,10 @@
-"""Which events of a micro-batch count. Pure: two small Arrow tables in, one out; a few longs a row, whatever the event's size.
+"""Decide which events of a micro-batch count. Pure: two Arrow tables in, one out; a few integers a row, whatever the event's size.
 
-    fresh   seq, id_high, id_low, content     the valid events of the batch
-    known   the same, of events that count already and have an identity that is in the batch
-    dropped seq, first_seq, is_conflict       whatever is not the first of its identity
+    fresh    seq, id_high, id_low, content     the valid events of the batch
+    known    the same, of events that count already and whose identity is in the batch
+    rejects  seq, first_seq, is_conflict       all that are not the first of their identity
 
-The first is the lowest sequence, for ever: batches come in the stream's order, so what is known is always earlier.
+The first is the lowest sequence, for ever: batches follow the stream's order, so a known event is always earlier.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ KEY_COLUMNS = ["seq", *ID, "content"]
 KEYS = pa.schema([(name, pa.int64()) for name in KEY_COLUMNS])
 
 
-def dropped(fresh: pa.Table, known: pa.Table) -> pa.Table:
-    """The rows of `fresh` that do not count, and the sequence that does."""
+def find_rejects(fresh: pa.Table, known: pa.Table) -> pa.Table:
+    """Return the rows of `fresh` that do not count, each with the sequence that counts instead."""
     fresh, known = (rows.select(KEY_COLUMNS).cast(KEYS) for rows in (fresh, known))
-    repeated = _repeated(fresh, known)
-    firsts = _firsts(pa.concat_tables([repeated, known]))
-    told = repeated.join(firsts, ID, right_suffix="_first")
-    told = told.filter(pc.not_equal(told["seq"], told["first_seq"]))
-    is_conflict = pc.not_equal(told["content"], told["first_content"])
-    return pa.table({"seq": told["seq"], "first_seq": told["first_seq"], "is_conflict": is_conflict})
+    repeated = _find_repeated(fresh, known)
+    firsts = _find_firsts(pa.concat_tables([repeated, known]))
+    both = repeated.join(firsts, ID, right_suffix="_first")
+    both = both.filter(pc.not_equal(both["seq"], both["first_seq"]))
+    is_conflict = pc.not_equal(both["content"], both["first_content"])
+    return pa.table({"seq": both["seq"], "first_seq": both["first_seq"], "is_conflict": is_conflict})
 
 
-def _repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
-    """Rows whose identity comes more than once: few, as a rule."""
+def _find_repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
+    """Return the rows whose identity is there more than once; usually few."""
     everything = pa.concat_tables([fresh.select(ID), known.select(ID)])
     counted = everything.group_by(ID).aggregate([([], "count_all")])
     many = counted.filter(pc.greater(counted["count_all"], 1)).select(ID)
     return fresh.join(many, ID, join_type="left semi")
 
 
-def _firsts(rows: pa.Table) -> pa.Table:
+def _find_firsts(rows: pa.Table) -> pa.Table:
     least = rows.group_by(ID).aggregate([("seq", "min")]).rename_columns([*ID, "first_seq"])
     first = least.join(rows.select(["seq", "content"]), "first_seq", "seq")
     return first.rename_columns([*ID, "first_seq", "first_content"])

@@ -1,12 +1,12 @@
-"""Partial sums: what adds up, over any grouping, in any order, to the same figures. Arrow in, Arrow out; no Spark.
+"""Partial sums: they add up to the same figures over any grouping, in any order. Arrow in, Arrow out; no Spark.
 
     count, cost, latency sum, min, max      by addition, least and greatest
     histogram {bucket: count}               bucket i holds latencies in (1.02^(i-1), 1.02^i] ms, and -1 holds 0 ms
 
 A percentile read from a bucket's middle, 2 * 1.02^i / 2.02, is off by 1 % at most. Several rows of one window are its
-revisions: the micro-batches that had events of it. An hour is the sum of its minutes, a day of its hours.
+revisions: each micro-batch with events of the window wrote one. An hour is the sum of its minutes, a day of its hours.
 
-Why not in Spark: a batch's sums are 25 µs of processor time an event there, with two shuffles, and 3 µs here.
+Why not in Spark: there a batch's sums cost 25 µs of processor time an event, with two shuffles, and 3 µs here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.lake.tables.wide import narrowed, widened
+from router.lake.tables.wide import narrow, widen
 
 GAMMA = 1.02
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
@@ -29,58 +29,58 @@ HISTOGRAM = pa.map_(pa.int32(), pa.int64())
 _FIGURES = {"count": "sum", "cost": "sum", "latency_sum": "sum", "latency_min": "min", "latency_max": "max"}
 
 
-def partials(events: pa.Table) -> pa.Table:
-    """Events with the key columns, summed by those."""
+def sum_events(events: pa.Table) -> pa.Table:
+    """Sum events, which have the key columns, by those."""
     latency = events["latency_ms"]
     figures = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "cost": events["cost"]}
     figures |= dict.fromkeys(("latency_sum", "latency_min", "latency_max"), latency)
-    single = pa.table({**{key: events[key] for key in KEYS}, "bucket": buckets(latency), **figures})
-    return _folded(_summed(single, [*KEYS, "bucket"]), KEYS)
+    single = pa.table({**{key: events[key] for key in KEYS}, "bucket": find_buckets(latency), **figures})
+    return _fold_buckets(_aggregate(single, [*KEYS, "bucket"]), KEYS)
 
 
-def merged(sums: pa.Table, keys: Sequence[str] = KEYS, grain: str = "minute") -> pa.Table:
-    """Partial sums summed again: by windows of `grain`, and by fewer keys if wanted."""
-    windows = {name: floored(sums[name], grain) for name in ("window_start", "corrects_window")}
+def merge_sums(sums: pa.Table, keys: Sequence[str] = KEYS, grain: str = "minute") -> pa.Table:
+    """Sum partial sums again: by windows of `grain`, and by fewer keys if wanted."""
+    windows = {name: floor_instants(sums[name], grain) for name in ("window_start", "corrects_window")}
     coarse = pa.table({name: windows.get(name, sums[name]) for name in sums.column_names})
-    return _with_histograms(_summed(coarse, keys), _spread(coarse, keys), keys)
+    return _append_histograms(_aggregate(coarse, keys), _unfold_buckets(coarse, keys), keys)
 
 
-def buckets(latency: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Of each latency in milliseconds, int32."""
-    places = pc.ceil(pc.divide(pc.ln(pc.max_element_wise(latency, 1).cast(pa.float64(), safe=False)), log(GAMMA)))
-    return pc.if_else(pc.less_equal(latency, 0), pa.scalar(-1, pa.int32()), places.cast(pa.int32()))
+def find_buckets(latency: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the bucket of each latency (milliseconds), int32."""
+    numbers = pc.ceil(pc.divide(pc.ln(pc.max_element_wise(latency, 1).cast(pa.float64(), safe=False)), log(GAMMA)))
+    return pc.if_else(pc.less_equal(latency, 0), pa.scalar(-1, pa.int32()), numbers.cast(pa.int32()))
 
 
-def floored(instants: pa.ChunkedArray, grain: str) -> pa.ChunkedArray:
-    """The start of the minute, hour or day (UTC) that each lies in."""
+def floor_instants(instants: pa.ChunkedArray, grain: str) -> pa.ChunkedArray:
+    """Return the start of the minute, hour or day (UTC) of each instant."""
     return pc.floor_temporal(instants.cast(pa.timestamp("us")), unit=grain).cast(INSTANT)
 
 
-def _summed(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Integers and decimals are added exactly: in any order the same. Raises SumOverflow."""
-    made = widened(rows).group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
-    return narrowed(made.rename_columns([*keys, *_FIGURES]), keys)
+def _aggregate(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Add integers and decimals exactly, so any order gives the same sums. Raises SumOverflow."""
+    made = widen(rows).group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
+    return narrow(made.rename_columns([*keys, *_FIGURES]), keys)
 
 
-def _folded(by_bucket: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row a key, its buckets in a map."""
+def _fold_buckets(by_bucket: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return one row for each key, with its buckets in a map."""
     spread = by_bucket.select([*keys, "bucket", "count"]).rename_columns([*keys, "bucket", "n"])
-    return _with_histograms(_summed(by_bucket, keys), spread, keys)
+    return _append_histograms(_aggregate(by_bucket, keys), spread, keys)
 
 
-def _spread(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """One row a key and bucket."""
+def _unfold_buckets(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return one row for each key and bucket."""
     histograms = sums["histogram"].combine_chunks()
     parents = pc.list_parent_indices(histograms.cast(pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())]))))
     found = sums.select(list(keys)).take(parents).append_column("bucket", histograms.keys).append_column("n", histograms.items)
     return found.group_by([*keys, "bucket"], use_threads=False).aggregate([("n", "sum")]).rename_columns([*keys, "bucket", "n"])
 
 
-def _with_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Both in the same order of keys, so that they fit without a join; buckets rise, so equal contents are equal bytes."""
+def _append_histograms(figures: pa.Table, spread: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Sort both by the keys, so that they match without a join. Buckets rise, so equal contents are equal bytes."""
     order = [(key, "ascending") for key in keys]
     figures, spread = figures.sort_by(order), spread.sort_by([*order, ("bucket", "ascending")])
-    counted = spread.group_by(list(keys), use_threads=False).aggregate([("bucket", "count")])  # in no order, once they are many
+    counted = spread.group_by(list(keys), use_threads=False).aggregate([("bucket", "count")])  # in no order if there are many
     sizes = counted.sort_by(order)["bucket_count"]
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(sizes).combine_chunks().cast(pa.int32())])
     maps = pa.MapArray.from_arrays(offsets, spread["bucket"].combine_chunks(), spread["n"].combine_chunks(), type=HISTOGRAM)

@@ -1,7 +1,7 @@
-"""The columns of every table. Additive: a column may come at the end of a table, none goes and none changes its type.
+"""The columns of every table. Additive: a new column is added at the end of a table; none is removed or changes its type.
 
-`day` (YYYY-MM-DD, UTC) is the directory that a file lies in, and a function of the columns: of `time` where the messages
-lie, of `timestamp` where the events lie, of `window_start` in gold. A file written before a column came gives null there.
+`day` (YYYY-MM-DD, UTC) is the directory of a file, and a function of one column: of `time` in tables of messages, of
+`timestamp` in silver, of `window_start` in gold. A file that is older than a column gives null there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DAY_OF = {
     "gold_day": "window_start",
 }
 
-TOLD = {
+TABLE_DESCRIPTIONS = {
     "bronze": "every message, as it was stored",
     "quarantine": "messages that are no usage event, and the reason",
     "silver": "the events that count: each identity once, the lowest sequence",
@@ -51,7 +51,7 @@ TOLD = {
 }
 
 
-def columns(table: str) -> list[tuple[str, str]]:
-    """Name and type of each, in order; without `day`, which is in no file."""
+def list_columns(table: str) -> list[tuple[str, str]]:
+    """Return name and type of each column, in order; without `day`, which is in no file."""
     parts = re.split(r",\s+", SCHEMAS[table])
     return [(name, kind) for name, _, kind in (part.partition(" ") for part in parts)]

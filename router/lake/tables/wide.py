@@ -1,6 +1,6 @@
-"""Sums that do not wrap: added in numbers so wide that nothing fills them, and written back only where they fit.
+"""Sums that do not overflow: added in numbers so wide that nothing fills them, and written back only if they fit.
 
-Arrow adds decimal128 and int64 beyond their range without a word: three costs of 9.99e28 came to less than nothing.
+Arrow wraps decimal128 and int64 beyond their range without an error: three costs of 9.99e28 gave a negative sum.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _FITS = {"cost": pa.scalar(10**29, pa.decimal256(76, 9)), "count": pa.scalar(2**
 
 
 class SumOverflow(RouterError):
-    """A sum is larger than its column: nothing is written, rather than something wrong."""
+    """A sum is larger than its column. Nothing is written, rather than a wrong number."""
 
     code = "sum_overflow"
 
 
-def widened(rows: pa.Table) -> pa.Table:
-    """Its figures, where it has them, as numbers that bear 10^19 rows of the greatest there are."""
+def widen(rows: pa.Table) -> pa.Table:
+    """Cast the figures to numbers that hold the sum of 10^19 rows of the greatest values there are."""
     for place, name in enumerate(rows.column_names):
         if name in WIDE:
             rows = rows.set_column(place, name, rows[name].cast(WIDE[name]))
     return rows
 
 
-def narrowed(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Its figures as their columns have them. Raises SumOverflow that names the first group of `keys` that does not fit."""
+def narrow(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Cast the figures back to their columns' types. Raises SumOverflow, which names the first group of `keys` that does not fit."""
     for place, name in enumerate(sums.column_names):
         if name in WIDE:
             _check(sums, name, keys)

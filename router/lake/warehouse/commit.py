@@ -1,4 +1,4 @@
-"""What one commit says: which files came and went, how far the stream was read, and which period it closed. Values only."""
+"""What one commit says: which files were added and removed, how far the stream was read, and which period it closed. Values only."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from msgspec import Struct, field
 
 from router.errors import Poison
 
-Kind = Literal["ingest", "compact", "seal", "backfill"]
+CommitKind = Literal["ingest", "compact", "seal", "backfill"]
 
 
-class File(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One Parquet file of a table. `path` is relative to the warehouse; `day` (UTC) is the day of all its rows."""
 
     path: str
@@ -24,7 +24,7 @@ class File(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Seal(Struct, frozen=True, kw_only=True):
-    """A period that is closed: later events of these days become adjustments of the day they come in."""
+    """A closed period: later events of these days become adjustments of the day on which they arrive."""
 
     first_day: str  # YYYY-MM-DD, UTC
     last_day: str  # inclusive
@@ -38,15 +38,15 @@ class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One entry of the log. `first` and `last` are the stream sequences that an ingest read, both inclusive."""
 
     commit: int
-    kind: Kind
+    kind: CommitKind
     at: str  # ISO 8601, UTC
     stream: str | None = None
-    created: str | None = None  # the stream's creation time: a stream made anew counts from 1 again
+    created: str | None = None  # the stream's creation time: a recreated stream counts from 1 again
     query: str | None = None  # Spark's id of the streaming query, and its number for the micro-batch
     batch: int | None = None
     first: int | None = field(default=None, name="from")
     last: int | None = field(default=None, name="to")
-    add: dict[str, list[File]] = {}
+    add: dict[str, list[DataFile]] = {}
     remove: dict[str, list[str]] = {}
     counts: dict[str, int] = {}
     seals: Seal | None = None
@@ -55,12 +55,13 @@ class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):
 _decoder = msgspec.json.Decoder(Commit)
 
 
-def commit_bytes(commit: Commit) -> bytes:
+def encode_commit(commit: Commit) -> bytes:
+    """Return a commit as the JSON of its file."""
     return msgspec.json.format(msgspec.json.encode(commit), indent=1)
 
 
 def read_commit(data: bytes) -> Commit:
-    """Raises Poison: the log is not ours, or of a later version."""
+    """Raises Poison if the bytes are no commit of ours, or of a later version."""
     try:
         return _decoder.decode(data)
     except msgspec.DecodeError as exc:

@@ -1,6 +1,6 @@
-"""The log of commits, read and continued.
+"""Read the log of commits, and append to it.
 
-A commit takes the number after the last one. Whoever read the log earlier and lost the race gets Conflict, reads it again
+A commit takes the number after the last one. A writer that read the log earlier and lost the race gets Conflict, reads it again
 and decides again: two writers cannot both have built on the same state.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from router.lake.warehouse.commit import Commit, File, Seal, commit_bytes, read_commit
+from router.lake.warehouse.commit import Commit, DataFile, Seal, encode_commit, read_commit
 from router.lake.warehouse.storage import Storage
 
 LOG = "_commits"
@@ -20,22 +20,22 @@ class Warehouse:
     """One warehouse, at a directory or a URI. Commits are read once: they never change."""
 
     def __init__(self, location: str) -> None:
-        self.location = location  # as another process is told where it is
+        self.location = location  # for another process
         self.storage = Storage(location)
-        self._known: list[Commit] = []
+        self._commits: list[Commit] = []
 
     def commits(self, as_of_commit: int | None = None) -> list[Commit]:
-        """All of them, oldest first; or those up to and with one."""
+        """Return all commits, oldest first; or those up to and including one."""
         self._refresh()
-        return self._known[:as_of_commit]
+        return self._commits[:as_of_commit]
 
     def head(self) -> int:
-        """The number of the last commit; 0 before the first."""
+        """Return the number of the last commit; 0 before the first."""
         return len(self.commits())
 
-    def files(self, table: str, as_of_commit: int | None = None) -> list[File]:
-        """The files that are this table, now or as of a commit, in the order they came."""
-        present: dict[str, File] = {}
+    def files(self, table: str, as_of_commit: int | None = None) -> list[DataFile]:
+        """Return the files of a table, now or as of a commit, in the order in which they were added."""
+        present: dict[str, DataFile] = {}
         for commit in self.commits(as_of_commit):
             for path in commit.remove.get(table, ()):
                 present.pop(path, None)
@@ -43,24 +43,24 @@ class Warehouse:
         return list(present.values())
 
     def paths(self, table: str, as_of_commit: int | None = None) -> list[str]:
-        """Of those files, what Spark, DuckDB or Trino open."""
+        """Return the paths of those files, for Spark, DuckDB or Trino."""
         return [self.storage.uri(file.path) for file in self.files(table, as_of_commit)]
 
     def seals(self, as_of_commit: int | None = None) -> list[Seal]:
         return [commit.seals for commit in self.commits(as_of_commit) if commit.seals is not None]
 
-    def ingested(self) -> Commit | None:
-        """The last ingest that read messages: its `last` is how far the stream is in."""
+    def last_ingest(self) -> Commit | None:
+        """Return the last ingest that read messages: its `last` is the last sequence in the tables."""
         return next((one for one in reversed(self.commits()) if one.kind == "ingest" and one.last is not None), None)
 
     def append(self, make: Callable[[int, str], Commit], *, after: int) -> Commit:
-        """Write the commit that follows `after`; `make` is told its number and the time. Raises Conflict."""
+        """Write the commit that follows `after`; `make` gets its number and the time. Raises Conflict."""
         commit = make(after + 1, datetime.now(UTC).isoformat(timespec="milliseconds"))
-        self.storage.create(f"{LOG}/{commit.commit:020d}.json", commit_bytes(commit))
+        self.storage.create(f"{LOG}/{commit.commit:020d}.json", encode_commit(commit))
         return commit
 
     def _refresh(self) -> None:
-        """Numbers have no gaps, so what is new follows what is known."""
-        found = (PurePosixPath(info.path).name for info in self.storage.names(LOG))
-        for name in sorted(name for name in found if name.endswith(".json"))[len(self._known) :]:
-            self._known.append(read_commit(self.storage.read(f"{LOG}/{name}")))
+        """Read new commits. Numbers have no gaps, so the new ones follow those that were read before."""
+        names = (PurePosixPath(info.path).name for info in self.storage.list_names(LOG))
+        for name in sorted(name for name in names if name.endswith(".json"))[len(self._commits) :]:
+            self._commits.append(read_commit(self.storage.read(f"{LOG}/{name}")))

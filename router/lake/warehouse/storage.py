@@ -1,9 +1,9 @@
-"""Where a warehouse's bytes lie: a directory, or a bucket that pyarrow has a filesystem for (`s3://`, `gs://`, `abfs://`).
+"""Where a warehouse's files are: a directory, or a bucket that pyarrow has a filesystem for (`s3://`, `gs://`, `abfs://`).
 
-    create    the whole file or none, and only where there is none yet
+    create    writes the whole file or nothing, and only if there is none yet
 
-On a local disk that is a hard link to a finished file: the kernel lets exactly one win. Object stores show an object when
-it is complete; there the check before it is no lock, so a warehouse in a bucket has one writer at a time.
+On a local disk `create` makes a hard link to a finished file: the kernel lets exactly one writer win. An object store shows an
+object when it is complete; there the check before it is no lock, so a warehouse in a bucket has one writer at a time.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ class Storage:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def uri(self, name: str) -> str:
-        """As Spark and others outside are told: with the scheme, where there is one."""
+        """Return the path for Spark and other programs: with the scheme, if there is one."""
         return f"{self._location}/{name}"
 
-    def inside(self, name: str) -> str:
-        """As `filesystem` is asked."""
+    def resolve(self, name: str) -> str:
+        """Return the path for `filesystem`."""
         return f"{self._root}/{name}"
 
-    def names(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
-        """What lies in a directory; nothing if there is none."""
-        return list(self.filesystem.get_file_info(fs.FileSelector(self.inside(directory), allow_not_found=True, recursive=recursive)))
+    def list_names(self, directory: str, *, recursive: bool = False) -> list[fs.FileInfo]:
+        """List a directory; nothing if there is none."""
+        return list(self.filesystem.get_file_info(fs.FileSelector(self.resolve(directory), allow_not_found=True, recursive=recursive)))
 
     def read(self, name: str) -> bytes:
-        with self.filesystem.open_input_stream(self.inside(name)) as stream:
+        with self.filesystem.open_input_stream(self.resolve(name)) as stream:
             return bytes(stream.read())
 
     def create(self, name: str, data: bytes) -> None:
-        """Raises Conflict when it exists."""
+        """Write a new file. Raises Conflict if it exists."""
         if self.is_local:
-            _link(Path(self.inside(name)), data)
+            _link(Path(self.resolve(name)), data)
             return
-        if self.filesystem.get_file_info(self.inside(name)).type is not fs.FileType.NotFound:
+        if self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound:
             raise Conflict(f"{name} exists: another writer was first")
-        with self.filesystem.open_output_stream(self.inside(name)) as stream:
+        with self.filesystem.open_output_stream(self.resolve(name)) as stream:
             stream.write(data)
 
     def remove(self, directory: str) -> None:
-        self.filesystem.delete_dir(self.inside(directory))
+        self.filesystem.delete_dir(self.resolve(directory))
 
 
 def _link(target: Path, data: bytes) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(prefix=".draft-", dir=target.parent)
-    os.fchmod(descriptor, 0o644)  # others read the log, too
+    os.fchmod(descriptor, 0o644)  # other users read the log
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -80,7 +80,7 @@ def _link(target: Path, data: bytes) -> None:
 
 
 def _sync(directory: Path) -> None:
-    """The new name, too, must outlive a power cut."""
+    """Write the directory to the disk, so that the new name outlives a power cut."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

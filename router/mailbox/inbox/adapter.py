@@ -1,6 +1,6 @@
 """The inbox's rows: `InboxRepository` on PostgreSQL, one at a time as specified and many at once as the consumer needs it.
 
-    receive   insert, or one attempt more where it is not processed yet; no answer for a message: it was (DURABILITY §1)
+    receive   insert, or one attempt more where it is not processed yet; no answer for a message: it was (docs/durability.md#inbox)
     lock      mark as processed and hold the rows until the transaction ends: two processes never apply one message
     settle    what came of many messages, in one statement
 
@@ -49,7 +49,7 @@ ON CONFLICT (is_only) DO UPDATE SET is_only = TRUE RETURNING d.stream, d.durable
 """
 
 
-class Mark(Struct, frozen=True, gc=False):
+class InboxMark(Struct, frozen=True, gc=False):
     """What is written down of one message: processed or not, and the error if there is one."""
 
     message_id: str
@@ -58,7 +58,7 @@ class Mark(Struct, frozen=True, gc=False):
 
 
 class PostgresInboxAdapter:
-    """`InboxRepository` within one transaction (SD-22, SD-35)."""
+    """`InboxRepository` within one transaction (docs/requirements.md#sd-22)."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -66,14 +66,14 @@ class PostgresInboxAdapter:
     # -- the port ----------------------------------------------------------------------------------------------
 
     async def insert(self, msg: InboxMessage) -> int | None:
-        """How often it was begun, this time included; None: it was processed, so skip it (SD-15)."""
+        """How often it was begun, this time included; None: it was processed, so skip it (docs/requirements.md#sd-15)."""
         return (await self.receive([(str(msg.message_id), msg.subject)])).get(str(msg.message_id))
 
     async def mark_processed(self, id: UUID) -> None:  # noqa: A002 - the specification's name
-        await self.settle([Mark(str(id), True)])
+        await self.settle([InboxMark(str(id), True)])
 
     async def record_error(self, id: UUID, error: str) -> None:  # noqa: A002
-        await self.settle([Mark(str(id), False, error)])
+        await self.settle([InboxMark(str(id), False, error)])
 
     # -- many at once ------------------------------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ class PostgresInboxAdapter:
         """Mark them as processed; those that somebody else had processed are not in the answer."""
         return set(await self._session.fetch(_LOCK, (list(message_ids),), make=str))
 
-    async def settle(self, marks: Sequence[Mark]) -> int:
+    async def settle(self, marks: Sequence[InboxMark]) -> int:
         """Write them down; how many rows that changed. What is processed stays as it is."""
         columns = [m.message_id for m in marks], [m.is_processed for m in marks], [m.error for m in marks]
         return await self._session.execute(_SETTLE, columns)
@@ -95,9 +95,9 @@ class PostgresInboxAdapter:
 
     async def is_processed(self, message_id: str) -> bool:
         """False too when there is no such row."""
-        return bool(await self._session.one(_IS_PROCESSED, (message_id,), make=bool))
+        return bool(await self._session.fetch_one(_IS_PROCESSED, (message_id,), make=bool))
 
-    async def unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
+    async def list_unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
         """Rows received longer ago than that and still not processed, oldest first; among them those of a time that cannot be.
 
         No column stops it, whatever it holds: subjects and errors come cut, impossible times as None.
@@ -105,8 +105,8 @@ class PostgresInboxAdapter:
         return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
 
     async def claim(self, stream: str, durable: str) -> tuple[str, str]:
-        """Whose inbox this is: ours from now on, if it was nobody's (X9)."""
-        owner = await self._session.one(_CLAIM, (stream, durable), make=_owner)
+        """Whose inbox this is: ours from now on, if it was nobody's (docs/requirements.md#x9)."""
+        owner = await self._session.fetch_one(_CLAIM, (stream, durable), make=_owner)
         return owner if owner is not None else (stream, durable)
 
 

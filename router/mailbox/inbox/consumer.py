@@ -1,10 +1,10 @@
-"""InboxConsumer: from a delivery to a handler that is told an event once its receipt is committed (SDS-047 §11).
+"""InboxConsumer: from a delivery to a handler that is told an event once its receipt is committed (docs/requirements.md#sd-15).
 
     handle --> read --> [pile] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
                   \\                                       \\-> to be processed: begun by its treatment
                    \\-> never an event: dead
 The receipt is a status, not a verdict: a row that is there and not processed was begun by somebody who died, and is begun
-again (DURABILITY §1). `handle` is a lane's handler (delivery owns pulling, signals in progress, stamps and drains); `run`
+again (docs/durability.md#inbox). `handle` is a lane's handler (delivery owns pulling, signals in progress, stamps and drains); `run`
 is the work behind it. Two copies of one message are never in a handler of this process together.
 """
 
@@ -19,9 +19,9 @@ from router.crashpoints import crashpoint
 from router.later import Later
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.inbox.event import read_event
-from router.mailbox.inbox.handling import Arrival, Away, Treatment
-from router.mailbox.inbox.pile import Pile
+from router.mailbox.inbox.handling import HandlerStrategy, InboxDelivery, InboxUnavailable
 from router.mailbox.postgres import Database
 from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome
@@ -32,7 +32,7 @@ AT_ONCE = 500
 class InboxMeter(Protocol):
     """Who counts what comes in; called on the loop, so it must be quick."""
 
-    def duplicate(self, message: Message) -> None:
+    def on_duplicate(self, message: Message) -> None:
         """It was processed before."""
 
 
@@ -42,71 +42,71 @@ class InboxConsumer:
     def __init__(
         self,
         database: Database,
-        treatment: Treatment,
+        strategy: HandlerStrategy,
         meter: InboxMeter,
         *,
         max_bytes: int = MAX_PAYLOAD_BYTES,
         max_depth: int = MAX_DEPTH,
     ) -> None:
         self._database = database
-        self._treatment = treatment
+        self._strategy = strategy
         self._meter = meter
         self._max_bytes = max_bytes
         self._max_depth = max_depth
-        self._pile: Pile[Arrival] = Pile()
-        self._copies: dict[str, deque[Arrival]] = {}  # by message id: in hand; its further copies wait for the first one's end
+        self._queue: BatchQueue[InboxDelivery] = BatchQueue()
+        self._copies: dict[str, deque[InboxDelivery]] = {}  # by message id: in hand; its further copies wait for the first one's end
 
     def handle(self, message: Message) -> Outcome | Later[Outcome]:
-        """CMD-051 (SD-15); called by delivery with one message at a time."""
+        """CMD-051 (docs/requirements.md#cmd-051); called by delivery with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)
-        arrival = Arrival(message, event, Later())
-        self._take(arrival)
-        return arrival.later
+        delivery = InboxDelivery(message, event, Later())
+        self._enqueue(delivery)
+        return delivery.later
 
     async def run(self) -> None:
         """Until cancelled. Raises nothing on purpose: a database that is away pauses the lane."""
         while True:
-            arrivals = await self._pile.take(AT_ONCE, self._treatment.linger_s)
-            await self._receive([arrival for arrival in arrivals if not arrival.later.is_here])
+            deliveries = await self._queue.take(AT_ONCE, self._strategy.linger_s)
+            await self._receive([delivery for delivery in deliveries if not delivery.later.is_here])
 
-    def _take(self, arrival: Arrival) -> None:
-        message_id = arrival.event.message_id
+    def _enqueue(self, delivery: InboxDelivery) -> None:
+        message_id = delivery.event.message_id
         if (copies := self._copies.get(message_id)) is not None:
-            copies.append(arrival)
+            copies.append(delivery)
             return
         self._copies[message_id] = deque()
-        arrival.later.tell(lambda _: self._ended(message_id))
-        self._pile.add(arrival)
+        delivery.later.tell(lambda _: self._on_concluded(message_id))
+        self._queue.add(delivery)
 
-    def _ended(self, message_id: str) -> None:
+    def _on_concluded(self, message_id: str) -> None:
         for copy in self._copies.pop(message_id):
             if not copy.later.is_here:
-                self._take(copy)
+                self._enqueue(copy)
 
-    async def _receive(self, arrivals: Sequence[Arrival]) -> None:
-        if (away := self._treatment.away) is None:
+    async def _receive(self, deliveries: Sequence[InboxDelivery]) -> None:
+        if (unavailable := self._strategy.unavailable) is None:
             try:
-                attempts = await self._receipts(arrivals)
+                attempts = await self._insert_receipts(deliveries)
             except (DatabaseUnavailable, DatabaseRefused) as exc:
-                away = Away(str(exc))
-        if away is not None:
-            for arrival in arrivals:
-                arrival.later.come(away)
+                unavailable = InboxUnavailable(str(exc))
+        if unavailable is not None:
+            for delivery in deliveries:
+                delivery.later.come(unavailable)
             return
         crashpoint("inbox_received")
-        begun = [arrival for arrival in arrivals if self._is_new(arrival, attempts.get(arrival.event.message_id))]
-        self._treatment.begin(begun)
+        begun = [delivery for delivery in deliveries if self._is_new(delivery, attempts.get(delivery.event.message_id))]
+        self._strategy.start(begun)
 
-    async def _receipts(self, arrivals: Sequence[Arrival]) -> dict[str, int]:
+    async def _insert_receipts(self, deliveries: Sequence[InboxDelivery]) -> dict[str, int]:
         async with self._database.transaction() as session:
-            return await PostgresInboxAdapter(session).receive([(a.event.message_id, a.event.subject) for a in arrivals])
+            return await PostgresInboxAdapter(session).receive([(a.event.message_id, a.event.subject) for a in deliveries])
 
-    def _is_new(self, arrival: Arrival, attempts: int | None) -> bool:
+    def _is_new(self, delivery: InboxDelivery, attempts: int | None) -> bool:
         if attempts is not None:
-            arrival.attempts = attempts
+            delivery.attempts = attempts
             return True
-        self._meter.duplicate(arrival.message)
-        arrival.later.come(Done())
+        self._meter.on_duplicate(delivery.message)
+        delivery.later.come(Done())
         return False

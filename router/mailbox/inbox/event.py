@@ -1,9 +1,9 @@
-"""What the inbox reads of a message: the event that a handler is told (SD-32), or why it can never be one.
+"""What the inbox reads of a message: the event that a handler is told (docs/requirements.md#sd-32), or why it can never be one.
 
     headers Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id    else, what is missing:
     subject `{context}.event.{name}.v{n}`                                           name and version
     stream time                                                                     when it occurred
-    Nats-Msg-Id                                                                     a UUID as it is, any other text derived (X1)
+    Nats-Msg-Id                                                                     a UUID as it is, any other text derived
 
 A malformed header counts as absent. The body is the payload, any JSON value, told on byte for byte. Nothing here asks
 anybody; whether the event was handled before is the table's to say.
@@ -52,17 +52,20 @@ class InboxEvent(Struct, frozen=True, gc=False):
 
 
 def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
-    """The event in a message; a Fault when it can never be told: no event type anywhere, or a body that is not JSON (SD-4, SD-32)."""
+    """The event in a message; a Fault when it can never be told: no event type anywhere, or a body that is not JSON.
+
+    Rule: docs/requirements.md#sd-32.
+    """
     headers = message.headers
-    named = _named(message.subject)
-    event_type = _matching(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
+    named = _subject_of(message.subject)
+    event_type = _match(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
     if not ids.is_literal_subject(message.subject):  # a row could not hold what a sender may put there
         return _invalid("subject", "the subject holds what no subject may")
     if event_type is None:
         return _invalid("event_type", "neither a header Event-Type nor a subject {context}.event.{name}.v{n}")
     if (fault := _unreadable(message.data, max_bytes, max_depth)) is not None:
         return fault
-    version = _matching(_VERSION, headers.get("Event-Version")) or (named.version if named is not None else 1)
+    version = _match(_VERSION, headers.get("Event-Version")) or (named.version if named is not None else 1)
     return InboxEvent(
         message_id_of(message),
         message.subject,
@@ -77,7 +80,10 @@ def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: 
 
 
 def message_id_of(message: Message) -> str:
-    """The row's key (SD-3, SD-6): the message id when it is a UUID, else one derived from it, or from the place in the stream."""
+    """The row's key: the message id when it is a UUID, else one derived from it, or from the place in the stream.
+
+    Rule: docs/requirements.md#x1.
+    """
     given = message.headers.get(MESSAGE_ID, "")
     if (known := _uuid(given)) is not None:
         return known
@@ -98,14 +104,14 @@ def _invalid(field: str, text: str) -> Fault:
     return Fault(SCHEMA_VALIDATION_FAILED, text, field, STAGE_SCHEMA)
 
 
-def _named(subject: str) -> EventSubject | None:
+def _subject_of(subject: str) -> EventSubject | None:
     try:
         return EventSubject.read(subject)
     except ValueError:
         return None
 
 
-def _matching(rule: re.Pattern[str], text: str | None) -> str | None:
+def _match(rule: re.Pattern[str], text: str | None) -> str | None:
     return text if text is not None and rule.fullmatch(text) else None
 
 

@@ -2,7 +2,7 @@
 
     Arrival --> Treatment.begin --> Answer --> `process_inbox`
 
-`http_handler` asks a service, `in_process` runs a function of yours in the row's own transaction; both are told arrivals
+`http_handler` asks a service, `transactional_strategy` runs a function of yours in the row's own transaction; both are told arrivals
 whose receipt is committed.
 """
 
@@ -30,7 +30,7 @@ class HandlerResult(StrEnum):
     TRANSIENT = "transient"  # 5xx, timeout: no ack
 
 
-class Arrival(Struct, eq=False):
+class InboxDelivery(Struct, eq=False):
     """One delivery on its way: `later` is what delivery waits for, `attempts` the row's, once its receipt is committed."""
 
     message: Message
@@ -47,7 +47,7 @@ class Blame(Enum):
     UNKNOWN = "unknown"  # whether others are served will show
 
 
-class Answer(Struct, frozen=True, gc=False):
+class HandlerAnswer(Struct, frozen=True, gc=False):
     """A result, and what is written down of it: a status, or what `failure_text` keeps of an error."""
 
     result: HandlerResult
@@ -60,61 +60,61 @@ class Answer(Struct, frozen=True, gc=False):
         return self.result is not HandlerResult.TRANSIENT
 
 
-class Away(BrokerUnavailable):
+class InboxUnavailable(BrokerUnavailable):
     """What the inbox stands on (its database, its handler) is away: the lane pauses until it is back, and nothing is spent."""
 
     code = "inbox_away"
 
 
-class Treatment(Protocol):
+class HandlerStrategy(Protocol):
     """How arrivals get their answers."""
 
     @property
-    def away(self) -> Away | None:
+    def unavailable(self) -> InboxUnavailable | None:
         """Why nobody is to be asked at present."""
 
     @property
     def linger_s(self) -> float:
         """How long receipts are gathered before they are written."""
 
-    def begin(self, arrivals: Sequence[Arrival]) -> None:
+    def start(self, deliveries: Sequence[InboxDelivery]) -> None:
         """Each of them is concluded, once, in its own time."""
 
 
-class Permit(Protocol):
+class HandlerPermit(Protocol):
     """The right to ask once. One of these is called, once."""
 
-    def succeeded(self, latency_ms: float) -> None:
+    def record_success(self, latency_ms: float) -> None:
         """It answered as it should, whatever it said of the event."""
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """It did not."""
 
-    def left(self) -> None:
+    def release(self) -> None:
         """Nobody waited for it."""
 
 
-class Breaker(Protocol):
+class RemoteBreaker(Protocol):
     """Who fails too often is left alone for a while."""
 
     @property
-    def is_shut(self) -> bool:
+    def is_open(self) -> bool:
         """Nobody may ask at present."""
 
-    def permit(self, seconds: float) -> Permit | None:
+    def acquire(self, seconds: float) -> HandlerPermit | None:
         """For a call of at most so many seconds; None: not now."""
 
 
-class NoBreaker:
+class NullRemoteBreaker:
     """Everybody may ask, always; a breaker and a permit in one."""
 
-    is_shut = False
+    is_open = False
 
-    def permit(self, seconds: float) -> Permit | None:
+    def acquire(self, seconds: float) -> HandlerPermit | None:
         return self
 
-    def succeeded(self, latency_ms: float) -> None: ...
+    def record_success(self, latency_ms: float) -> None: ...
 
-    def failed(self) -> None: ...
+    def record_failure(self) -> None: ...
 
-    def left(self) -> None: ...
+    def release(self) -> None: ...

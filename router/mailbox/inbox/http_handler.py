@@ -1,10 +1,10 @@
-"""An event told to a service over HTTP: `POST /handle`, and what its answer means (SDS-047 §12; SD-32, SD-33, SD-34).
+"""An event told to a service over HTTP: `POST /handle`, and what its answer means (docs/requirements.md#sd-handler).
 
     2xx                                  PROCESSED            the row is marked, then the message is acknowledged
     409                                  ALREADY_PROCESSED    the same
     422                                  POISON               a dead letter, then the same
     5xx, 408, no answer in time          TRANSIENT            nothing is acknowledged (POL-047-007)
-    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out (X19)
+    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out
     429                                  TRANSIENT, unserved  a tired service, never the message
     no connection                        raises Away          the same: the lane pauses, and nothing is spent
 
@@ -26,7 +26,7 @@ from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.errors import Misconfigured
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Answer, Away, Blame, Breaker, HandlerResult, NoBreaker
+from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerResult, InboxUnavailable, NullRemoteBreaker, RemoteBreaker
 from router.mailbox.ports import current_message
 from router.outcome import Fault
 
@@ -48,10 +48,10 @@ class HttpRules(Struct, frozen=True, kw_only=True):
 class HttpEventHandler:
     """`EventHandler` for a service of its own process. Safe for many calls at once; `close` it at the end."""
 
-    def __init__(self, rules: HttpRules, breaker: Breaker | None = None) -> None:
+    def __init__(self, rules: HttpRules, breaker: RemoteBreaker | None = None) -> None:
         self._rules = rules
-        self._breaker: Breaker = breaker if breaker is not None else NoBreaker()
-        self._url = _checked(rules.url)
+        self._breaker: RemoteBreaker = breaker if breaker is not None else NullRemoteBreaker()
+        self._url = _parse_url(rules.url)
         self._limits = {"timeout": {"connect": min(CONNECT_S, rules.timeout_s / 2)}}
         self._tls = httpx2.create_ssl_context()
         self._transports: list[httpx2.AsyncHTTPTransport] = []
@@ -62,55 +62,55 @@ class HttpEventHandler:
             await transport.aclose()
 
     @property
-    def away(self) -> Away | None:
-        return Away(LEFT_ALONE) if self._breaker.is_shut else None
+    def unavailable(self) -> InboxUnavailable | None:
+        return InboxUnavailable(LEFT_ALONE) if self._breaker.is_open else None
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult:
-        """PORT-047-005 (SD-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
+        """PORT-047-005 (docs/requirements.md#sd-25); the rest of the event is read from `current_message`. Raises as `answer` does."""
         event = read_event(current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth)
         return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
 
-    async def answer(self, event: InboxEvent) -> Answer:
+    async def answer(self, event: InboxEvent) -> HandlerAnswer:
         """What the service says of this event. Raises Away while its breaker is open."""
-        permit = self._breaker.permit(self._rules.timeout_s)
+        permit = self._breaker.acquire(self._rules.timeout_s)
         if permit is None:
-            raise Away(LEFT_ALONE)
+            raise InboxUnavailable(LEFT_ALONE)
         begun = steady()
         try:
-            status = await self._asked(event)
+            status = await self._post(event)
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as exc:
-            permit.failed()
-            raise Away(f"no connection to the handler at inbox.handler.url ({type(exc).__name__})") from exc
+            permit.record_failure()
+            raise InboxUnavailable(f"no connection to the handler at inbox.handler.url ({type(exc).__name__})") from exc
         except (httpx2.HTTPError, OSError) as exc:  # TimeoutError is an OSError
-            permit.failed()
-            return Answer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
+            permit.record_failure()
+            return HandlerAnswer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
         except BaseException:
-            permit.left()
+            permit.release()
             raise
-        answer = Answer(result_of(status), str(status), blame_of(status))
+        answer = HandlerAnswer(result_of(status), str(status), blame_of(status))
         if answer.is_useful:
-            permit.succeeded((steady() - begun) * 1e3)
+            permit.record_success((steady() - begun) * 1e3)
         elif answer.blame is Blame.EVENT:
-            permit.failed()
+            permit.record_failure()
         else:
-            permit.left()  # somebody is there; whether it serves any event, `unserved` finds out
+            permit.release()  # somebody is there; whether it serves any event, `unserved` finds out
         return answer
 
-    async def _asked(self, event: InboxEvent) -> int:
+    async def _post(self, event: InboxEvent) -> int:
         request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event), extensions=self._limits)
-        transport = self._free.pop() if self._free else self._one_more()
+        transport = self._free.pop() if self._free else self._add_transport()
         try:
             async with asyncio.timeout(self._rules.timeout_s):
                 response = await transport.handle_async_request(request)
                 try:
-                    await _read_a_little(response)
+                    await _read_some(response)
                 finally:
                     await response.aclose()
         finally:
             self._free.append(transport)
         return response.status_code
 
-    def _one_more(self) -> httpx2.AsyncHTTPTransport:
+    def _add_transport(self) -> httpx2.AsyncHTTPTransport:
         """For one call at a time: a pool of many looks at each of its idle connections, for each call twice."""
         transport = httpx2.AsyncHTTPTransport(verify=self._tls, limits=httpx2.Limits(max_connections=1))
         self._transports.append(transport)
@@ -135,7 +135,7 @@ def blame_of(status: int) -> Blame:
 
 
 def body_of(event: InboxEvent) -> bytes:
-    """The request's body (SD-32); the payload stands in it byte for byte."""
+    """The request's body (docs/requirements.md#sd-32); the payload stands in it byte for byte."""
     return orjson.dumps(
         {
             "message_id": event.message_id,
@@ -157,7 +157,7 @@ def _headers_of(event: InboxEvent) -> dict[str, str]:
     return headers
 
 
-async def _read_a_little(response: httpx2.Response) -> None:
+async def _read_some(response: httpx2.Response) -> None:
     size = 0
     async for chunk in response.aiter_raw():
         size += len(chunk)
@@ -165,7 +165,7 @@ async def _read_a_little(response: httpx2.Response) -> None:
             return
 
 
-def _checked(url: str) -> httpx2.URL:
+def _parse_url(url: str) -> httpx2.URL:
     try:
         parsed = httpx2.URL(url)
     except httpx2.InvalidURL as exc:

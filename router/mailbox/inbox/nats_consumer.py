@@ -1,4 +1,4 @@
-"""PORT-047-004 as the specification words it: fetch some, acknowledge one, hand one back (SD-24).
+"""PORT-047-004 as the specification words it: fetch some, acknowledge one, hand one back (docs/requirements.md#sd-24).
 
 For whoever writes a loop of his own. The inbox itself stands on `delivery.consumer`, which pulls ahead, keeps alive what
 is in hand, counts starts and drains; an `ack` here costs a round trip and is confirmed.

@@ -1,11 +1,11 @@
 """CMD-051 ProcessInboxMessage and CMD-052 RouteToDeadLetter: what a handler's answer does to a message and its row.
 
-    PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005 (SD-11)
-    POISON                          letter stored, row marked with why       +ACK        POL-047-006 (SD-12, SD-16)
-    TRANSIENT                       error written down                       nothing     POL-047-007 (SD-13)
-    TRANSIENT, the last delivery    letter stored, row marked with why       +ACK        we give up ourselves (X18)
+    PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005
+    POISON                          letter stored, row marked with why       +ACK        POL-047-006
+    TRANSIENT                       error written down                       nothing     POL-047-007
+    TRANSIENT, the last delivery    letter stored, row marked with why       +ACK        we give up ourselves
 
-The stamp is delivery's, after all that stands before it (SD-33). Letters are written by `letters`.
+The stamp is delivery's, after all that stands before it (docs/requirements.md#sd-33). Letters are written by `dead_letters`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.crashpoints import crashpoint
-from router.mailbox.inbox.adapter import Mark
-from router.mailbox.inbox.handling import Answer, Arrival, HandlerResult
-from router.mailbox.inbox.ledger import InboxLedger
+from router.mailbox.inbox.adapter import InboxMark
+from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
+from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.message import Message
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 
@@ -36,46 +36,49 @@ class FailureRules(Struct, frozen=True, kw_only=True):
 class ProcessInboxMessage:
     """The end of both commands, the same for every handler."""
 
-    def __init__(self, ledger: InboxLedger, rules: FailureRules = FailureRules()) -> None:  # noqa: B008 - frozen
-        self._ledger = ledger
+    def __init__(self, writer: InboxStatusWriter, rules: FailureRules = FailureRules()) -> None:  # noqa: B008 - frozen
+        self._writer = writer
         self._rules = rules
 
-    async def conclude(self, arrival: Arrival, answer: Answer) -> None:
+    async def conclude(self, delivery: InboxDelivery, answer: HandlerAnswer) -> None:
         """Delivery hears of the outcome once the row says so."""
-        arrival.later.come(await self._outcome(arrival, answer))
+        delivery.later.come(await self._outcome(delivery, answer))
 
-    async def _outcome(self, arrival: Arrival, answer: Answer) -> Outcome:
+    async def _outcome(self, delivery: InboxDelivery, answer: HandlerAnswer) -> Outcome:
         match answer.result:
             case HandlerResult.PROCESSED | HandlerResult.ALREADY_PROCESSED:
                 crashpoint("inbox_handled")
-                await self._ledger.write(Mark(arrival.event.message_id, True))
+                await self._writer.write(InboxMark(delivery.event.message_id, True))
                 crashpoint("inbox_marked")
                 return Done()
             case HandlerResult.POISON:
-                return self._dead(arrival, Fault(POISON, answer.detail), PROCESSING_ERROR)
+                return self._dead(delivery, Fault(POISON, answer.detail), PROCESSING_ERROR)
             case HandlerResult.TRANSIENT:
-                return await self._failed(arrival, Fault(TRANSIENT, answer.detail))
+                return await self._on_failure(delivery, Fault(TRANSIENT, answer.detail))
             case _:
                 assert_never(answer.result)
 
-    async def _failed(self, arrival: Arrival, fault: Fault) -> Outcome:
-        if self._is_last(arrival.message):
-            return self._dead(arrival, fault, MAXDELIVER_EXHAUSTED)
-        await self._ledger.write(Mark(arrival.event.message_id, False, fault.message))
+    async def _on_failure(self, delivery: InboxDelivery, fault: Fault) -> Outcome:
+        if self._is_last(delivery.message):
+            return self._dead(delivery, fault, MAXDELIVER_EXHAUSTED)
+        await self._writer.write(InboxMark(delivery.event.message_id, False, fault.message))
         delay = self._rules.nak_after_s
         return Hold(fault) if delay is None else Retry(fault, delay)
 
     def _is_last(self, message: Message) -> bool:
         return message.deliveries >= self._rules.max_deliver > 0
 
-    def _dead(self, arrival: Arrival, fault: Fault, reason: str) -> Dead:
+    def _dead(self, delivery: InboxDelivery, fault: Fault, reason: str) -> Dead:
         async def commit(_: Sequence[Receipt]) -> None:
             crashpoint("inbox_letter_stored")
-            await self._ledger.write(given_up(arrival.event.message_id, reason, fault))
+            await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault))
 
         return Dead(fault, reason, commit=commit)
 
 
-def given_up(message_id: str, reason: str, fault: Fault) -> Mark:
-    """The row of a message that stands in the dead letters: no backlog holds it, and no lost ack makes a second letter (X15)."""
-    return Mark(message_id, True, f"{reason}: {fault.message}")
+def build_dead_mark(message_id: str, reason: str, fault: Fault) -> InboxMark:
+    """The row of a message that stands in the dead letters: no backlog holds it, and no lost ack makes a second letter.
+
+    Rule: docs/requirements.md#x15.
+    """
+    return InboxMark(message_id, True, f"{reason}: {fault.message}")

@@ -74,4 +74,4 @@ class InboxRetention:
 
     async def _pages(self) -> int:
         async with self._database.transaction() as session:
-            return await session.one(PAGES, make=int) or 0
+            return await session.fetch_one(PAGES, make=int) or 0

@@ -1,6 +1,6 @@
 """How one inbox is driven, and what it needs on the server: its durable, its letters, the advisories that its net hears.
 
-The defaults are the specification's example: SEA consumes what VibesPro publishes (SDS-047 §10, SD-31).
+The defaults are the specification's example: SEA consumes what VibesPro publishes (docs/requirements.md#sd-31).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from router.delivery.advisories import STREAM, advisories_stream, advisory_subje
 from router.delivery.lane import Pace
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.errors import Misconfigured
-from router.mailbox.inbox.letters import letters_stream
+from router.mailbox.inbox.dead_letters import letters_stream
 
 SHORTEST_SIGNAL_S = 1.0
 
@@ -34,7 +34,7 @@ class InboxRules(Struct, frozen=True, kw_only=True):
     max_depth: int = MAX_DEPTH
     store_retry: float = 1.0  # how often a database, a handler or a broker that is away is tried again
 
-    def checked(self) -> InboxRules:
+    def validate(self) -> InboxRules:
         """Raises Misconfigured."""
         for name in ("context", "stream", "durable"):
             if not ids.is_token(getattr(self, name)):
@@ -44,7 +44,7 @@ class InboxRules(Struct, frozen=True, kw_only=True):
         return self
 
     @property
-    def net_durable(self) -> str:
+    def recovery_durable(self) -> str:
         return f"{self.durable}__net"
 
 
@@ -61,7 +61,7 @@ def pace_of(rules: InboxRules) -> Pace:
 
 
 def durable_of(rules: InboxRules) -> ConsumerSpec:
-    """The consumer of SD-31."""
+    """The durable consumer as specified (docs/requirements.md#sd-31)."""
     return ConsumerSpec(
         stream=rules.stream,
         durable=rules.durable,
@@ -72,10 +72,10 @@ def durable_of(rules: InboxRules) -> ConsumerSpec:
     )
 
 
-def net_of(rules: InboxRules) -> ConsumerSpec:
+def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     """Who hears the advisories about it."""
     return ConsumerSpec(
-        stream=STREAM, durable=rules.net_durable, filter_subject=advisory_subject(rules.stream, rules.durable), max_ack_pending=1000
+        stream=STREAM, durable=rules.recovery_durable, filter_subject=advisory_subject(rules.stream, rules.durable), max_ack_pending=1000
     )
 
 

@@ -1,7 +1,7 @@
 """Events that their service does not serve: held and asked about again, while others show whose fault it is.
 
     404, 302, 400 …   ──> held, asked again after 1, 2, 4 … times `retry_s`; no delivery is spent
-        others are served in between       it is this event: a failure, at this delivery and the next ones (SD-34, X19)
+        others are served in between       it is this event: a failure, at this delivery and the next ones
         none is                            it is the service: held until somebody mends the address, and readiness says so
     429               ──> held: a service that throttles says nothing of the event
 
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from router.backoff import delay_after
-from router.mailbox.inbox.handling import Answer, Blame
+from router.mailbox.inbox.handling import Blame, HandlerAnswer
 
 OTHERS = 10  # so many events served since one was not served first: the service is there
 IN_A_ROW = 3  # answers that serve no event, and it is told as trouble
@@ -36,7 +36,7 @@ class UnservedEvents:
         self._back = asyncio.Event()
         self.trouble: str | None = None  # why no event is served
 
-    async def ask(self, message_id: str, ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def ask(self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]]) -> HandlerAnswer:
         """The answer that counts; whatever `ask` raises ends it."""
         first, times = self._served, 0
         while True:
@@ -58,7 +58,7 @@ class UnservedEvents:
                 del self._suspects[next(iter(self._suspects))]
         return message_id in self._suspects and self.trouble is None
 
-    def _note_served(self, answer: Answer) -> None:
+    def _note_served(self, answer: HandlerAnswer) -> None:
         if not answer.is_useful:
             return
         self._served += 1
@@ -68,7 +68,7 @@ class UnservedEvents:
             self._back.set()
             self._on_trouble(None)
 
-    def _note_unserved(self, answer: Answer) -> None:
+    def _note_unserved(self, answer: HandlerAnswer) -> None:
         self._in_a_row += 1
         if self._in_a_row == IN_A_ROW:
             self._back.clear()

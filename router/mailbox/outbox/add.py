@@ -53,23 +53,23 @@ _ids = count(int.from_bytes(os.urandom(4)) >> 1)
 _last_ms = 0
 
 
-class Executed(Protocol):
+class ExecuteResult(Protocol):
     """A cursor, as far as it tells one from an awaitable; nothing is read of it."""
 
     @property
     def rowcount(self) -> int: ...
 
 
-class Connection(Protocol):
+class SyncConnection(Protocol):
     """psycopg.Connection, or what behaves like it."""
 
-    def execute(self, query: LiteralString, params: Sequence[object], /) -> Executed: ...
+    def execute(self, query: LiteralString, params: Sequence[object], /) -> ExecuteResult: ...
 
 
 class AsyncConnection(Protocol):
     """psycopg.AsyncConnection, or what behaves like it."""
 
-    def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[Executed]: ...
+    def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[ExecuteResult]: ...
 
 
 @overload
@@ -77,13 +77,13 @@ def add(
     connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
 ) -> Coroutine[Any, Any, None]: ...
 @overload
-def add(connection: Connection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES) -> None: ...
+def add(connection: SyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES) -> None: ...
 
 
 def add(
-    connection: AsyncConnection | Connection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+    connection: AsyncConnection | SyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
 ) -> Coroutine[Any, Any, None] | None:
-    """Insert an event in the transaction that is open on this connection (SD-2, SD-14).
+    """Insert an event in the transaction that is open on this connection (docs/requirements.md#sd-2).
 
     `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
     `max_bytes`: of the payload, as the `max_payload_bytes` of the inboxes that take it; 8 MiB at most. 64 levels, and the aggregate's
@@ -93,7 +93,7 @@ def add(
     """
     require_connection(connection)
     check_outbox(event)
-    with _future_refused(event):
+    with _translate_future_event(event):
         done = connection.execute(ADD, _parameters(event, max_bytes))
     if isawaitable(done):
         return _finish_adding(connection, event, done, wake)  # type: ignore[arg-type]
@@ -112,15 +112,15 @@ def new_id() -> UUID:
     return UUID(int=_last_ms << 80 | 0x7 << 76 | (rising >> 20) << 64 | low)
 
 
-async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: Awaitable[Executed], wake: bool) -> None:
-    with _future_refused(event):
+async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: Awaitable[ExecuteResult], wake: bool) -> None:
+    with _translate_future_event(event):
         await done
     if wake:
         await connection.execute(WAKE, (CHANNEL,))
 
 
 @contextmanager
-def _future_refused(event: OutboxEvent) -> Iterator[None]:
+def _translate_future_event(event: OutboxEvent) -> Iterator[None]:
     """The table's CHECK in the policy's words; any other error is left alone. A pipeline may tell of an event that was added earlier."""
     try:
         yield

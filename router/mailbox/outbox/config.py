@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from router.mailbox.outbox.repository import LANES, Patience
+from router.mailbox.outbox.repository import LANES, RetryPolicy
 
 
-class RelayConfig(Struct, frozen=True, kw_only=True):
+class RelayOptions(Struct, frozen=True, kw_only=True):
     """How one relay works. Times are seconds."""
 
     context: str
@@ -15,7 +15,7 @@ class RelayConfig(Struct, frozen=True, kw_only=True):
     round: int = 8000  # rows that one transaction claims, more or less
     page: int = 1000  # of them in one batch: it has a fixed cost of some milliseconds, and the server takes no more
     lanes: int = LANES
-    patience: Patience = Patience()
+    retry_policy: RetryPolicy = RetryPolicy()
     poll_least: float = 0.005
     poll_most: float = 0.5
     retry: float = 0.5  # after a failure of the broker or the database
@@ -25,7 +25,7 @@ class RelayConfig(Struct, frozen=True, kw_only=True):
     listens: bool = False
 
 
-class Totals(Struct):
+class RelayTotals(Struct):
     """What this process came to: counters for whoever watches."""
 
     rounds: int = 0
@@ -33,4 +33,4 @@ class Totals(Struct):
     duplicates: int = 0
     failed: int = 0
     parked: int = 0
-    taken_back: int = 0
+    lost: int = 0

@@ -1,4 +1,4 @@
-"""An outbox event as it travels: subject, headers, body (SD-4, SD-6; X28 of the open points).
+"""An outbox event as it travels: subject, headers, body (docs/requirements.md#x28).
 
 subject   {context}.event.{event_type}.v{event_version}
 headers   Nats-Msg-Id = the event's id; Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id
@@ -17,7 +17,7 @@ from router.message import Effect
 ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
 
 
-class Publishing:
+class EventEncoder:
     """How one context publishes. `max_payload`: bytes that the connection takes; `most`: of them, those of a body."""
 
     def __init__(self, context: str, max_payload: int) -> None:
@@ -31,12 +31,12 @@ class Publishing:
         if len(data) > self.most:
             raise Poison(f"payload of {len(data)} bytes, the connection takes {self.most}")
         subject = self._subject(self._context, event.event_type, event.event_version)
-        return Effect(subject, data, NatsMsgId.of(event).value, _headers(event))
+        return Effect(subject, data, NatsMsgId.from_event(event).value, _headers(event))
 
 
 def _subject(context: str, event_type: str, event_version: int) -> str:
     try:
-        return EventSubject.of(context, event_type, event_version).value
+        return EventSubject.from_parts(context, event_type, event_version).value
     except ValueError as exc:
         raise InvalidEntity(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
 

@@ -4,7 +4,7 @@
                      └─ refused, or one is on no subject of the stream: in waves, the first event of each aggregate, then
                         the second …; what fails holds back the rest of its own aggregate, and nobody else's
 
-What a refusal means is said here alone: `Away` is the broker's fault and spends nothing, `Refused` is the event's own.
+What a refusal means is said here alone: `PublishUnavailable` is the broker's fault and spends nothing, `PublishRefused` is the event's own.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ TOO_LARGE = 10054  # for this stream: the only refusal that can be nobody's faul
 AWAY = frozenset({0, 10002, 10008, 10023, 10028, 10039, 10047, 10076, 10077})
 
 
-class Refused(Struct, frozen=True):
+class PublishRefused(Struct, frozen=True):
     """The stream does not take this event; `cause` holds nothing of it."""
 
     cause: str
 
 
-class Unsent(Struct, frozen=True):
+class PublishSkipped(Struct, frozen=True):
     """Held back: an earlier event of its aggregate was refused, or the waves took long enough."""
 
 
-class Away(Struct, frozen=True):
+class PublishUnavailable(Struct, frozen=True):
     """The broker could not store it."""
 
     cause: str
 
 
-Fate = Receipt | Refused | Unsent | Away
+PublishResult = Receipt | PublishRefused | PublishSkipped | PublishUnavailable
 
 
-class Letter(Struct, frozen=True, gc=False):
+class OutgoingMessage(Struct, frozen=True, gc=False):
     """An event on its way. `order`: what must stay in order with what (its aggregate)."""
 
     effect: Effect
@@ -56,7 +56,7 @@ class Letter(Struct, frozen=True, gc=False):
 
 
 class NatsJetStreamPublisher:
-    """One for the process (SD-35); made by `publisher_on`."""
+    """One for the process (docs/requirements.md#sd-35); made by `open_nats_publisher`."""
 
     def __init__(
         self,
@@ -77,55 +77,57 @@ class NatsJetStreamPublisher:
         self._subjects: tuple[str, ...] = (">",)
         self._is_bound = subject_matcher(self._subjects)
 
-    def takes(self, subjects: tuple[str, ...]) -> None:
+    def set_subjects(self, subjects: tuple[str, ...]) -> None:
         """The stream's subjects. An event on none of them has no answer, as if the broker were away: the fault is its own all the same."""
         if subjects != self._subjects:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> Receipt:
-        """Store one message; its id is in the headers (SD-6, SD-23). Raises BrokerUnavailable, BrokerRefused."""
+        """Store one message; its id is in the headers (docs/requirements.md#sd-23). Raises BrokerUnavailable, BrokerRefused."""
         ack = await self._jetstream.publish(subject, payload, headers)
         return Receipt(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
 
-    async def store_in_order(self, letters: Sequence[Letter]) -> Sequence[Fate]:
+    async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
         """What became of each of at most `atomic.MOST` events."""
-        if self._is_atomic and len(letters) > 1 and all(self._is_bound(letter.effect.subject) for letter in letters):
-            told = await self._batches.store([letter.effect for letter in letters])
+        if self._is_atomic and len(messages) > 1 and all(self._is_bound(message.effect.subject) for message in messages):
+            told = await self._batches.store([message.effect for message in messages])
             if not isinstance(told, NotStored):
                 return told
             if told.err_code == NOT_ENABLED:
                 self._is_atomic = False
             elif told.err_code in AWAY:
-                return [Away(told.cause)] * len(letters)
-        return await self._in_waves(letters)
+                return [PublishUnavailable(told.cause)] * len(messages)
+        return await self._publish_in_waves(messages)
 
-    async def _in_waves(self, letters: Sequence[Letter]) -> Sequence[Fate]:
-        fates: list[Fate] = [Unsent()] * len(letters)
-        waiting = list(range(len(letters)))
+    async def _publish_in_waves(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
+        results: list[PublishResult] = [PublishSkipped()] * len(messages)
+        waiting = list(range(len(messages)))
         until = self._clock() + self._waves_s
         while waiting and self._clock() < until:
-            wave, waiting = _first_of_each(letters, waiting)
-            told = await asyncio.gather(*(self._evidence.stored([letters[place].effect]) for place in wave))
+            wave, waiting = _split_wave(messages, waiting)
+            told = await asyncio.gather(*(self._evidence.stored([messages[place].effect]) for place in wave))
             has_stored = any(not isinstance(one, NotStored) for one in told)
             for place, one in zip(wave, told, strict=True):
-                fates[place] = self._refusal(one, has_stored) if isinstance(one, NotStored) else one[0]
-            if any(isinstance(fates[place], Away) for place in wave):
+                results[place] = self._refusal(one, has_stored) if isinstance(one, NotStored) else one[0]
+            if any(isinstance(results[place], PublishUnavailable) for place in wave):
                 break
-            refused = {letters[place].order for place in wave if isinstance(fates[place], Refused)}
-            waiting = [place for place in waiting if letters[place].order not in refused]
-        return fates
+            refused = {messages[place].order for place in wave if isinstance(results[place], PublishRefused)}
+            waiting = [place for place in waiting if messages[place].order not in refused]
+        return results
 
-    def _refusal(self, told: NotStored, has_neighbours: bool) -> Fate:
+    def _refusal(self, told: NotStored, has_neighbours: bool) -> PublishResult:
         """An unknown refusal is the event's own only if others were stored beside it."""
         if not told.err_code and not self._is_bound(told.subject):
-            return Refused(f"{told.subject} is no subject of the stream")
+            return PublishRefused(f"{told.subject} is no subject of the stream")
         if told.err_code == TOO_LARGE or (has_neighbours and told.err_code not in AWAY):
-            return Refused(f"the stream refused it: JetStream error {told.err_code}")
-        return Away(told.cause)
+            return PublishRefused(f"the stream refused it: JetStream error {told.err_code}")
+        return PublishUnavailable(told.cause)
 
 
 @asynccontextmanager
-async def publisher_on(jetstream: JetStream, *, is_atomic: bool = True, timeout_s: float = 5.0) -> AsyncIterator[NatsJetStreamPublisher]:
+async def open_nats_publisher(
+    jetstream: JetStream, *, is_atomic: bool = True, timeout_s: float = 5.0
+) -> AsyncIterator[NatsJetStreamPublisher]:
     """A publisher for as long as the block lasts."""
     batches = AtomicBatches(jetstream, timeout_s)
     await batches.open()
@@ -136,13 +138,13 @@ async def publisher_on(jetstream: JetStream, *, is_atomic: bool = True, timeout_
         await batches.close()
 
 
-def _first_of_each(letters: Sequence[Letter], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
+def _split_wave(messages: Sequence[OutgoingMessage], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
     """The places of the next wave, and those that wait on."""
     seen: set[tuple[str, str]] = set()
     wave: list[int] = []
     later: list[int] = []
     for place in waiting:
-        order = letters[place].order
+        order = messages[place].order
         (later if order in seen else wave).append(place)
         seen.add(order)
     return wave, later

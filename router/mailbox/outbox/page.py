@@ -4,7 +4,7 @@
     refused ──> once more, row by row, until it is clear which one it is
 
 Nothing that a column may hold can fail here: a time before the year 1 and a payload above `most` stay in the database and come as
-an `Unreadable`, long names come cut. What PostgreSQL itself cannot turn into text (one gigabyte) fails alone.
+an `UnreadableRow`, long names come cut. What PostgreSQL itself cannot turn into text (one gigabyte) fails alone.
 A compressed payload counts sixteenfold, so what a page holds in memory is near PAGE_BYTES, whatever a service writes.
 """
 
@@ -58,7 +58,7 @@ FIND: Final = """
     FROM told ORDER BY occurred_at, id"""
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableRow(Struct, frozen=True):
     """A row that can never be published as it stands. `place`: when it occurred, as PostgreSQL reads it."""
 
     id: UUID
@@ -68,7 +68,7 @@ class Unreadable(Struct, frozen=True):
     cause: str
 
 
-Row = OutboxEvent | Unreadable
+Row = OutboxEvent | UnreadableRow
 
 
 async def find_page(session: Session, after: Position, lanes: Sequence[int], limit: int, most: int = MOST) -> Sequence[Row]:
@@ -82,19 +82,19 @@ async def find_next(session: Session, after: Position, lanes: Sequence[int], mos
         async with session.savepoint():
             return await find_page(session, after, lanes, 1, most)
     except DatabaseRefused as exc:
-        return [_without_payload(row, str(exc)) for row in await find_page(session, after, lanes, 1, NO_BODIES)]
+        return [_drop_payload(row, str(exc)) for row in await find_page(session, after, lanes, 1, NO_BODIES)]
 
 
 def position_of(row: Row) -> Position:
     """Where the page behind this row begins."""
-    place = row.place if isinstance(row, Unreadable) else row.occurred_at
+    place = row.place if isinstance(row, UnreadableRow) else row.occurred_at
     return place if place is not None else FIRST[0], row.id, row.id
 
 
-def _without_payload(row: Row, cause: str) -> Unreadable:
+def _drop_payload(row: Row, cause: str) -> UnreadableRow:
     """What is known of a row whose payload the database cannot tell."""
-    place = row.place if isinstance(row, Unreadable) else row.occurred_at
-    return Unreadable(row.id, row.aggregate_type, row.aggregate_id, place if place is not None else FIRST[0], cause)
+    place = row.place if isinstance(row, UnreadableRow) else row.occurred_at
+    return UnreadableRow(row.id, row.aggregate_type, row.aggregate_id, place if place is not None else FIRST[0], cause)
 
 
 def _row(  # noqa: PLR0917 - a row is told column by column
@@ -111,8 +111,8 @@ def _row(  # noqa: PLR0917 - a row is told column by column
     causation_id: UUID | None,
 ) -> Row:
     if occurred_at is None:
-        return Unreadable(event_id, aggregate_type, aggregate_id, early or FIRST[0], TOO_EARLY)
+        return UnreadableRow(event_id, aggregate_type, aggregate_id, early or FIRST[0], TOO_EARLY)
     if body is None:
-        return Unreadable(event_id, aggregate_type, aggregate_id, occurred_at, f"payload of {size} bytes, more than can be sent")
+        return UnreadableRow(event_id, aggregate_type, aggregate_id, occurred_at, f"payload of {size} bytes, more than can be sent")
     payload = Raw(body.encode())
     return OutboxEvent(event_id, aggregate_type, aggregate_id, event_type, payload, version, occurred_at, correlation_id, causation_id)

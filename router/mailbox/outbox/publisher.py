@@ -1,9 +1,9 @@
-"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (SDS-047 §1, §11).
+"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (docs/requirements.md#sd-14).
 
     look ── rounds while there is work ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └───────────────────────────────────────────┘
     broker away      nothing is claimed and nothing is spent; tried again as soon as it is back
-    database away    the same; what it refuses and a clock that stepped back (X10b) are told loudly, and park nothing
+    database away    the same; what it refuses and a clock that stepped back are told loudly, and park nothing
     told to stop     the round in hand is finished and committed, then it ends
 
 Several of them may run: each round takes what lanes are free, at most `lanes` of eight. With the default of all, one works
@@ -20,13 +20,13 @@ from router.delivery.api import JetStream
 from router.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
-from router.mailbox.outbox.config import RelayConfig, Totals
-from router.mailbox.outbox.message import Publishing
-from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, publisher_on
+from router.mailbox.outbox.broker_loss_detector import BrokerLossDetector, Restore
+from router.mailbox.outbox.config import RelayOptions, RelayTotals
+from router.mailbox.outbox.integrity_scan import IntegrityScan
+from router.mailbox.outbox.message import EventEncoder
+from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, open_nats_publisher
+from router.mailbox.outbox.relay_batch import RelayBatch, RelayReport
 from router.mailbox.outbox.repository import LANES, PostgresOutboxAdapter
-from router.mailbox.outbox.round import Report, Round
-from router.mailbox.outbox.scrub import Scrub
-from router.mailbox.outbox.watch import Restore, Watch
 from router.mailbox.postgres import Database
 from router.observability import events, logs
 
@@ -36,31 +36,37 @@ CAREFUL_ROUND = 100  # rows
 CLOCK_STEPPED_BACK = "the database's clock stepped back: its rows cannot be marked until it has caught up"
 
 
-async def _as_it_is() -> None:
+async def _leave_stream() -> None:
     """The stream is somebody else's to make."""
 
 
 class OutboxPublisher:
     """One relay. `run` works until it is cancelled."""
 
-    def __init__(self, config: RelayConfig, database: Database, jetstream: JetStream, restore: Restore = _as_it_is) -> None:
+    def __init__(self, config: RelayOptions, database: Database, jetstream: JetStream, restore: Restore = _leave_stream) -> None:
         self._config = config
         self._database = database
         self._jetstream = jetstream
-        self._publishing = Publishing(config.context, self._jetstream.connection.max_payload)
+        self._encoder = EventEncoder(config.context, self._jetstream.connection.max_payload)
         self._first_lane = 0
         self._is_careful = False  # the last round was refused: the next one looks row by row for one that the database cannot tell
-        self.scrub = Scrub(database, jetstream, config.stream, self._taken_back)  # a child beside this one; begun by `watch`
-        self._watch = Watch(database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.scrub.begin)
+        self.integrity_scan = IntegrityScan(
+            database, jetstream, config.stream, self._on_lost
+        )  # a child beside this one; begun by `broker_loss_detector`
+        self._loss_detector = BrokerLossDetector(
+            database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.integrity_scan.restart
+        )
         self._is_stopping = asyncio.Event()
-        self.totals = Totals()
-        self.on_round: Callable[[Report], None] = lambda _: None
+        self.totals = RelayTotals()
+        self.on_batch: Callable[[RelayReport], None] = lambda _: None
         self.trouble: str | None = None  # why nothing is published now; for readiness
 
     async def run(self) -> None:
         """The child: until cancelled; then the round in hand is finished. Raises what no waiting can mend."""
         self._is_stopping.clear()
-        async with publisher_on(self._jetstream, is_atomic=self._config.is_atomic, timeout_s=self._config.store_timeout) as publisher:
+        async with open_nats_publisher(
+            self._jetstream, is_atomic=self._config.is_atomic, timeout_s=self._config.store_timeout
+        ) as publisher:
             working = asyncio.create_task(self._work(publisher))
             try:
                 await asyncio.shield(working)
@@ -73,27 +79,27 @@ class OutboxPublisher:
     def is_atomic(self) -> bool:
         return self._config.is_atomic
 
-    async def round(self, publisher: NatsJetStreamPublisher) -> Report:
+    async def run_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport:
         """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
-        await self._look_for_lost()
-        publisher.takes(self._watch.subjects)
+        await self._check_for_loss()
+        publisher.set_subjects(self._loss_detector.subjects)
         async with self._database.transaction() as session:
             page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
-            outbox = PostgresOutboxAdapter(session, limit=page, patience=self._config.patience, most=self._publishing.most)
+            outbox = PostgresOutboxAdapter(session, limit=page, retry_policy=self._config.retry_policy, most=self._encoder.most)
             claimed = await outbox.claim_lanes(self._config.lanes, self._first_lane)
             self._first_lane = (self._first_lane + self._config.lanes) % LANES
-            round_ = Round(outbox, publisher, self._publishing, stream_created=self._watch.created, most=most)
-            report = await round_.run() if claimed else Report()
+            round_ = RelayBatch(outbox, publisher, self._encoder, stream_created=self._loss_detector.created, most=most)
+            report = await round_.run() if claimed else RelayReport()
         crashpoint("outbox_committed")
-        self._watch.seen(report)
+        self._loss_detector.observe(report)
         self._count(report)
         return report
 
     async def _work(self, publisher: NatsJetStreamPublisher) -> None:
         pause = self._config.poll_least
         while not self._is_stopping.is_set():
-            report = await self._tried(publisher)
-            if report is None or report.away is not None:
+            report = await self._try_batch(publisher)
+            if report is None or report.broker_error is not None:
                 await self._rest(self._config.retry)
             elif report.published or report.parked:
                 pause = self._config.poll_least
@@ -101,13 +107,13 @@ class OutboxPublisher:
                 await self._rest(pause, is_idle=True)
                 pause = min(pause * 2, self._config.poll_most)
 
-    async def _tried(self, publisher: NatsJetStreamPublisher) -> Report | None:
+    async def _try_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport | None:
         """A round, or None: something is away, and who it is was told."""
         if not self._jetstream.connection.is_connected:
             self._tell("the broker is not connected")
             return None
         try:
-            report = await self.round(publisher)
+            report = await self.run_batch(publisher)
         except (Transient, BrokerRefused, Misconfigured) as exc:  # Misconfigured: the stream is gone, and is not to be made at present
             self._tell(str(exc))
             return None
@@ -116,44 +122,44 @@ class OutboxPublisher:
             self._tell(CLOCK_STEPPED_BACK if exc.is_clock_regression else str(exc))
             return None
         self._is_careful = False
-        self._tell(report.away)
+        self._tell(report.broker_error)
         return report
 
-    async def _look_for_lost(self) -> None:
-        if taken_back := await self._watch.look():
-            self._taken_back(taken_back)
+    async def _check_for_loss(self) -> None:
+        if taken_back := await self._loss_detector.check():
+            self._on_lost(taken_back)
 
-    def _taken_back(self, rows: int) -> None:
-        self.totals.taken_back += rows
+    def _on_lost(self, rows: int) -> None:
+        self.totals.lost += rows
         log.error(events.OUTBOX_TAKEN_BACK, stream=self._config.stream, rows=rows)
 
-    def _count(self, report: Report) -> None:
+    def _count(self, report: RelayReport) -> None:
         totals = self.totals
         totals.rounds += 1
         totals.published += report.published
         totals.duplicates += report.duplicates
         totals.failed += report.failed
         totals.parked += report.parked
-        self.on_round(report)
+        self.on_batch(report)
         if report.parked:
             log.error(events.OUTBOX_PARKED, rows=report.parked)
 
     async def _rest(self, seconds: float, *, is_idle: bool = False) -> None:
         """Until so many seconds passed, it is told to stop, or, while idle, a service woke it."""
-        causes: set[asyncio.Task[bool]] = {asyncio.create_task(self._told_to_stop())}
+        causes: set[asyncio.Task[bool]] = {asyncio.create_task(self._wait_for_stop())}
         if is_idle and self._config.listens:
-            causes.add(asyncio.create_task(self._woken(seconds)))
+            causes.add(asyncio.create_task(self._wait_for_notify(seconds)))
         await asyncio.wait(causes, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for cause in causes:
             cause.cancel()
         await asyncio.wait(causes)
 
-    async def _told_to_stop(self) -> bool:
+    async def _wait_for_stop(self) -> bool:
         return await self._is_stopping.wait()
 
-    async def _woken(self, seconds: float) -> bool:
+    async def _wait_for_notify(self, seconds: float) -> bool:
         try:
-            return await self._database.notified(CHANNEL, within=seconds)
+            return await self._database.wait_for_notification(CHANNEL, within=seconds)
         except RouterError:  # the database is away: the next look will say so
             await asyncio.sleep(seconds)
             return False

@@ -63,7 +63,7 @@ FAIL: Final = """
     SET failures = LEAST(s.failures, 2147483646) + 1, next_attempt_at = EXCLUDED.next_attempt_at, parked_at = EXCLUDED.parked_at"""
 
 
-class Patience(Struct, frozen=True):
+class RetryPolicy(Struct, frozen=True):
     """How long a row that fails is tried again. `backoff`: seconds by attempt, the last repeats; then it is parked."""
 
     attempts: int = 10
@@ -71,12 +71,15 @@ class Patience(Struct, frozen=True):
 
 
 class PostgresOutboxAdapter:
-    """One transaction's outbox (SD-21, SD-35). `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent."""
+    """One transaction's outbox. `limit`: rows of one page, 1 = with care; `most`: bytes of a payload that can be sent.
 
-    def __init__(self, session: Session, *, limit: int = 500, patience: Patience = Patience(), most: int = MOST) -> None:  # noqa: B008 - frozen
+    Rule: docs/requirements.md#sd-21.
+    """
+
+    def __init__(self, session: Session, *, limit: int = 500, retry_policy: RetryPolicy = RetryPolicy(), most: int = MOST) -> None:  # noqa: B008 - frozen
         self._session = session
         self._limit = limit
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._lanes: list[int] = list(range(LANES))
         self._most = most
         self._after: Position = FIRST
@@ -105,16 +108,16 @@ class PostgresOutboxAdapter:
         await self._session.execute(MARK_ONE, (id,))
 
     async def mark_all_published(self, receipts: Sequence[Receipt], stream_created: str) -> None:
-        """Mark the rows of these receipts by one statement, and write down where each stands (`lost` reads it)."""
+        """Mark the rows of these receipts by one statement, and write down where each stands (`broker_loss` reads it)."""
         ids, sequences = [receipt.id for receipt in receipts], [receipt.sequence for receipt in receipts]
         where = (receipts[0].stream, stream_created, max(sequences))
         await self._session.execute(MARK, (_array(ids), *where, _array(sequences)))
 
     async def increment_attempts(self, id: UUID, error: str, *, is_hopeless: bool = False) -> bool:  # noqa: A002
         """Count one failure of this row itself; whether it is parked now. `error` holds no payload."""
-        failures = 1 + (await self._session.one(FAILURES, (id,), make=int) or 0)
-        is_parked = is_hopeless or failures >= self._patience.attempts
-        await self._session.execute(FAIL, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._patience.backoff), is_parked))
+        failures = 1 + (await self._session.fetch_one(FAILURES, (id,), make=int) or 0)
+        is_parked = is_hopeless or failures >= self._retry_policy.attempts
+        await self._session.execute(FAIL, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked))
         return is_parked
 
 

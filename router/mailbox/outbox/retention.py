@@ -27,7 +27,7 @@ CLEAN: Final = """
     SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM gone)"""
 
 
-class RetentionConfig(Struct, frozen=True):
+class OutboxRetentionRules(Struct, frozen=True):
     """Times are seconds. `receipts`: deleted in one transaction, each with the rows of one marking (at most 1000)."""
 
     keep: float = 7 * 86_400.0
@@ -36,20 +36,20 @@ class RetentionConfig(Struct, frozen=True):
     pause: float = 0.05  # between two handfuls
 
 
-class Cleaned(Struct, frozen=True):
+class CleanupResult(Struct, frozen=True):
     receipts: int
     rows: int
 
 
-async def clean(session: Session, config: RetentionConfig) -> Cleaned:
+async def clean(session: Session, config: OutboxRetentionRules) -> CleanupResult:
     """One handful."""
-    return await session.one(CLEAN, (config.keep, config.receipts), make=Cleaned) or Cleaned(0, 0)
+    return await session.fetch_one(CLEAN, (config.keep, config.receipts), make=CleanupResult) or CleanupResult(0, 0)
 
 
-class Retention:
+class OutboxRetention:
     """The child that cleans. Several may run: each takes handfuls that no other holds."""
 
-    def __init__(self, database: Database, config: RetentionConfig) -> None:
+    def __init__(self, database: Database, config: OutboxRetentionRules) -> None:
         self._database = database
         self._config = config
         self.cleaned = 0

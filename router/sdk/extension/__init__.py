@@ -1,4 +1,4 @@
-"""The author's side of extensions: a function becomes a NATS service that the router can call (S3 and S4, "Extensions").
+"""The author's side of extensions: a function becomes a NATS service that the router can call (docs/extensions.md#calls).
 
     bytes ── asked ──> Request ── the author's function ──> a value ── answered ──> bytes
       │                                                                  │

@@ -1,4 +1,4 @@
-"""What an author's function returned, as the bytes of an answer (S4, "Extension Request-Reply Contract").
+"""What an author's function returned, as the bytes of an answer (docs/extensions.md#calls).
 
     pre, post    {payload{message_id, message_type, payload, metadata}, metadata}
     validator    {status: ok} | {status: reject, reason, details}

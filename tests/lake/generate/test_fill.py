@@ -7,11 +7,11 @@ from msgspec.structs import replace
 
 from router.delivery.api import JetStream
 from router.errors import Misconfigured
-from router.lake.generate import Load, Plan, fill
-from router.lake.generate.fill import NotFilled
+from router.lake.generate import Load, LoadPlan, fill
+from router.lake.generate.fill import FillFailed
 from tests.support.delivery import connected
 
-PLAN = Plan(events=12_345, duplicates=0.1, conflicts=3, tenants=3)
+PLAN = LoadPlan(events=12_345, duplicates=0.1, conflicts=3, tenants=3)
 SUBJECT = "beamline.usage.v1.metered"
 
 
@@ -32,7 +32,7 @@ async def test_every_message_is_stored_in_order_after_what_was_there(jetstream: 
     await jetstream.publish(SUBJECT, b"{}", {})
     filled = await fill(jetstream, Load(PLAN), "FILLED")
     assert (filled.first_seq, filled.last_seq) == (2, 12_346)
-    last = list(Load(PLAN).chunks())[-1][-1]
+    last = list(Load(PLAN).make_chunks())[-1][-1]
     stored = await jetstream.message("FILLED", 12_346)
     assert stored is not None
     assert (stored.headers["Nats-Msg-Id"], stored.data) == last
@@ -49,22 +49,22 @@ async def test_the_way_is_told(jetstream: JetStream) -> None:
 async def test_the_same_seed_again_is_refused_as_the_broker_would_drop_it(jetstream: JetStream) -> None:
     await a_stream(jetstream, "FILLED")
     await fill(jetstream, Load(PLAN), "FILLED")
-    with pytest.raises(NotFilled, match="--seed"):
+    with pytest.raises(FillFailed, match="--seed"):
         await fill(jetstream, Load(PLAN), "FILLED")
 
 
 async def test_a_load_that_is_dropped_in_part_is_an_error(jetstream: JetStream) -> None:
     await a_stream(jetstream, "FILLED")
     one = replace(PLAN, events=500)
-    message_id, body = next(Load(one).chunks())[3]
+    message_id, body = next(Load(one).make_chunks())[3]
     await jetstream.publish(SUBJECT, body, {"Nats-Msg-Id": message_id})
-    with pytest.raises(NotFilled, match="sequence 500 where 501"):
+    with pytest.raises(FillFailed, match="sequence 500 instead of 501"):
         await fill(jetstream, Load(one), "FILLED")
 
 
 async def test_a_full_stream_is_an_error(jetstream: JetStream) -> None:
     await a_stream(jetstream, "FILLED", max_msgs=5_000, discard="new")
-    with pytest.raises(NotFilled, match="takes no more"):
+    with pytest.raises(FillFailed, match="takes no more"):
         await fill(jetstream, Load(PLAN), "FILLED")
 
 

@@ -3,15 +3,15 @@
 import pytest
 
 from router.errors import Misconfigured
-from router.lake.generate import Load, Plan
+from router.lake.generate import Load, LoadPlan
 from tests.support.lake_load import as_event, id_of, read_plainly
 
-PLAN = Plan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=3)
+PLAN = LoadPlan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=3)
 
 
-def a_load(plan: Plan = PLAN) -> tuple[Load, list[tuple[str, bytes]]]:
+def a_load(plan: LoadPlan = PLAN) -> tuple[Load, list[tuple[str, bytes]]]:
     load = Load(plan)
-    return load, [message for chunk in load.chunks() for message in chunk]
+    return load, [message for chunk in load.make_chunks() for message in chunk]
 
 
 def test_the_truth_is_what_a_plain_reader_counts() -> None:
@@ -19,7 +19,7 @@ def test_the_truth_is_what_a_plain_reader_counts() -> None:
     cells, counts = read_plainly(body for _, body in messages)
     told = load.truth.to_json()
     assert {name: told[name] for name in counts} == dict(counts)
-    rows = {(row["day"], row["tenant_id"], row["provider_id"], row["event_type"], row["status"]): row for row in load.truth.rows()}
+    rows = {(row["day"], row["tenant_id"], row["provider_id"], row["event_type"], row["status"]): row for row in load.truth.make_rows()}
     assert rows.keys() == cells.keys()
     for key, cell in cells.items():
         row, latencies = rows[key], cell["latencies"]
@@ -51,7 +51,7 @@ def test_no_two_messages_share_a_message_id_so_the_broker_drops_none() -> None:
 
 def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
     assert a_load()[1] == a_load()[1]
-    other = Plan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=4)
+    other = LoadPlan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=4)
     assert a_load(other)[1][0] != a_load()[1][0]
 
 
@@ -75,4 +75,4 @@ def test_some_ids_need_escapes() -> None:
 )  # fmt: skip
 def test_a_plan_that_cannot_be_is_refused(setting: str, plan: dict[str, float]) -> None:
     with pytest.raises(Misconfigured, match=setting):
-        Plan(**{"events": 100, **plan})
+        LoadPlan(**{"events": 100, **plan})

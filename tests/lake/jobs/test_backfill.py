@@ -17,7 +17,7 @@ def test_on_unchanged_data_there_is_no_difference(lake: Lake) -> None:
     """UL-11."""
     lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(hours=1)), b"bad")
     lake.take(a_body("r-1"), a_body("r-3", at=NOON + timedelta(days=1)))
-    assert Backfill(lake.spark, lake.warehouse, DAY, DAY + timedelta(days=1)).difference().is_none
+    assert Backfill(lake.spark, lake.warehouse, DAY, DAY + timedelta(days=1)).compare().is_none
 
 
 def test_files_that_went_missing_from_the_tables_are_made_again_with_their_sums(lake: Lake) -> None:
@@ -27,11 +27,11 @@ def test_files_that_went_missing_from_the_tables_are_made_again_with_their_sums(
     lost = {table: [lake.warehouse.files(table)[0].path] for table in ("silver", "gold_day")}
     lake.warehouse.append(lambda number, at: Commit(commit=number, kind="compact", at=at, remove=lost), after=2)
     work = Backfill(lake.spark, lake.warehouse, DAY, DAY)
-    found = work.difference()
+    found = work.compare()
     assert (found.events_missing, found.events_too_many, found.cost_then - found.cost_now) == (1, 0, 1.25)
     work.apply()
     assert sum(row["cost"] for row in lake.rows("gold_day")) == sum(row["cost"] for row in lake.rows("silver")) == 3.25
-    assert Backfill(lake.spark, lake.warehouse, DAY, DAY).difference().is_none
+    assert Backfill(lake.spark, lake.warehouse, DAY, DAY).compare().is_none
 
 
 def test_sealed_days_are_left_alone(lake: Lake) -> None:

@@ -18,7 +18,7 @@ CAME_LATER = "trace_id"
 def as_written_before(lake: Lake, table: str) -> None:
     """The table's only file as a version wrote it that did not know the column."""
     (file,) = lake.warehouse.files(table)
-    home = lake.warehouse.storage.inside("")
+    home = lake.warehouse.storage.resolve("")
     old = file.path.replace("/day=", "-of-before/day=")
     Path(home + old).parent.mkdir(parents=True)
     pq.write_table(pq.ParquetFile(home + file.path).read().drop_columns([CAME_LATER]), home + old)

@@ -12,9 +12,9 @@ import pytest
 
 from router.contracts.result import MAX_LATENCY_MS
 from router.lake.jobs.backfill import Backfill
-from router.lake.jobs.days import OPEN_AT_ONCE, put
+from router.lake.jobs.daily_writer import OPEN_AT_ONCE, write_days
 from router.lake.reconcile import reconcile
-from router.lake.report import Query, read_report
+from router.lake.report import UsageQuery, read_report
 from router.lake.tables.body import BOUNDS
 from tests.support.lake_jobs import NOON, Lake, a_body
 
@@ -62,7 +62,7 @@ def test_an_event_at_each_bound_counts(lake: Lake) -> None:
     ]
     lake.take(*bodies, came=came)
     assert len(lake.rows("silver")) == len(bodies), lake.rows("quarantine")
-    totals = read_report(lake.warehouse, Query()).totals
+    totals = read_report(lake.warehouse, UsageQuery()).totals
     assert totals is not None
     assert (totals.cost, totals.latency_max_ms) == (Decimal("1000000002"), MAX_LATENCY_MS)  # four cost half a unit
     assert reconcile(lake.warehouse).is_right
@@ -90,7 +90,7 @@ def test_rows_of_many_days_are_written_with_few_files_open_and_all_of_them_are_t
         }
     )
     with few_files(OPEN_AT_ONCE + 16):
-        files = put(rows, lake.warehouse, "duplicates", "job")
+        files = write_days(rows, lake.warehouse, "duplicates", "job")
     assert sum(file.rows for file in files) == 2 * days
     assert len({file.path for file in files}) == len(files)
     assert {file.day for file in files} == {str((NOON - timedelta(days=day)).date()) for day in range(days)}
@@ -99,7 +99,7 @@ def test_rows_of_many_days_are_written_with_few_files_open_and_all_of_them_are_t
 def test_what_was_quarantined_stays_there_when_its_days_are_made_again(lake: Lake) -> None:
     """UL-11: the bound that held when a message came holds for good, whatever the settings say later."""
     lake.take(*HONEST, a_body("dear", cost="2000000000.0"))
-    assert Backfill(lake.spark, lake.warehouse, NOON.date(), NOON.date()).difference().is_none
+    assert Backfill(lake.spark, lake.warehouse, NOON.date(), NOON.date()).compare().is_none
 
 
 @contextmanager

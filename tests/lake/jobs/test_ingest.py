@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.errors import Misconfigured
-from router.lake.jobs.ingest import _following
+from router.lake.jobs.ingest import _find_start
 from router.lake.source import DataLoss
 from router.lake.warehouse import Commit, Warehouse
 from tests.support.lake_jobs import FACTS
@@ -24,25 +24,25 @@ def ten(tmp_path: Path) -> Warehouse:
 
 
 def test_it_begins_with_the_first_message_and_goes_on_after_the_last_in_the_log(ten: Warehouse, tmp_path: Path) -> None:
-    assert _following(Warehouse(str(tmp_path / "none")), replace(HUNDRED, first=3), fails_on_loss=True) == 3
-    assert _following(ten, HUNDRED, fails_on_loss=True) == 11
+    assert _find_start(Warehouse(str(tmp_path / "none")), replace(HUNDRED, first=3), fails_on_loss=True) == 3
+    assert _find_start(ten, HUNDRED, fails_on_loss=True) == 11
 
 
 def test_messages_that_went_before_they_were_read_end_it_unless_they_may_be_lost(ten: Warehouse) -> None:
     """UL-12."""
     purged = replace(HUNDRED, first=51)
     with pytest.raises(DataLoss, match="begins at 51 now: sequences from 11 on are gone"):
-        _following(ten, purged, fails_on_loss=True)
-    assert _following(ten, purged, fails_on_loss=False) == 51
+        _find_start(ten, purged, fails_on_loss=True)
+    assert _find_start(ten, purged, fails_on_loss=False) == 51
 
 
 def test_messages_that_went_after_they_were_read_are_no_loss(ten: Warehouse) -> None:
     """UL-12."""
-    assert _following(ten, replace(HUNDRED, first=11), fails_on_loss=True) == 11
+    assert _find_start(ten, replace(HUNDRED, first=11), fails_on_loss=True) == 11
 
 
 @pytest.mark.parametrize("other", [{"created": "2026-11-02T00:00:00Z"}, {"stream": "OTHER"}])
 def test_another_stream_s_messages_are_not_added_whatever_may_be_lost(ten: Warehouse, other: dict[str, str]) -> None:
     """UL-18, UL-28."""
     with pytest.raises(Misconfigured, match="it holds ROUTER_USAGE, made 2026-11-01"):
-        _following(ten, replace(HUNDRED, **other), fails_on_loss=False)
+        _find_start(ten, replace(HUNDRED, **other), fails_on_loss=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.jobs.backfill import Backfill, Difference
+from router.lake.jobs.backfill import Backfill, BackfillDifference
 from router.lake.tables.schemas import SCHEMAS
 from router.lake.warehouse import Commit
 from tests.support.lake_jobs import NOON, Lake, a_body
@@ -23,14 +23,14 @@ def test_spark_and_one_process_make_the_same_tables(spark: SparkSession, no_jvm:
     assert (made[1].events_missing, made[1].cost_then) == (2, 4)
 
 
-def made_on(lake: Lake) -> tuple[Tables, Difference]:
+def made_on(lake: Lake) -> tuple[Tables, BackfillDifference]:
     """Two micro-batches with some of everything, the first one's events lost and made again."""
     lake.take(a_body("r-1", cost="1.0"), b"{broken", a_body("r-2", cost="2.0"))
     lake.take(a_body("r-1", cost="1.0"), a_body("r-2", cost="9.0"), a_body("r-3", cost="1.0"))
     lost = {table: [lake.warehouse.files(table)[0].path] for table in ("silver", "gold_minute", "gold_day")}
     lake.warehouse.append(lambda number, at: Commit(commit=number, kind="compact", at=at, remove=lost), after=2)
     work = Backfill(lake.spark, lake.warehouse, NOON.date(), NOON.date())
-    found = work.difference()
+    found = work.compare()
     work.apply()
     work.close()
     return {table: lake.rows(table) for table in SCHEMAS}, found

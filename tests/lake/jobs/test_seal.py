@@ -7,7 +7,7 @@ import pytest
 
 from router.errors import Misconfigured
 from router.lake.jobs.compact import compact
-from router.lake.jobs.seal import holds, seal
+from router.lake.jobs.seal import is_unchanged, seal
 from tests.support.lake_jobs import NOON, Lake, a_body
 
 DAY = NOON.date()
@@ -21,7 +21,7 @@ def test_what_comes_for_a_sealed_day_corrects_it_from_the_day_it_came_in(lake: L
     (late,) = [row for row in lake.rows("gold_day") if row["cost"] == 2]
     assert late["window_start"].date() == DAY + timedelta(days=1)
     assert late["corrects_window"] == datetime.combine(NOON.date(), time.min, UTC)
-    assert holds(lake.warehouse, sealed)
+    assert is_unchanged(lake.warehouse, sealed)
 
 
 def test_the_sum_of_all_windows_is_the_sum_of_all_events_sealed_or_not(lake: Lake) -> None:
@@ -37,7 +37,7 @@ def test_compaction_changes_no_seal(lake: Lake) -> None:
     lake.take(a_body("r-2"))
     sealed = seal(lake.warehouse, DAY, DAY)
     assert compact(lake.warehouse, at_least=2) is not None
-    assert holds(lake.warehouse, sealed)
+    assert is_unchanged(lake.warehouse, sealed)
     assert len(lake.rows("silver")) == 2
 
 
@@ -46,7 +46,7 @@ def test_a_seal_notices_that_a_sum_is_not_what_it_was(lake: Lake) -> None:
     lake.take(a_body("r-1"))
     sealed = seal(lake.warehouse, DAY, DAY)
     lake.take(a_body("r-2", at=NOON + timedelta(days=1)))
-    assert not holds(
+    assert not is_unchanged(
         lake.warehouse, type(sealed)(**{**{name: getattr(sealed, name) for name in sealed.__struct_fields__}, "hash": "0" * 64})
     )
 

@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from router.delivery.api import JetStream
-from router.lake.reconcile import Check
-from router.lake.reconcile.columns import Tables
-from router.lake.reconcile.ledger import check_ledger, ledger_of
+from router.lake.reconcile import ReconcileCheck
+from router.lake.reconcile.ledger import check_ledger, open_ledger
+from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.options import SourceOptions, read_options
 from tests.support.delivery import connected
 from tests.support.lake_accounts import an_account, body, tables_of
@@ -43,7 +43,7 @@ async def worked(jetstream: JetStream, request: int, *, is_acked: bool = True, s
     return int(stored["seq"])
 
 
-async def checked(url: str, path: Path, requests: tuple[int, ...]) -> Check:
+async def checked(url: str, path: Path, requests: tuple[int, ...]) -> ReconcileCheck:
     """With usage of these requests in the tables."""
 
     def options(stream: str) -> SourceOptions:
@@ -54,7 +54,7 @@ async def checked(url: str, path: Path, requests: tuple[int, ...]) -> Check:
         row["time"] = 4_000_000_000_000_000  # metered after any result
     warehouse = an_account(path, tables)
     return await asyncio.to_thread(
-        lambda: check_ledger(Tables(warehouse, 1), ledger_of(options("WORKED"), options("USED"), options("DEAD"), "meter"))
+        lambda: check_ledger(WarehouseSnapshot(warehouse, 1), open_ledger(options("WORKED"), options("USED"), options("DEAD"), "meter"))
     )
 
 

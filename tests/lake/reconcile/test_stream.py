@@ -8,8 +8,8 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.errors import Misconfigured
-from router.lake.reconcile import Check, reconcile
-from router.lake.reconcile.stream import reached
+from router.lake.reconcile import ReconcileCheck, reconcile
+from router.lake.reconcile.stream import open_stream
 from router.lake.source.options import read_options
 from tests.support.delivery import connected
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
@@ -31,12 +31,12 @@ async def eight(jetstream: JetStream) -> dict[str, Rows]:
     return tables_of(bodies, ["0.25"] * 8)
 
 
-async def compared(jetstream: JetStream, url: str, path: Path, tables: dict[str, Rows]) -> dict[str, Check]:
+async def compared(jetstream: JetStream, url: str, path: Path, tables: dict[str, Rows]) -> dict[str, ReconcileCheck]:
     """Beside the server's own loop: the checks run one of their own."""
 
     created = (await jetstream.stream("USED") or {})["created"]
     warehouse = an_account(path, tables, created)
-    account = await asyncio.to_thread(lambda: reconcile(warehouse, reached(read_options({"url": url, "stream": "USED"}))))
+    account = await asyncio.to_thread(lambda: reconcile(warehouse, open_stream(read_options({"url": url, "stream": "USED"}))))
     return {check.name: check for check in account.checks}
 
 
@@ -82,4 +82,4 @@ async def test_a_stream_that_was_made_anew_is_refused(jetstream: JetStream, nats
     warehouse = an_account(tmp_path, tables, "2020-01-01T00:00:00Z")
 
     with pytest.raises(Misconfigured, match="--nats-url"):
-        await asyncio.to_thread(lambda: reconcile(warehouse, reached(read_options({"url": nats_url, "stream": "USED"}))))
+        await asyncio.to_thread(lambda: reconcile(warehouse, open_stream(read_options({"url": nats_url, "stream": "USED"}))))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from router.lake.reconcile import Account, Check, reconcile
+from router.lake.reconcile import ReconcileCheck, Reconciliation, reconcile
 from tests.support.lake_accounts import Rows, an_account, body, tables_of
 
 COSTS = ("0.25", "1e-9", "12.0", "0.30000000000000004", "0.0000000015")
@@ -17,7 +17,7 @@ def ten() -> dict[str, Rows]:
     return tables_of([body(seq, cost=cost) for seq, cost in enumerate(costs, 1)], kept)
 
 
-def check(account: Account, name: str) -> Check:
+def check(account: Reconciliation, name: str) -> ReconcileCheck:
     return next(one for one in account.checks if one.name == name)
 
 

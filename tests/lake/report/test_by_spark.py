@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.report import Query, read_report, report_of
-from router.lake.report.by_spark import spark_parts
+from router.lake.report import UsageQuery, make_report, read_report
+from router.lake.report.by_spark import read_parts_by_spark
 from tests.support.lake_gold import Use, a_warehouse
 
 
@@ -23,5 +23,9 @@ def test_spark_and_pyarrow_say_the_same(spark: SparkSession, tmp_path: Path) -> 
     ]  # fmt: skip
     uses += [Use(tenant="huge", cost="99900000000000000000000000000.000000001", latencies=(2**62,)) for _ in range(3)]
     warehouse = a_warehouse(tmp_path, uses[:60], uses[60:])
-    for query in (Query(), Query(by=("tenant_id", "day"), days=("2026-11-21",), providers=("x",)), Query(tenants=("nobody",))):
-        assert report_of(spark_parts(spark, warehouse, query), query.by) == read_report(warehouse, query)
+    for query in (
+        UsageQuery(),
+        UsageQuery(by=("tenant_id", "day"), days=("2026-11-21",), providers=("x",)),
+        UsageQuery(tenants=("nobody",)),
+    ):
+        assert make_report(read_parts_by_spark(spark, warehouse, query), query.by) == read_report(warehouse, query)

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from router.lake.report import Query
-from router.lake.report.charts import WIDEST, figure, millis, nice_ticks
-from router.lake.report.page import BY, page_of
+from router.lake.report import UsageQuery
+from router.lake.report.charts import WIDEST, choose_ticks, format_ms, format_number
+from router.lake.report.page import BY, render_page
 from router.lake.report.read import read_parts
 from tests.support.lake_gold import Use, a_warehouse
 
 
 def a_page(path: Path, *uses: Use) -> str:
-    return page_of(read_parts(a_warehouse(path, uses), Query(by=BY)), "All events")
+    return render_page(read_parts(a_warehouse(path, uses), UsageQuery(by=BY)), "All events")
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_name_is_cut_and_its_invisible_characters_are_told(tmp_path: Path) -> 
         assert len(page) < 40_000
         assert not set("\x1b\u202e\u2066") & set(page)
     assert "\\u202egnp.exe" in page
-    about = page_of(read_parts(a_warehouse(tmp_path / "about", [Use()]), Query(by=BY)), f"Tenant {long}, {odd}")
+    about = render_page(read_parts(a_warehouse(tmp_path / "about", [Use()]), UsageQuery(by=BY)), f"Tenant {long}, {odd}")
     assert len(about) < 40_000
     assert not set("\x1b\u202e\u2066") & set(about)
 
@@ -74,8 +74,8 @@ def test_a_single_day_is_a_bar_and_no_wall(tmp_path: Path) -> None:
 
 
 def test_what_it_is_about_begins_as_a_sentence_does(tmp_path: Path) -> None:
-    assert '<p class="about">Day 2026-11-20. &lt;b&gt;' in page_of(
-        read_parts(a_warehouse(tmp_path, [Use()]), Query(by=BY)), "day 2026-11-20. <b>"
+    assert '<p class="about">Day 2026-11-20. &lt;b&gt;' in render_page(
+        read_parts(a_warehouse(tmp_path, [Use()]), UsageQuery(by=BY)), "day 2026-11-20. <b>"
     )
 
 
@@ -92,9 +92,9 @@ def test_no_events_are_told(tmp_path: Path) -> None:
     ("most", "ticks"), [(0.0, [0, 1]), (4.2, [0, 1, 2, 3, 4, 5]), (10.0, [0, 2, 4, 6, 8, 10]), (137.0, [0, 50, 100, 150])]
 )
 def test_axes_have_round_steps(most: float, ticks: list[float]) -> None:
-    assert nice_ticks(most) == ticks
+    assert choose_ticks(most) == ticks
 
 
 def test_figures_are_short() -> None:
-    assert [figure(value) for value in (0.0, 0.25, 40.0, 12_345.0, 3.2e6, 7.5e9)] == ["0", "0.25", "40", "12.35 k", "3.2 M", "7.5 G"]
-    assert [millis(value) for value in (3.0, 812.4, 1_500.0)] == ["3 ms", "812 ms", "1.5 s"]
+    assert [format_number(value) for value in (0.0, 0.25, 40.0, 12_345.0, 3.2e6, 7.5e9)] == ["0", "0.25", "40", "12.35 k", "3.2 M", "7.5 G"]
+    assert [format_ms(value) for value in (3.0, 812.4, 1_500.0)] == ["3 ms", "812 ms", "1.5 s"]

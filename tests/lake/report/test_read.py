@@ -9,24 +9,24 @@ from random import Random
 import pyarrow.parquet as pq
 import pytest
 
-from router.lake.report import Query, Report, read_report
+from router.lake.report import UsageQuery, UsageReport, read_report
 from tests.support.lake_gold import Use, a_warehouse
 
 
-def by(report: Report, *names: str) -> dict[tuple[str, ...], dict[str, object]]:
+def by(report: UsageReport, *names: str) -> dict[tuple[str, ...], dict[str, object]]:
     return {tuple(line.group[name] for name in names): line.to_json() for line in report.lines}
 
 
 def test_partials_of_several_batches_are_one_line(tmp_path: Path) -> None:
     first, second = Use(latencies=(10, 30), cost="1.000000001"), Use(latencies=(20,), cost="0.1")
-    report = read_report(a_warehouse(tmp_path, [first], [second]), Query())
+    report = read_report(a_warehouse(tmp_path, [first], [second]), UsageQuery())
     (line,) = report.lines
     assert (line.count, line.cost, line.latency_sum_ms) == (3, Decimal("1.100000001"), 60)
     assert (line.latency_min_ms, line.latency_max_ms) == (10, 30)
 
 
 def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
-    report = read_report(a_warehouse(tmp_path, [Use(latencies=(100,), cost="12.5")]), Query())
+    report = read_report(a_warehouse(tmp_path, [Use(latencies=(100,), cost="12.5")]), UsageQuery())
     assert report.to_json()["rows"] == [
         {
             "tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "status": "success", "day": "2026-11-20", "count": 1,
@@ -38,7 +38,7 @@ def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
 
 def test_rows_are_sorted_by_their_group(tmp_path: Path) -> None:
     uses = [Use(tenant=tenant, day=day) for tenant in ("b", "a") for day in ("2026-11-21", "2026-11-20")]
-    report = read_report(a_warehouse(tmp_path, uses), Query())
+    report = read_report(a_warehouse(tmp_path, uses), UsageQuery())
     assert [(line.group["tenant_id"], line.group["day"]) for line in report.lines] == [
         ("a", "2026-11-20"), ("a", "2026-11-21"), ("b", "2026-11-20"), ("b", "2026-11-21"),
     ]  # fmt: skip
@@ -47,14 +47,14 @@ def test_rows_are_sorted_by_their_group(tmp_path: Path) -> None:
 def test_costs_are_exact_where_a_float_would_not_be(tmp_path: Path) -> None:
     """UL-7."""
     uses = [Use(cost="99999999999999999999.000000001") for _ in range(3)]
-    report = read_report(a_warehouse(tmp_path, uses), Query())
+    report = read_report(a_warehouse(tmp_path, uses), UsageQuery())
     assert report.to_json()["totals"]["cost"] == "299999999999999999997.000000003"  # type: ignore[index]
 
 
 def test_sums_beyond_what_a_column_can_hold_are_exact(tmp_path: Path) -> None:
     """UL-7: Arrow's own sums of such costs are negative."""
     uses = [Use(provider=provider, cost="99900000000000000000000000000.000000001", latencies=(2**62,)) for provider in ("a", "b", "b")]
-    report = read_report(a_warehouse(tmp_path, uses), Query(by=("provider_id",)))
+    report = read_report(a_warehouse(tmp_path, uses), UsageQuery(by=("provider_id",)))
     assert [(line.cost, line.latency_sum_ms) for line in report.lines] == [
         (Decimal("99900000000000000000000000000.000000001"), 2**62),
         (Decimal("199800000000000000000000000000.000000002"), 2**63),
@@ -72,15 +72,15 @@ def test_any_grouping_adds_up_to_the_same_totals(tmp_path: Path) -> None:
         for _ in range(300)
     ]  # fmt: skip
     warehouse = a_warehouse(tmp_path, uses[:100], uses[100:150], uses[150:])
-    whole = read_report(warehouse, Query())
+    whole = read_report(warehouse, UsageQuery())
     for wanted in ((), ("tenant_id",), ("day", "provider_id"), ("status", "tenant_id")):
-        report = read_report(warehouse, Query(by=wanted))
+        report = read_report(warehouse, UsageQuery(by=wanted))
         assert report.totals == whole.totals
         assert sum(line.cost for line in report.lines) == whole.totals.cost  # type: ignore[union-attr]
     costs: defaultdict[tuple[str, ...], Decimal] = defaultdict(Decimal)
     for use in uses:
         costs[use.tenant, use.day] += Decimal(use.cost)
-    grouped = by(read_report(warehouse, Query(by=("tenant_id", "day"))), "tenant_id", "day")
+    grouped = by(read_report(warehouse, UsageQuery(by=("tenant_id", "day"))), "tenant_id", "day")
     assert {key: Decimal(str(row["cost"])) for key, row in grouped.items()} == costs
 
 
@@ -90,28 +90,28 @@ def test_percentiles_are_within_one_percent_of_the_exact_ones(tmp_path: Path, se
     rng = Random(seed)
     latencies = sorted(int(rng.lognormvariate(4, 2)) for _ in range(2_000))
     halves = (Use(latencies=tuple(latencies[::2])), Use(latencies=tuple(latencies[1::2])))
-    (line,) = read_report(a_warehouse(tmp_path, *([half] for half in halves)), Query()).lines
+    (line,) = read_report(a_warehouse(tmp_path, *([half] for half in halves)), UsageQuery()).lines
     for name, share in (("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)):
         exact = latencies[ceil(2_000 * share) - 1]
         assert line.percentiles[name] == pytest.approx(exact, rel=0.01)
 
 
 def test_latencies_of_zero_are_zero(tmp_path: Path) -> None:
-    (line,) = read_report(a_warehouse(tmp_path, [Use(latencies=(0, 0, 0, 9))]), Query()).lines
+    (line,) = read_report(a_warehouse(tmp_path, [Use(latencies=(0, 0, 0, 9))]), UsageQuery()).lines
     assert line.percentiles["latency_p50_ms"] == 0
     assert line.latency_min_ms == 0
 
 
 def test_filters_leave_what_was_asked_for(tmp_path: Path) -> None:
     uses = [Use(tenant=t, provider=p, day=d) for t in "ab" for p in "xy" for d in ("2026-11-20", "2026-11-21")]
-    query = Query(days=("2026-11-21",), tenants=("a",), providers=("y",))
+    query = UsageQuery(days=("2026-11-21",), tenants=("a",), providers=("y",))
     (line,) = read_report(a_warehouse(tmp_path, uses), query).lines
     assert dict(line.group) == {"tenant_id": "a", "provider_id": "y", "event_type": "chat", "status": "success", "day": "2026-11-21"}
 
 
 def test_a_cancelled_call_is_not_a_failed_one(tmp_path: Path) -> None:
     uses = [Use(status=status) for status in ("success", "error", "timeout", "cancelled")]
-    report = read_report(a_warehouse(tmp_path, uses), Query(by=("tenant_id",)))
+    report = read_report(a_warehouse(tmp_path, uses), UsageQuery(by=("tenant_id",)))
     assert report.lines[0].error_rate == 0.5
 
 
@@ -120,18 +120,18 @@ def test_a_file_that_no_commit_names_is_not_read(tmp_path: Path) -> None:
     warehouse = a_warehouse(tmp_path, [Use()])
     kept = tmp_path / "gold_day/1/day=2026-11-20/part.parquet"
     pq.write_table(pq.read_table(kept), kept.with_name("of-a-job-that-died.parquet"))
-    assert read_report(warehouse, Query()).totals.count == 1  # type: ignore[union-attr]
+    assert read_report(warehouse, UsageQuery()).totals.count == 1  # type: ignore[union-attr]
 
 
 def test_as_of_an_earlier_commit_the_report_is_as_it_was(tmp_path: Path) -> None:
     """UL-10."""
     warehouse = a_warehouse(tmp_path, [Use()], [Use(), Use()])
-    assert read_report(warehouse, Query(), as_of_commit=1).totals.count == 1  # type: ignore[union-attr]
-    assert read_report(warehouse, Query()).totals.count == 3  # type: ignore[union-attr]
+    assert read_report(warehouse, UsageQuery(), as_of_commit=1).totals.count == 1  # type: ignore[union-attr]
+    assert read_report(warehouse, UsageQuery()).totals.count == 3  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("query", [Query(), Query(tenants=("nobody",)), Query(days=("1999-01-01",))])
-def test_nothing_found_is_a_report_without_lines(tmp_path: Path, query: Query) -> None:
-    uses = [] if query == Query() else [Use()]
+@pytest.mark.parametrize("query", [UsageQuery(), UsageQuery(tenants=("nobody",)), UsageQuery(days=("1999-01-01",))])
+def test_nothing_found_is_a_report_without_lines(tmp_path: Path, query: UsageQuery) -> None:
+    uses = [] if query == UsageQuery() else [Use()]
     report = read_report(a_warehouse(tmp_path, uses), query)
     assert report.to_json() == {"rows": [], "totals": {}}

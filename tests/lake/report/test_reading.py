@@ -8,7 +8,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 
-from router.lake.report import Query, read_report
+from router.lake.report import UsageQuery, read_report
 from router.lake.warehouse import Commit, Warehouse
 from tests.support.lake_gold import Use, a_warehouse
 
@@ -48,5 +48,5 @@ def test_percentiles_from_gold_are_the_report_s(tmp_path: Path) -> None:
     files, question = the_page("Percentiles from gold")
     database.execute(files)
     found = dict(database.execute(question).fetchall())
-    lines = read_report(warehouse, Query(by=("provider_id",))).lines
+    lines = read_report(warehouse, UsageQuery(by=("provider_id",))).lines
     assert found == pytest.approx({line.group["provider_id"]: line.percentiles["latency_p99_ms"] for line in lines}, rel=0.01)

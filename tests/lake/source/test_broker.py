@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router.errors import BrokerUnavailable, Misconfigured
-from router.lake.source.broker import look
+from router.lake.source.broker import read_facts
 from router.lake.source.options import read_options
 from tests.support.broker import Broker
 from tests.support.lake import Feed
@@ -22,19 +22,19 @@ def guarded() -> Iterator[Broker]:
 
 
 def test_user_and_password_open_the_door_as_options_and_in_the_url(guarded: Broker) -> None:
-    assert look(read_options({"url": guarded.url, "stream": "EVENTS", "user": "reader", "password": "hidden"})).last == 0
-    assert look(read_options({"url": guarded.url.replace("//", "//reader:hidden@"), "stream": "EVENTS"})).last == 0
+    assert read_facts(read_options({"url": guarded.url, "stream": "EVENTS", "user": "reader", "password": "hidden"})).last == 0
+    assert read_facts(read_options({"url": guarded.url.replace("//", "//reader:hidden@"), "stream": "EVENTS"})).last == 0
 
 
 def test_a_wrong_password_is_told_without_it(guarded: Broker) -> None:
     with pytest.raises(BrokerUnavailable) as told:
-        look(read_options({"url": guarded.url.replace("//", "//reader:wrong@"), "stream": "EVENTS", "timeoutMs": "300"}))
+        read_facts(read_options({"url": guarded.url.replace("//", "//reader:wrong@"), "stream": "EVENTS", "timeoutMs": "300"}))
     assert "wrong" not in str(told.value)
 
 
 def test_a_missing_stream_is_told_without_the_login(guarded: Broker) -> None:
     with pytest.raises(Misconfigured, match="no stream NONE") as told:
-        look(read_options({"url": guarded.url.replace("//", "//reader:hidden@"), "stream": "NONE"}))
+        read_facts(read_options({"url": guarded.url.replace("//", "//reader:hidden@"), "stream": "NONE"}))
     assert "hidden" not in str(told.value)
 
 
@@ -47,16 +47,16 @@ def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
         url = {"url": broker.url.replace("nats:", "tls:"), "stream": "NONE", "timeoutMs": "3000"}
         login = {"tlsCa": str(files["ca"]), "tlsCert": str(files["client"]), "tlsKey": str(files["client-key"]), "tlsHostname": "localhost"}
         with pytest.raises(Misconfigured, match="no stream NONE"):  # it was let in, and looked
-            look(read_options({**url, **login}))
+            read_facts(read_options({**url, **login}))
         with pytest.raises(BrokerUnavailable):
-            look(read_options({**url, "timeoutMs": "300", "tlsCa": login["tlsCa"]}))
+            read_facts(read_options({**url, "timeoutMs": "300", "tlsCa": login["tlsCa"]}))
     finally:
         broker.remove()
 
 
 def test_a_certificate_that_cannot_be_read_is_told_by_the_options_name() -> None:
     with pytest.raises(Misconfigured, match="tlsCa"):
-        look(read_options({"url": "nats://127.0.0.1:1", "stream": "S", "tlsCa": "/nowhere"}))
+        read_facts(read_options({"url": "nats://127.0.0.1:1", "stream": "S", "tlsCa": "/nowhere"}))
 
 
 def _certificates(home: Path) -> None:

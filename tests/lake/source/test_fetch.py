@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from router.delivery.connection import head_of
 from router.errors import BrokerUnavailable, Misconfigured
-from router.lake.source.consumer import Ephemeral
+from router.lake.source.consumer import EphemeralConsumer
 from router.lake.source.errors import DataLoss
-from router.lake.source.offset import Range, split
+from router.lake.source.offset import SequenceRange, split
 from tests.support.broker import Broker
 from tests.support.lake import Feed, a_feed, in_small_steps, seqs
 
@@ -74,7 +74,7 @@ def test_a_range_read_again_in_other_parts_gives_the_same_rows(thousand: Feed, s
         end = min(start + length, 1_001)
         whole = thousand.rows(start, end)
         in_small_steps(patch, rows)
-        pieces = [row for one in split(Range(start, end, ""), parts, 1) for row in thousand.rows(one.start, one.end)]
+        pieces = [row for one in split(SequenceRange(start, end, ""), parts, 1) for row in thousand.rows(one.start, one.end)]
     assert whole == pieces
     assert [row["seq"] for row in whole] == [n for n in range(start, end) if n not in (2, 3, 500, 501, 502, 999, 1_000)]
 
@@ -237,11 +237,11 @@ def test_record_batches_have_the_schema_that_spark_was_told(feed: Feed) -> None:
 def test_a_delivery_that_was_lost_on_the_way_is_read_again(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     """UL-33."""
     in_small_steps(monkeypatch)
-    hear, heard = Ephemeral._hear, count(1)
+    hear, heard = EphemeralConsumer._on_delivery, count(1)
 
-    def hear_but_once(self: Ephemeral, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+    def hear_but_once(self: EphemeralConsumer, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         if next(heard) != 350:  # as between two connections of the same client
             hear(self, subject, reply, data, head)
 
-    monkeypatch.setattr(Ephemeral, "_hear", hear_but_once)
+    monkeypatch.setattr(EphemeralConsumer, "_on_delivery", hear_but_once)
     assert feed.count(1_000).sequences(1, 1_001) == list(range(1, 1_001))

@@ -18,7 +18,7 @@ values = (
 
 
 def maps(*heads: bytes | None) -> list[dict[str, str] | None]:
-    read = headers.header_maps(list(heads), len(heads), MAPS)
+    read = headers.parse_headers(list(heads), len(heads), MAPS)
     return [None if row is None else dict(row) for row in read.to_pylist()]
 
 
@@ -35,7 +35,7 @@ def test_a_block_that_is_no_block_stops_nobody(heads: list[bytes]) -> None:
 
 def test_alike_blocks_are_read_without_looking_at_each() -> None:
     heads = [head_of({"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"}) for number in range(3)]
-    assert headers._alike(list(heads), MAPS) is not None
+    assert headers._parse_uniform(list(heads), MAPS) is not None
     assert maps(*heads) == [{"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"} for number in range(3)]
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.files import columns_of
-from router.lake.jobs.ingest import Ingest, start
+from router.lake.files import read_columns
+from router.lake.jobs.ingest import IngestJob, start_ingest
 from router.lake.tables.body import EventBounds
 from router.lake.warehouse import Commit, Warehouse
 from tests.support.broker import Broker
@@ -23,9 +23,9 @@ def test_what_comes_while_it_runs_is_in_the_tables_and_told(broker: Broker, quie
     feed = Feed(broker.url).create().put([a_body("r-1"), a_body("r-2")])
     told: list[Commit] = []
     source = {"url": feed.url, "stream": feed.stream}
-    running = start(
+    running = start_ingest(
         quiet_spark,
-        Ingest(warehouse=str(tmp_path), source=source, continuous=True, interval="100 milliseconds", bounds=EventBounds(max_cost=1)),
+        IngestJob(warehouse=str(tmp_path), source=source, continuous=True, interval="100 milliseconds", bounds=EventBounds(max_cost=1)),
         told.append,
     )
     try:
@@ -37,8 +37,8 @@ def test_what_comes_while_it_runs_is_in_the_tables_and_told(broker: Broker, quie
     finally:
         running.stop()
     warehouse = Warehouse(str(tmp_path))
-    assert columns_of(warehouse, "silver", warehouse.files("silver"), ["request_id"])["request_id"].to_pylist() == ["r-1", "r-2", "r-3"]
-    reasons = columns_of(warehouse, "quarantine", warehouse.files("quarantine"), ["reason"])["reason"].to_pylist()
+    assert read_columns(warehouse, "silver", warehouse.files("silver"), ["request_id"])["request_id"].to_pylist() == ["r-1", "r-2", "r-3"]
+    reasons = read_columns(warehouse, "quarantine", warehouse.files("quarantine"), ["reason"])["reason"].to_pylist()
     assert reasons == ["not_an_event", "invalid:latency_ms", "invalid:cost"]
 
 

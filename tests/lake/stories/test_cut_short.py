@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from router.lake.files import columns_of
+from router.lake.files import read_columns
 from router.lake.jobs.compact import compact, sweep
 from router.lake.jobs.ingest import CHECKPOINT, IngestFailed
 from router.lake.warehouse import Warehouse
@@ -34,7 +34,7 @@ def at_first(monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], 
             due.clear()
             happens()
 
-    monkeypatch.setattr("router.lake.jobs.once.crashpoint", crashpoint)
+    monkeypatch.setattr("router.lake.jobs.micro_batch_sink.crashpoint", crashpoint)
 
 
 def die() -> None:
@@ -71,9 +71,9 @@ def test_whatever_a_batch_had_done_and_whatever_was_lost_the_next_run_completes_
 def whole(home: Path) -> int:
     """How far the tables are: up to there each message is in them, once, and none beyond."""
     warehouse = Warehouse(str(home))
-    last = warehouse.ingested()
+    last = warehouse.last_ingest()
     upto = last.last or 0 if last is not None else 0
-    kept = columns_of(warehouse, "bronze", warehouse.files("bronze"), ["seq"])["seq"].to_pylist()
+    kept = read_columns(warehouse, "bronze", warehouse.files("bronze"), ["seq"])["seq"].to_pylist()
     assert sorted(kept) == list(range(1, upto + 1))
     return upto
 
@@ -98,6 +98,6 @@ def test_what_a_dead_batch_left_is_in_no_table_and_is_swept_when_it_is_old(lake:
     assert [row["request_id"] for row in lake.rows("silver")] == ["r-1"]
     assert sweep(lake.warehouse) == []  # it may be at work still
     gone = sweep(lake.warehouse, older_than=timedelta(0))
-    assert {name.split("/")[0] for name in gone} == {"_aside", "bronze", "silver", "gold_minute", "gold_day"}
-    assert not [name for name in gone if Path(lake.warehouse.storage.inside(name)).exists()]
+    assert {name.split("/")[0] for name in gone} == {"_staging", "bronze", "silver", "gold_minute", "gold_day"}
+    assert not [name for name in gone if Path(lake.warehouse.storage.resolve(name)).exists()]
     assert [row["request_id"] for row in lake.rows("silver")] == ["r-1"]

@@ -12,10 +12,10 @@ from tests.support.waiting import until
 START = """
 import typer
 from router.cli import ends
-from router.lake.session import session
+from router.lake.session import create_session
 try:
     with ends.errors_told():
-        session("local[1]")
+        create_session("local[1]")
 except typer.Exit as told:
     raise SystemExit(told.exit_code)
 """

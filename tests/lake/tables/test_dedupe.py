@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lake.tables.dedupe import KEYS, dropped
+from router.lake.tables.dedupe import KEYS, find_rejects
 
 Row = tuple[int, int, int]  # id_high, id_low, content
 
@@ -30,5 +30,5 @@ def test_as_a_plain_loop_over_the_stream_would_have_it(earlier: list[Row], later
         first, content = counts.setdefault(row[:2], (seq, row[2]))
         if first != seq:
             expected.append((seq, first, row[2] != content))
-    told = dropped(table(fresh), table(known)).to_pylist()
+    told = find_rejects(table(fresh), table(known)).to_pylist()
     assert sorted((row["seq"], row["first_seq"], row["is_conflict"]) for row in told) == expected

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from router.contracts.usage import UsageEvent, identity
-from router.lake.tables.event import typed
+from router.lake.tables.event import parse_messages
 from tests.support.lake_jobs import a_body, messages
 
 ODD = ["plain", 'a"b', "a\\b", '\\"', "\\u0041", "tab\tnew\nline", "\x01\x0b\x1f\x7f", "grün", "日本", "😀\\", "a/b", "\\u000B"]
@@ -16,7 +16,7 @@ ODD = ["plain", 'a"b', "a\\b", '\\"', "\\u0041", "tab\tnew\nline", "\x01\x0b\x1f
 def read(*bodies: bytes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """The events, and what is none."""
     (batch,) = messages(bodies).combine_chunks().to_batches()
-    return typed(batch)
+    return parse_messages(batch)
 
 
 def ids_of(*bodies: bytes) -> list[str]:

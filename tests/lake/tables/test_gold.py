@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.contracts.result import MAX_LATENCY_MS
-from router.lake.tables.gold import GAMMA, HISTOGRAM, INSTANT, KEYS, buckets, merged, partials
-from router.lake.tables.late import windows
-from router.lake.tables.schemas import columns
+from router.lake.tables.gold import GAMMA, HISTOGRAM, INSTANT, KEYS, find_buckets, merge_sums, sum_events
+from router.lake.tables.late import assign_windows
+from router.lake.tables.schemas import list_columns
 from router.lake.tables.wide import MONEY, SumOverflow
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -46,7 +46,7 @@ quickly = settings(max_examples=25, deadline=None)
 
 
 def sums(events: list[dict[str, object]], grain: str, sealed: tuple[date, ...] = ()) -> pa.Table:
-    return partials(windows(pa.Table.from_pylist(events, schema=EVENTS), sealed, grain))
+    return sum_events(assign_windows(pa.Table.from_pylist(events, schema=EVENTS), sealed, grain))
 
 
 def same(one: pa.Table, other: pa.Table) -> bool:
@@ -59,18 +59,18 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 def test_hours_are_merged_minutes_and_days_are_merged_hours_to_the_last_bucket(events: list[dict[str, object]]) -> None:
     """UL-8."""
     minutes = sums(events, "minute")
-    hours = merged(minutes, KEYS, "hour")
+    hours = merge_sums(minutes, KEYS, "hour")
     assert same(hours, sums(events, "hour"))
-    assert same(merged(hours, KEYS, "day"), merged(minutes, KEYS, "day"))
-    assert same(merged(hours, KEYS, "day"), sums(events, "day"))
+    assert same(merge_sums(hours, KEYS, "day"), merge_sums(minutes, KEYS, "day"))
+    assert same(merge_sums(hours, KEYS, "day"), sums(events, "day"))
 
 
 @quickly
 @given(many, many)
 def test_two_batches_merged_are_one_batch_of_both_in_any_order(one: list[dict[str, object]], other: list[dict[str, object]]) -> None:
     """UL-7, UL-8."""
-    both = merged(pa.concat_tables([sums(one, "minute"), sums(other, "minute")]))
-    assert same(both, merged(pa.concat_tables([sums(other, "minute"), sums(one, "minute")])))
+    both = merge_sums(pa.concat_tables([sums(one, "minute"), sums(other, "minute")]))
+    assert same(both, merge_sums(pa.concat_tables([sums(other, "minute"), sums(one, "minute")])))
     assert same(both, sums([*other, *one], "minute"))
 
 
@@ -78,15 +78,15 @@ def test_two_batches_merged_are_one_batch_of_both_in_any_order(one: list[dict[st
 @given(many)
 def test_the_corrections_of_sealed_days_merge_as_any_sum_does(events: list[dict[str, object]]) -> None:
     sealed = (NOON.date() - timedelta(days=1),)
-    assert same(merged(sums(events, "minute", sealed), KEYS, "day"), sums(events, "day", sealed))
+    assert same(merge_sums(sums(events, "minute", sealed), KEYS, "day"), sums(events, "day", sealed))
 
 
 def test_every_group_of_thousands_keeps_its_own_histogram() -> None:
     """Arrow's groups come in the order of the rows while they are few, and not beyond."""
     event = {"time": NOON, "timestamp": NOON, "provider_id": "b", "event_type": "c", "status": "d", "cost": Decimal(1)}
     made = sums([{**event, "tenant_id": f"t{latency % 3000:04}", "latency_ms": latency} for latency in range(8000)], "minute")
-    bucket = buckets(pa.chunked_array([range(8000)])).to_pylist()
-    for row in [*made.to_pylist(), *merged(made, KEYS, "day").to_pylist()]:
+    bucket = find_buckets(pa.chunked_array([range(8000)])).to_pylist()
+    for row in [*made.to_pylist(), *merge_sums(made, KEYS, "day").to_pylist()]:
         assert [one for one, n in row["histogram"] for _ in range(n)] == bucket[int(row["tenant_id"][1:]) :: 3000]
 
 
@@ -94,18 +94,18 @@ def test_every_group_of_thousands_keeps_its_own_histogram() -> None:
 @given(st.integers(1, 10**9))
 def test_a_latency_is_within_one_percent_of_its_buckets_middle(latency: int) -> None:
     """UL-8."""
-    (bucket,) = buckets(pa.chunked_array([[latency]])).to_pylist()
+    (bucket,) = find_buckets(pa.chunked_array([[latency]])).to_pylist()
     assert abs(2 * GAMMA**bucket / (1 + GAMMA) - latency) <= latency * 0.010001
 
 
 def test_no_latency_at_all_has_a_bucket_of_its_own() -> None:
-    assert buckets(pa.chunked_array([[0, 1]])).to_pylist() == [-1, 0]
+    assert find_buckets(pa.chunked_array([[0, 1]])).to_pylist() == [-1, 0]
 
 
 def test_the_columns_are_those_that_the_schema_tells() -> None:
     event = {"time": NOON, "timestamp": NOON, "tenant_id": "a", "provider_id": "b", "event_type": "c", "status": "d", "latency_ms": 0}
     made = sums([{**event, "cost": Decimal(1)}], "minute").schema
-    assert made.names == [name for name, _ in columns("gold_minute")][:-1]  # the job adds the revision
+    assert made.names == [name for name, _ in list_columns("gold_minute")][:-1]  # the job adds the revision
     assert (made.field("histogram").type, made.field("cost").type) == (HISTOGRAM, MONEY)
 
 
@@ -114,7 +114,7 @@ def test_a_sum_that_no_column_can_hold_is_an_error_that_names_the_group(figure: 
     event = {"time": NOON, "timestamp": NOON, "provider_id": "b", "event_type": "c", "status": "d", "latency_ms": 1, "cost": Decimal(1)}
     dear, cheap = {**event, "tenant_id": "acme", figure: value}, {**event, "tenant_id": "zed"}
     partly = pa.concat_tables([sums([dear, cheap], "minute") for _ in range(3)])
-    for work in (lambda: sums([dear, dear, cheap, dear], "minute"), lambda: merged(partly)):
+    for work in (lambda: sums([dear, dear, cheap, dear], "minute"), lambda: merge_sums(partly)):
         with pytest.raises(SumOverflow, match=rf"{figure.removesuffix('_ms')}.* of .*acme/b/c/d"):
             work()
 
@@ -124,4 +124,4 @@ def test_every_latency_is_in_the_bucket_that_whole_numbers_give() -> None:
     edges = [51**number // 50**number for number in range(1100)]
     latencies = sorted({latency for edge in edges for latency in (edge, edge + 1) if latency <= MAX_LATENCY_MS})
     expected = [bisect_left(edges, latency) for latency in latencies]
-    assert buckets(pa.chunked_array([latencies])).to_pylist() == expected
+    assert find_buckets(pa.chunked_array([latencies])).to_pylist() == expected

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from router.errors import Conflict, Misconfigured, Poison
-from router.lake.warehouse import Commit, File, Seal, Warehouse
+from router.lake.warehouse import Commit, DataFile, Seal, Warehouse
 
 
-def a_file(path: str, day: str = "2026-11-20") -> File:
-    return File(path=path, rows=1, bytes=10, min_seq=1, max_seq=1, day=day)
+def a_file(path: str, day: str = "2026-11-20") -> DataFile:
+    return DataFile(path=path, rows=1, bytes=10, min_seq=1, max_seq=1, day=day)
 
 
 def add(warehouse: Warehouse, *paths: str, remove: tuple[str, ...] = ()) -> Commit:
@@ -24,7 +24,7 @@ def add(warehouse: Warehouse, *paths: str, remove: tuple[str, ...] = ()) -> Comm
 
 def test_a_warehouse_that_was_never_written_to_is_empty(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path / "none"))
-    assert (warehouse.head(), warehouse.files("silver"), warehouse.ingested()) == (0, [], None)
+    assert (warehouse.head(), warehouse.files("silver"), warehouse.last_ingest()) == (0, [], None)
 
 
 def test_a_table_is_what_its_commits_added_and_did_not_remove(tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""One inbox, joined: the durable, the rows, the handler, the letters, the net under them. A tree for a supervisor.
+
+    inbox  rest_for_one
+    ├── ledger      what came of messages, into their rows
+    ├── handler     the treatment: your function in the row's transaction, or calls over HTTP
+    ├── receipts    deliveries, into rows
+    ├── net         a lane on the advisories
+    ├── sweep       rows that nobody settles
+    ├── retention   rows that are of no use any more
+    └── consumer    the lane on the durable: the last to begin, the first to drain
+
+A table belongs to one durable; `open` refuses a second one (docs/requirements.md#x9).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from router.delivery import topology
+from router.delivery.api import JetStream
+from router.delivery.consumer import Consumer, Deadlines
+from router.delivery.lane import SILENT, Lane, Pace
+from router.delivery.topology import ConsumerSpec, Topology
+from router.errors import Misconfigured
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.consumer import InboxConsumer
+from router.mailbox.inbox.dead_letters import InboxDeadLetters
+from router.mailbox.inbox.http_handler import HttpEventHandler
+from router.mailbox.inbox.http_strategy import HttpStrategy
+from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
+from router.mailbox.inbox.observer import InboxObserver
+from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
+from router.mailbox.inbox.retention import InboxRetention, InboxRetentionRules
+from router.mailbox.inbox.rules import InboxRules, durable_of, pace_of, recovery_consumer_of
+from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
+from router.mailbox.inbox.status_writer import InboxStatusWriter
+from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
+from router.mailbox.postgres import Database
+from router.outcome import Handler as Handle
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
+
+DRAIN = Deadlines(10.0, 15.0)
+NET_PACE = Pace(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
+
+
+class Inbox:
+    """`handler`: who is told of events. `starts_bucket`: where recorded starts stand; `may_create`: durables that are missing."""
+
+    def __init__(
+        self,
+        rules: InboxRules,
+        jetstream: JetStream,
+        database: Database,
+        handler: Handler | HttpEventHandler,
+        *,
+        node_id: str,
+        starts_bucket: str,
+        may_create: bool = True,
+        stale_rows: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
+        retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
+        deadlines: Deadlines = DRAIN,
+    ) -> None:
+        self.rules = rules.validate()
+        self._jetstream = jetstream
+        self._database = database
+        self._starts_bucket = starts_bucket
+        self._may_create = may_create
+        self._deadlines = deadlines
+        self._dead_letters = InboxDeadLetters(
+            context=rules.context, durable=rules.durable, node_id=node_id, max_bytes=jetstream.connection.max_payload
+        )
+        self._writer = InboxStatusWriter(database, rules.store_retry)
+        self.observer = InboxObserver(rules.durable, self._writer)
+        process = ProcessInboxMessage(self._writer, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
+        self._strategy: TransactionalStrategy | HttpStrategy
+        if isinstance(handler, HttpEventHandler):
+            self._strategy = HttpStrategy(
+                handler, process.conclude, self.observer.alarmed, retry_s=rules.store_retry, on_trouble=self.observer.on_handler_trouble
+            )
+        else:
+            self._strategy = TransactionalStrategy(database, handler, process.conclude, self.observer.alarmed, rules.handler_timeout)
+        self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
+        recovery = InboxMaxDeliverRecovery(
+            jetstream, database, self._writer, self._dead_letters, rules, on_dead_letter=self.observer.on_recovered
+        )
+        self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
+        self._retention = InboxRetention(database, jetstream, rules.stream, retention)
+        self.helpers = (Helper("stale_row_scan", self._stale_rows.run), Helper("retention", self._retention.run))
+        self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
+        self.recovery = self._lane(recovery_consumer_of(rules), recovery.handle, NET_PACE)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the handler serves no event, though somebody answers; for readiness."""
+        return self._strategy.trouble
+
+    async def open(self) -> None:
+        """Claim the table. Raises Misconfigured when it is another durable's, DatabaseUnavailable."""
+        async with self._database.transaction() as session:
+            owner = await PostgresInboxAdapter(session).claim(self.rules.stream, self.rules.durable)
+        if owner != (self.rules.stream, self.rules.durable):
+            whose = "/".join(owner)
+            raise Misconfigured("inbox.durable", f"this schema's inbox belongs to {whose}: give {self.rules.durable} a schema of its own")
+
+    def tree(self) -> Supervisor:
+        """Raises nothing; `open` comes first."""
+        children = (
+            Child("status_writer", self._writer.run),
+            Child("handler", self._strategy.run),
+            Child("receipts", self._inbox.run),
+            Child("recovery", self.recovery.run, shutdown_s=self._deadlines.hard + 2),
+            *(helper.child for helper in self.helpers),
+            Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),
+        )
+        return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
+
+    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: Pace) -> Consumer:
+        lane = Lane(
+            stream=spec.stream,
+            durable=spec.durable,
+            pace=pace,
+            handle=handle,
+            letter=self._dead_letters.write,
+            apology=lambda *_: None,
+            observer=self.observer if spec.durable == self.rules.durable else SILENT,
+        )
+        return Consumer(
+            lane,
+            self._jetstream,
+            starts_bucket=self._starts_bucket,
+            answer=lambda *_: None,
+            restore=partial(self._restore, spec),
+            deadlines=self._deadlines,
+        )
+
+    async def _restore(self, spec: ConsumerSpec) -> str | None:
+        """The durable's identity: found, or made. The stream of events is its publisher's to make; it is waited for."""
+        if (identity := await topology.identity(self._jetstream, spec.stream, spec.durable)) is not None:
+            return identity
+        if not self._may_create or await self._jetstream.stream(spec.stream) is None:
+            return None
+        await topology.create(self._jetstream, Topology((), (spec,)))
+        return await topology.identity(self._jetstream, spec.stream, spec.durable)

@@ -1,0 +1,97 @@
+"""What an inbox tells of its work: counted as plain figures, logged only where a person should know.
+
+A message that killed whoever began it is given up by delivery, unread: its letter stands, and its row is marked from here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from msgspec import Struct
+
+from router.delivery.lane import Silent
+from router.mailbox.inbox.event import message_id_of
+from router.mailbox.inbox.process import build_dead_mark
+from router.mailbox.inbox.status_writer import InboxStatusWriter
+from router.message import Message
+from router.observability import Once, events, logs
+from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
+
+log = logs.logger(__name__)
+
+
+class InboxStats(Struct):
+    """Since this process began."""
+
+    settled: int = 0  # acknowledged, whatever became of them
+    duplicates: int = 0  # of these, those that were processed before
+    letters: int = 0  # of these, those in the dead letters
+    failed: int = 0  # not acknowledged
+
+
+PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient", "stranded"  # and the reasons of letters
+CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
+
+
+class InboxObserver(Silent):
+    """The lane's observer, and the consumer's meter. `codes`: how often each end came, `router_inbox_handled_total{code}`."""
+
+    def __init__(self, durable: str, writer: InboxStatusWriter) -> None:
+        self.stats = InboxStats()
+        self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
+        self._known: set[tuple[str, int, int]] = set()  # in hand and processed before
+        self._durable = durable
+        self._writer = writer
+        self._once = Once(every_s=1.0)
+
+    def on_duplicate(self, message: Message) -> None:
+        self.stats.duplicates += 1
+        self._known.add(_message_key(message))
+        log.debug(events.DUPLICATE_DETECTED, consumer=self._durable, sequence=message.sequence)
+
+    def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
+        if not is_final:
+            self.stats.failed += 1
+            self.codes[TRANSIENT] += 1
+            return
+        self.stats.settled += 1
+        is_known = _message_key(message) in self._known
+        self._known.discard(_message_key(message))
+        if isinstance(outcome, Done):
+            self.codes[DUPLICATE if is_known else PROCESSED] += 1
+        else:
+            self._on_dead_letter(message, outcome)
+
+    def on_recovered(self) -> None:
+        """The safety net wrote a letter that nobody had lived to write."""
+        self.codes[STRANDED] += 1
+
+    def _on_dead_letter(self, message: Message, outcome: Outcome) -> None:
+        self.stats.letters += 1
+        reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
+        self.codes[reason] += 1
+        log.warning(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
+        if isinstance(outcome, Retry):
+            self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
+
+    def flow_changed(self, cause: str | None) -> None:
+        if cause is not None:
+            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+        else:
+            log.info(events.LANE_RESUMED, consumer=self._durable)
+
+    def on_handler_trouble(self, trouble: str | None) -> None:
+        """It serves no event any more, and why; None: it serves again."""
+        if trouble is not None:
+            log.error(events.INBOX_UNSERVED, consumer=self._durable, cause=trouble)
+        else:
+            log.info(events.INBOX_SERVED, consumer=self._durable)
+
+    def alarmed(self, message: Message, exc: BaseException) -> None:
+        if self._once.allows(type(exc).__name__):
+            log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
+
+
+def _message_key(message: Message) -> tuple[str, int, int]:
+    """A stream that was made anew begins its sequences again: its time tells them apart."""
+    return message.stream, message.sequence, message.stored_ns

@@ -1,0 +1,120 @@
+"""The sweep: rows that were received and never processed, of messages that nobody will deliver again (docs/requirements.md#x18).
+
+    a row older than any delivery lasts ──> its message is looked for on its subject
+        where the durable is done     nobody delivers it again: its letter, as the safety net writes it
+        beyond that                   still on its way: left alone
+        nowhere                       the stream has let it go, or never had it: a letter that says so
+
+The net hears of nearly all of them; this finds what it could not: an advisory that was lost, a message that was deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from router import ids
+from router.delivery.api import JetStream, Stored
+from router.delivery.evidence import Evidence, NotStored
+from router.delivery.reading import reading
+from router.delivery.storing import evidence_on
+from router.errors import BrokerRefused, BrokerUnavailable, RouterError
+from router.mailbox.entities import InboxMessage
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.event import message_id_of
+from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
+from router.mailbox.postgres import Database
+from router.observability import events, logs
+from router.outcome import Done
+
+log = logs.logger(__name__)
+
+HEADS = 1000  # read at once
+NO_SUBJECT_OF_THE_STREAM = 10093  # JetStream's error: a consumer's filter is no part of its stream's subjects
+
+
+class StaleRowScanRules(Struct, frozen=True, kw_only=True):
+    """Seconds. `older_than_s`: longer than all deliveries of one message last together."""
+
+    every_s: float = 60.0
+    older_than_s: float = 3600.0
+    most: int = 1000  # rows in one round
+
+
+class StaleRowScan:
+    """Of one inbox; `run` is a supervised child."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        database: Database,
+        recovery: InboxMaxDeliverRecovery,
+        rules: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
+    ) -> None:
+        self._jetstream = jetstream
+        self._database = database
+        self._recovery = recovery
+        self._stream, self._durable = recovery.stream, recovery.durable
+        self._rules = rules
+
+    async def run(self) -> None:
+        """Look now and then, for ever; what is away is tried again."""
+        while True:
+            try:
+                await self.scan()
+            except RouterError as exc:
+                log.warning(events.SWEEP_FAILED, consumer=self._durable, cause=str(exc))
+            await asyncio.sleep(self._rules.every_s)
+
+    async def scan(self) -> int:
+        """One round; how many letters it wrote. Raises DatabaseUnavailable, BrokerUnavailable."""
+        async with self._database.transaction() as session:
+            rows = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.most)
+        if not rows:
+            return 0
+        until = await self._last_done_sequence()
+        places = {subject: await self._sequences_by_id(subject) for subject in {row.subject for row in rows}}
+        async with evidence_on(self._jetstream) as evidence:
+            return sum([await self._close(evidence, row, places[row.subject].get(str(row.message_id)), until) for row in rows])
+
+    async def _last_done_sequence(self) -> int:
+        """The last sequence that the durable is done with. Its ack floor alone stands still behind what was given up last."""
+        info = await self._jetstream.consumer(self._stream, self._durable)
+        if info is None:
+            raise BrokerUnavailable(f"consumer {self._durable} is missing: nobody knows what it still delivers")
+        return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
+
+    async def _sequences_by_id(self, subject: str) -> dict[str, int]:
+        """Sequences by message id, of all that the stream holds on a subject; nothing on one that it does not take."""
+        found: dict[str, int] = {}
+        if not ids.is_literal_subject(subject):
+            return found
+        try:
+            async with reading(self._jetstream, self._stream, subject=subject, heads_only=True) as reader:
+                while heads := await reader.read(HEADS):
+                    found.update(self._ids_of(heads))
+        except BrokerRefused as exc:
+            if exc.err_code != NO_SUBJECT_OF_THE_STREAM:
+                raise
+        return found
+
+    def _ids_of(self, heads: Iterable[Stored]) -> dict[str, int]:
+        return {message_id_of(self._recovery.to_message(head)): head.sequence for head in heads}
+
+    async def _close(self, evidence: Evidence, row: InboxMessage, place: int | None, until: int) -> bool:
+        if place is not None and place > until:
+            return False
+        stored = await self._jetstream.message(self._stream, place) if place is not None else None
+        done = await self._recovery.give_up(stored) if stored is not None else self._recovery.give_up_row(row)
+        return await self._store(evidence, done)
+
+    async def _store(self, evidence: Evidence, done: Done) -> bool:
+        if not done.effects or done.commit is None:
+            return False
+        told = await evidence.stored(done.effects)
+        if isinstance(told, NotStored):
+            raise BrokerUnavailable(f"a dead letter cannot be stored: {told.cause}")
+        await done.commit(told)
+        return True

@@ -1,0 +1,208 @@
+"""A handler of this process, its effect and the message's row in one transaction: the only way to exactly-once.
+
+Rule: docs/requirements.md#sd-36.
+
+    async def handle(connection, event):                        # psycopg's connection; the transaction is ours
+        await connection.execute("INSERT INTO orders …", (event.message_id, …))
+
+    begin --> [pile] --> lock many rows, their handlers one after the other, one commit --> acknowledged
+                             \\-> one of them does not succeed: undone as a whole, and each of them again alone
+                                  \\-> it takes long, or was begun before: one by one, beside the others
+
+It returns None or a HandlerResult; with anything else the inbox ends, and its events stay. It raises Poison for what can never
+succeed, anything else for what may. It must not commit, and may wait as long as `inbox.handler.timeout_ms` says. Its connection is
+planned for as the server is set up. Together, statements go through psycopg's pipeline: one that fails may be told of at the end,
+and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+
+from router.clock import steady
+from router.crashpoints import crashpoint
+from router.errors import Poison
+from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
+from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.batch_queue import BatchQueue
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.failure_text import describe_failure
+from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
+from router.mailbox.inbox.http_strategy import Alarm, Conclude
+from router.mailbox.ports import current_message
+from router.mailbox.postgres import Database, Driver, Session
+from router.outcome import Done
+from router.signatures import HandlerMisused, require_call
+
+Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
+
+AT_ONCE = 100
+QUICK_S = 0.5  # a handful that takes longer was too large
+FIRST = 1 / 6  # of its time is what an event may take while the others wait for it; all of it, it has beside them
+SPARE_S = 5.0  # after a handler's own timeout the server ends a transaction that idles: of a process that hangs or was cut off
+HANDLERS = 2  # transactions at once: those of events that none has begun, and of those that were begun before
+GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
+
+
+def check_handler(handler: Handler) -> None:
+    """Raises Misconfigured for one that could not be called."""
+    require_call("handler", handler, "connection", "event", is_async=True)
+
+
+class _RollbackRequested(Exception):
+    """A handler said that its effect is not to stand."""
+
+    def __init__(self, result: HandlerResult) -> None:
+        super().__init__(result.value)
+        self.result = result
+
+
+class TransactionalStrategy:
+    """A `Treatment`; `run` is its work."""
+
+    linger_s = 0.0  # room comes free by the handful
+    trouble: str | None = None  # a function is always there
+
+    def __init__(self, database: Database, handler: Handler, conclude: Conclude, on_error: Alarm, timeout_s: float = 30.0) -> None:
+        check_handler(handler)
+        self._database = database
+        self._handlers = database  # while it runs: a pool that is set up for a service's own code
+        self._handler = handler
+        self._conclude = conclude
+        self._on_error = on_error
+        self._timeout_s = timeout_s
+        self._queue: BatchQueue[InboxDelivery] = BatchQueue()
+        self._retries: BatchQueue[InboxDelivery] = BatchQueue()
+        self.unavailable: InboxUnavailable | None = None  # its database is the inbox's own, which says so itself
+
+    def start(self, deliveries: Sequence[InboxDelivery]) -> None:
+        for delivery in deliveries:
+            (self._queue if delivery.attempts <= 1 else self._retries).add(delivery)
+
+    async def run(self) -> None:
+        """Until cancelled; then what was under way is undone. Raises HandlerMisused."""
+        try:
+            handlers = self._database.build_handler_pool(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
+            async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._handle_batches())
+                tasks.create_task(self._handle_retries())
+        except BaseExceptionGroup as group:
+            misuse = next((one for one in group.exceptions if isinstance(one, HandlerMisused)), None)
+            if misuse is None:
+                raise
+            self._suspend_all(misuse)
+            raise misuse from None
+
+    def _suspend_all(self, misuse: HandlerMisused) -> None:
+        """The handler is not called again: what waits for it is kept, and so is what still comes."""
+        self.unavailable = InboxUnavailable(str(misuse))
+        _suspend([*self._queue.take_all(), *self._retries.take_all()], misuse)
+
+    async def _handle_batches(self) -> None:
+        """Events that nobody has begun, a handful at a time."""
+        most = 1
+        while True:
+            deliveries = await self._queue.take(most)
+            begun = steady()
+            stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_here])
+            # As the pull window: what is slow, or fails, takes few along.
+            most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
+
+    async def _handle_retries(self) -> None:
+        """Those that were begun before, or took too long: one by one, each with all of its time, and nobody waits for them."""
+        while True:
+            for delivery in await self._retries.take(1):
+                if not delivery.later.is_here:
+                    await self._handle_alone(delivery)
+
+    async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
+        """Whether they all stand, at the first try."""
+        try:
+            await self._apply(deliveries, FIRST * self._timeout_s)
+        except HandlerMisused as exc:
+            _suspend(deliveries, exc)
+            raise
+        except Exception as exc:  # a handler's own, or the database's: the message alone will show whose it is
+            if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
+                _suspend(deliveries, exc)
+            elif len(deliveries) > 1:
+                for delivery in deliveries:
+                    await self._handle([delivery])
+            elif isinstance(exc, DatabaseUnavailable | TimeoutError):
+                self._retries.add(deliveries[0])
+            else:
+                await self._conclude(deliveries[0], self._answer_for(deliveries[0], exc))
+            return False
+        return True
+
+    async def _handle_alone(self, delivery: InboxDelivery) -> None:
+        """A database that is back already: once more, and then it is the message."""
+        for is_last in (False, True):
+            try:
+                await self._apply([delivery], self._timeout_s)
+            except HandlerMisused as exc:
+                _suspend([delivery], exc)
+                raise
+            except Exception as exc:  # as above
+                if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
+                    _suspend([delivery], exc)
+                elif is_last or not isinstance(exc, DatabaseUnavailable):
+                    await self._conclude(delivery, self._answer_for(delivery, exc))
+                else:
+                    continue
+            return
+
+    async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
+        async with asyncio.timeout(within_s), self._handlers.transaction() as session:
+            # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
+            ours = await PostgresInboxAdapter(session).lock([delivery.event.message_id for delivery in deliveries])
+            # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
+            async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
+                for delivery in deliveries:
+                    if delivery.event.message_id in ours:
+                        await self._run(session, delivery)
+            crashpoint("inbox_handled")
+        crashpoint("inbox_marked")
+        for delivery in deliveries:
+            delivery.later.come(Done())
+
+    async def _run(self, session: Session, delivery: InboxDelivery) -> None:
+        current_message.set(delivery.message)
+        crashpoint("inbox_handling")
+        result = await self._handler(session.driver, delivery.event)
+        if result not in GOOD:
+            raise _RollbackRequested(result) if isinstance(result, HandlerResult) else _misuse_error(result)
+
+    def _answer_for(self, delivery: InboxDelivery, exc: Exception) -> HandlerAnswer:
+        match exc:
+            case _RollbackRequested():
+                return HandlerAnswer(exc.result, "its handler said so")
+            case Poison():
+                return HandlerAnswer(HandlerResult.POISON, describe_failure(exc))
+            case DatabaseRefused():
+                return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
+            case TimeoutError():
+                return HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
+            case _:
+                self._on_error(delivery.message, exc)
+                return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
+
+    async def _is_database_up(self) -> bool:
+        try:
+            async with self._database.transaction() as session:
+                await session.execute("SELECT 1")
+        except (DatabaseUnavailable, DatabaseRefused):
+            return False
+        return True
+
+
+def _misuse_error(result: object) -> HandlerMisused:
+    return HandlerMisused("handler", f"it returned {type(result).__name__}, and should return None or a HandlerResult")
+
+
+def _suspend(deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
+    """They are kept as they are: the database is away, or the inbox ends."""
+    for delivery in deliveries:
+        delivery.later.come(InboxUnavailable(str(cause)))

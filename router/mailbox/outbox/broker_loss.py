@@ -1,0 +1,158 @@
+"""What the broker acknowledged and has no more: the rows are unpublished again, and so published again.
+
+A server may acknowledge before the disk has it; after a power failure the newest part of a stream is gone, and nobody tells.
+We know where each event stood, so after every reconnect we look:
+
+    newest receipt still in place, by id     all older ones are: a stream loses its end
+    another event there, or none             lost; look at the one before
+    below the stream's first sequence        expired, not lost
+    the stream was created anew              all of the old one is lost
+    holes inside (a damaged block)           the server tells which sequences they are, or does not see them: then `integrity_scan` does
+
+Publishing twice is harmless, the id is the same; forgetting once is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+from uuid import UUID
+
+from msgspec import Struct
+
+from router.delivery.api import JetStream
+from router.mailbox.postgres import Database, Session
+
+PAGE = 20
+AT_ONCE = 100  # messages asked for at a time
+
+NEWEST: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+    WHERE stream = %s AND (last_sequence, id) < (%s, %s) ORDER BY last_sequence DESC, id DESC LIMIT %s"""
+HOLES: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+    WHERE stream = %s AND stream_created = %s AND sequences && %s::bigint[]"""
+OF_ANOTHER: Final = """
+    SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
+    WHERE stream = %s AND stream_created <> %s ORDER BY id LIMIT %s"""
+FORGET: Final = "DELETE FROM outbox_receipts WHERE id = ANY(%s)"
+KEEP: Final = """
+    INSERT INTO outbox_receipts (stream, stream_created, last_sequence, outbox_ids, sequences)
+    VALUES (%s, %s, %s, %s::uuid[], %s::bigint[])"""
+TAKE_BACK: Final = "UPDATE outbox_events SET published_at = NULL WHERE id = ANY(%s) AND published_at IS NOT NULL"
+
+
+class ReceiptRow(Struct, frozen=True):
+    """One row of outbox_receipts."""
+
+    id: int
+    stream_created: str
+    ids: list[UUID]
+    sequences: list[int]
+
+
+class StreamSnapshot(Struct, frozen=True):
+    """The stream as it is now."""
+
+    name: str
+    created: str
+    first: int
+    last: int
+    holes: list[int]
+    subjects: tuple[str, ...] = (">",)  # that it takes
+
+
+async def reset_lost_rows(database: Database, jetstream: JetStream, stream: str) -> tuple[StreamSnapshot, int]:
+    """The stream as it stands, and how many rows are to be published again (docs/durability.md#lost-by-broker).
+
+    Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
+    """
+    snapshot = await read_stream_snapshot(jetstream, stream)
+    taken = await _reset_rows_of_older_stream(database, snapshot) + await _reset_rows_in_holes(database, snapshot)
+    return snapshot, taken + await _reset_lost_end(database, jetstream, snapshot)
+
+
+async def _reset_lost_end(database: Database, jetstream: JetStream, snapshot: StreamSnapshot) -> int:
+    taken, before = 0, (1 << 62, 0)
+    while True:
+        async with database.transaction() as session:
+            page = await session.fetch(NEWEST, (snapshot.name, *before, PAGE), make=ReceiptRow)
+            for receipt in page:
+                if await _is_in_place(jetstream, snapshot, receipt):
+                    return taken
+                taken += await reset_rows(session, snapshot, receipt, await _find_missing(jetstream, snapshot, receipt))
+        if len(page) < PAGE:
+            return taken
+        before = (max(page[-1].sequences), page[-1].id)
+
+
+async def _reset_rows_of_older_stream(database: Database, snapshot: StreamSnapshot) -> int:
+    taken = 0
+    while True:
+        async with database.transaction() as session:
+            page = await session.fetch(OF_ANOTHER, (snapshot.name, snapshot.created, PAGE), make=ReceiptRow)
+            for receipt in page:
+                taken += await reset_rows(session, snapshot, receipt, set(receipt.sequences))
+        if not page:
+            return taken
+
+
+async def _reset_rows_in_holes(database: Database, snapshot: StreamSnapshot) -> int:
+    if not snapshot.holes:
+        return 0
+    async with database.transaction() as session:
+        found = await session.fetch(HOLES, (snapshot.name, snapshot.created, snapshot.holes), make=ReceiptRow)
+        return sum([await reset_rows(session, snapshot, receipt, set(snapshot.holes)) for receipt in found])
+
+
+async def reset_rows(session: Session, snapshot: StreamSnapshot, receipt: ReceiptRow, lost: set[int]) -> int:
+    """The rows of one receipt that stood at these sequences are unpublished again; how many."""
+    places = list(zip(receipt.ids, receipt.sequences, strict=True))
+    gone = [event for event, sequence in places if sequence in lost]
+    kept = [(event, sequence) for event, sequence in places if sequence not in lost]
+    if not gone:
+        return 0
+    if not await session.execute(FORGET, ([receipt.id],)):
+        return 0  # another relay, or the scrub beside this one, was first
+    if kept:
+        sequences = [sequence for _, sequence in kept]
+        await session.execute(KEEP, (snapshot.name, receipt.stream_created, max(sequences), [event for event, _ in kept], sequences))
+    return await session.execute(TAKE_BACK, (gone,))
+
+
+async def read_stream_snapshot(jetstream: JetStream, stream: str, *, with_holes: bool = True) -> StreamSnapshot:
+    """`with_holes`: as many numbers as were deleted. Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
+    info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": with_holes})
+    state = info["state"]
+    subjects = tuple(map(str, info["config"].get("subjects") or (">",)))  # one that is fed by other streams names none
+    holes = list(state.get("deleted") or ())
+    return StreamSnapshot(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), holes, subjects)
+
+
+async def _is_in_place(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> bool:
+    """Whether the newest of a receipt stands where it stood, or has expired."""
+    sequence = max(receipt.sequences)
+    if sequence < snapshot.first:
+        return True
+    return await is_at(jetstream, snapshot, receipt.ids[receipt.sequences.index(sequence)], sequence)
+
+
+async def _find_missing(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> set[int]:
+    places = [(event, sequence) for event, sequence in zip(receipt.ids, receipt.sequences, strict=True) if sequence >= snapshot.first]
+    missing = set()
+    for start in range(0, len(places), AT_ONCE):
+        some = places[start : start + AT_ONCE]
+        found = await asyncio.gather(*(is_at(jetstream, snapshot, event, sequence) for event, sequence in some))
+        missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
+    if not missing:
+        return missing
+    snapshot = await read_stream_snapshot(jetstream, snapshot.name, with_holes=False)  # what expired while it was looked for is not lost
+    return {sequence for sequence in missing if sequence >= snapshot.first}
+
+
+async def is_at(jetstream: JetStream, snapshot: StreamSnapshot, event: UUID, sequence: int) -> bool:
+    """Whether the event stands there. Raises BrokerUnavailable, BrokerRefused."""
+    if sequence > snapshot.last:
+        return False
+    found = await jetstream.get(snapshot.name, {"seq": sequence})
+    return found is not None and found.headers.get("Nats-Msg-Id") == str(event)

@@ -1,0 +1,66 @@
+"""When to ask whether the broker still has what it acknowledged; `broker_loss` is what asks.
+
+it reconnected                     a server that was away may come back with less: a quick look, then `integrity_scan` is begun
+it could not store something       it may be another one soon
+its sequences went back            a stream of the same name was created anew, while we were connected
+a minute passed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from router.clock import Clock, steady
+from router.delivery.api import JetStream
+from router.mailbox.outbox.broker_loss import reset_lost_rows
+from router.mailbox.outbox.relay_batch import RelayReport
+from router.mailbox.postgres import Database
+
+Restore = Callable[[], Awaitable[object]]  # makes the stream if it is gone, where that is ours to do
+
+
+class BrokerLossDetector:
+    """One relay's. `every`: seconds between two looks that nothing asked for; `on_new_life`: the connection is another one."""
+
+    def __init__(
+        self,
+        database: Database,
+        jetstream: JetStream,
+        stream: str,
+        *,
+        every: float,
+        restore: Restore,
+        on_new_life: Callable[[], None],
+        clock: Clock = steady,
+    ) -> None:
+        self._database = database
+        self._jetstream = jetstream
+        self._stream = stream
+        self._every = every
+        self._restore = restore
+        self._on_new_life = on_new_life
+        self._clock = clock
+        self._newest = 0
+        self._looked: tuple[int, float] | None = None  # in which life of the connection, and when
+        self.created = ""  # which stream of that name it is
+        self.subjects: tuple[str, ...] = (">",)  # that it takes
+
+    async def check(self) -> int:
+        """How many rows are to be published again. Raises as `reset_lost_rows`, and what `restore` raises."""
+        now, lives = self._clock(), self._jetstream.connection.lives
+        if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
+            return 0
+        await self._restore()
+        snapshot, taken_back = await reset_lost_rows(self._database, self._jetstream, self._stream)
+        self.created, self.subjects = snapshot.created, snapshot.subjects
+        if self._looked is None or self._looked[0] != lives:
+            self._on_new_life()
+        self._looked, self._newest = (lives, now), 0
+        return taken_back
+
+    def observe(self, report: RelayReport) -> None:
+        """What a round came to."""
+        has_gone_back = report.published > report.duplicates and report.newest <= self._newest
+        if report.broker_error is not None or has_gone_back:
+            self._looked = None
+        self._newest = max(self._newest, report.newest)

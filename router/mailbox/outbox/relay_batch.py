@@ -1,0 +1,146 @@
+"""One round of the relay: claim, publish, mark, all in one transaction of the database.
+
+    broker      publish page 1 │ publish page 2         │ publish page 3         │
+    database    find page 2    │ mark page 1, find 3    │ mark page 2, find 4    │ …  commit
+    here        make 2 ready   │ make 3 ready           │ make 4 ready           │
+
+A crash anywhere before the commit publishes at most one round again, under the same ids, so the stream drops them within its
+duplicate window. What the broker did not take is not marked and has spent nothing; what it refused for the event's own sake
+is counted, waits and is parked at last; the rest of its aggregate waits with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from router.crashpoints import crashpoint
+from router.errors import Poison
+from router.mailbox.entities import OutboxEvent
+from router.mailbox.outbox.message import EventEncoder
+from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, OutgoingMessage, PublishRefused, PublishResult, PublishUnavailable
+from router.mailbox.outbox.page import Row, UnreadableRow
+from router.mailbox.outbox.repository import PostgresOutboxAdapter
+from router.outcome import Receipt
+
+PreparedEvent = tuple[OutboxEvent, OutgoingMessage]
+EventResult = tuple[OutboxEvent, PublishResult]
+
+
+class RelayReport(Struct):
+    """What a round came to."""
+
+    found: int = 0
+    published: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    parked: int = 0
+    newest: int = 0  # the last sequence that was given
+    kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure
+    broker_error: str | None = None  # why the broker took no more
+
+
+class RelayBatch:
+    """One round, in one transaction; `most` rows, page by page."""
+
+    def __init__(
+        self,
+        outbox: PostgresOutboxAdapter,
+        publisher: NatsJetStreamPublisher,
+        encoder: EventEncoder,
+        *,
+        stream_created: str,
+        most: int,
+    ) -> None:
+        self._outbox = outbox
+        self._publisher = publisher
+        self._encoder = encoder
+        self._stream_created = stream_created
+        self._most = most
+        self._parked: set[tuple[str, str]] = set()  # aggregates whose next events are not even made ready
+        self._refused: set[tuple[str, str]] = set()  # aggregates whose next events are not sent in this round
+        self.report = RelayReport()
+
+    async def run(self) -> RelayReport:
+        """Publish what there is. Raises DatabaseUnavailable or DatabaseRefused; the broker being away is in the report."""
+        page, results = await self._find(), list[EventResult]()
+        while page:
+            crashpoint("outbox_claimed")
+            sent = [pair for pair in page if pair[1].order not in self._refused]
+            fates, page = await asyncio.gather(
+                self._publisher.publish_in_order([message for _, message in sent]), self._mark_and_find(results)
+            )
+            crashpoint("outbox_stored")
+            self._note(sent, fates)
+            results = [(event, result) for (event, _), result in zip(sent, fates, strict=True)]
+            if self.report.broker_error is not None:
+                break
+        await self._mark(results)
+        if results:
+            crashpoint("outbox_marked")
+        return self.report
+
+    async def _mark_and_find(self, results: Sequence[EventResult]) -> Sequence[PreparedEvent]:
+        """What is done while the broker stores."""
+        await self._mark(results)
+        return await self._find()
+
+    async def _find(self) -> Sequence[PreparedEvent]:
+        """The next page, ready to be sent: none means that no row is left, or that the round has seen enough of them."""
+        while self.report.found < self._most and (rows := await self._outbox.find_page()):
+            if page := await self._prepare_page(rows):
+                return page
+        return ()
+
+    async def _prepare_page(self, rows: Sequence[Row]) -> Sequence[PreparedEvent]:
+        """An event that can never be sent is parked, and holds its aggregate."""
+        page: list[PreparedEvent] = []
+        for row in rows:
+            self.report.found += 1
+            order = (row.aggregate_type, row.aggregate_id)
+            if order in self._parked:
+                continue
+            try:
+                page.append(self._prepare(row, order))
+            except Poison as exc:
+                self._parked.add(order)
+                await self._fail(row, str(exc), is_hopeless=True)
+        return page
+
+    def _prepare(self, row: Row, order: tuple[str, str]) -> PreparedEvent:
+        """Raises Poison."""
+        if isinstance(row, UnreadableRow):
+            raise Poison(row.cause)
+        return row, OutgoingMessage(self._encoder.effect_of(row), order)
+
+    def _note(self, sent: Sequence[PreparedEvent], fates: Sequence[PublishResult]) -> None:
+        """What must be known before the next events are sent."""
+        for (_, message), result in zip(sent, fates, strict=True):
+            if isinstance(result, PublishUnavailable):
+                self.report.broker_error = result.cause
+            elif not isinstance(result, Receipt):
+                self._refused.add(message.order)
+
+    async def _mark(self, results: Sequence[EventResult]) -> None:
+        done = [(event, result) for event, result in results if isinstance(result, Receipt)]
+        if done:
+            receipts = [receipt for _, receipt in done]
+            await self._outbox.mark_all_published(receipts, self._stream_created)
+            self._count([event for event, _ in done], receipts)
+        for event, result in results:
+            if isinstance(result, PublishRefused):
+                await self._fail(event, result.cause)
+
+    def _count(self, events: Sequence[OutboxEvent], receipts: Sequence[Receipt]) -> None:
+        report = self.report
+        report.published += len(events)
+        report.kinds.update(event.event_type for event in events)
+        report.duplicates += sum(receipt.is_duplicate for receipt in receipts)
+        report.newest = max(report.newest, *(receipt.sequence for receipt in receipts))
+
+    async def _fail(self, event: Row, cause: str, *, is_hopeless: bool = False) -> None:
+        self.report.failed += 1
+        self.report.parked += await self._outbox.increment_attempts(event.id, cause, is_hopeless=is_hopeless)
