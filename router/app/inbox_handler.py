@@ -44,7 +44,7 @@ class HandlerBreaker:
 
     @property
     def is_open(self) -> bool:
-        return self._gate.blocked_until() > steady()
+        return self._gate.block_end() > steady()
 
     def acquire(self, seconds: float) -> HandlerPermit | None:
         lease = self._gate.acquire(seconds)

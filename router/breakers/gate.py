@@ -70,7 +70,7 @@ class CircuitBreaker:
         """The right to call once, None: no call is to be made. A probe's lease ends by itself after `lease_s` seconds."""
         if self.state == CLOSED:
             return self._shared_permit
-        if self.blocked_until() > self._now():
+        if self.block_end() > self._now():
             return None
         if self.state == OPEN:
             self._states.half_open()
@@ -109,7 +109,7 @@ class CircuitBreaker:
 
     # -- what is known ---------------------------------------------------------------------------------------------
 
-    def blocked_until(self) -> float:
+    def block_end(self) -> float:
         """On the steady clock: nobody is let through before; a time that is over: somebody is."""
         if self.state != HALF_OPEN:
             return self._until

@@ -40,7 +40,7 @@ class States:
     def record(self, *, failed: bool) -> None:
         """One outcome; closed or half open only."""
         with suppress(_FailedError):
-            self._breaker.call(_fail if failed else _succeed)
+            self._breaker.call(_fail if failed else _return_none)
 
     def open(self) -> None:
         self._breaker.open()
@@ -64,7 +64,7 @@ class _FailedError(Exception):
     """What the record of a failure raises; it never leaves this file."""
 
 
-def _succeed() -> None:
+def _return_none() -> None:
     """A call that went well."""
 
 

@@ -112,11 +112,11 @@ def _comparison(compare: Callable[[object, object], bool], value: object, path: 
     if not all(isinstance(side, Mapping) for side in value):
         return lambda scene: compare(left(scene), right(scene))
     if compare is _is_within:
-        return lambda scene: compare(_scalar_or_missing(left(scene)), right(scene))
-    return lambda scene: compare(_scalar_or_missing(left(scene)), _scalar_or_missing(right(scene)))
+        return lambda scene: compare(_require_scalar(left(scene)), right(scene))
+    return lambda scene: compare(_require_scalar(left(scene)), _require_scalar(right(scene)))
 
 
-def _scalar_or_missing(value: object) -> object:
+def _require_scalar(value: object) -> object:
     """Two parts of a request, each as large as the request: what is no text, number or boolean compares with nothing."""
     return MISSING if isinstance(value, Mapping | list | tuple) else value
 
@@ -188,7 +188,7 @@ def _is_class_of_number(a: object, b: object) -> bool:
     return kind_of(a) == "number" and isinstance(b, str) and STATUS_CLASS.fullmatch(b) is not None
 
 
-def _compare_ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
+def _compare_order(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
     return lambda a, b: _is_comparable(a, b) and kind_of(a) in ("number", "text") and compare(a, b)
 
 
@@ -214,9 +214,9 @@ def _class_of(status: object) -> str | None:
 OPERATORS: Mapping[str, Callable[[object, object], bool]] = {
     "==": _is_equal,
     "!=": _is_unequal,
-    ">": _compare_ordered(operator.gt),
-    "<": _compare_ordered(operator.lt),
-    ">=": _compare_ordered(operator.ge),
-    "<=": _compare_ordered(operator.le),
+    ">": _compare_order(operator.gt),
+    "<": _compare_order(operator.lt),
+    ">=": _compare_order(operator.ge),
+    "<=": _compare_order(operator.le),
     "in": _is_within,
 }

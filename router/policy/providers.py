@@ -43,11 +43,11 @@ class ProviderTracker:
 class _StatesBehindBreakers(Struct, frozen=True):
     """The averages behind the gates that are not closed."""
 
-    known: ProviderStates
+    averages: ProviderStates
     breakers: Mapping[str, CircuitBreaker]
 
     def get(self, provider_id: str, /) -> ProviderState | None:
-        state, gate = self.known.get(provider_id), self.breakers.get(provider_id)
+        state, gate = self.averages.get(provider_id), self.breakers.get(provider_id)
         if gate is None:
             return state
-        return replace(state or ProviderState(), shut_until=gate.blocked_until())
+        return replace(state or ProviderState(), shut_until=gate.block_end())

@@ -122,7 +122,7 @@ class Selection(Struct, frozen=True):
         limits = self.request.constraints
         if limits and (exceeded := self._find_exceeded_limit(provider, name, limits)):
             return exceeded
-        return CIRCUIT_BREAKER_OPEN if state is not None and self.now < state.shut_until else None
+        return CIRCUIT_BREAKER_OPEN if state is not None and self.now < state.blocked_until else None
 
     def _find_exceeded_limit(self, provider: Provider | None, name: str, limits: Mapping[str, object]) -> str | None:
         latency_ms, cost = self._averages(name)

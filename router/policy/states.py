@@ -12,7 +12,7 @@ from msgspec import Struct
 class ProviderState(Struct, frozen=True):
     """One provider, for one tenant. None: no result has been seen yet."""
 
-    shut_until: float = 0.0  # the breaker lets nobody through before this time, on the clock of `now`
+    blocked_until: float = 0.0  # the breaker lets nobody through before this time, on the clock of `now`
     latency_ms: float | None = None  # moving average
     cost: float | None = None  # moving average
 

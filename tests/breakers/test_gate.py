@@ -57,7 +57,7 @@ def test_while_open_nobody_is_let_through_and_the_opening_has_a_date() -> None:
     opened_at_ms = a.clock.today_ms
     a.pass_time(59.9)
     assert a.gate.acquire(LEASE_S) is None
-    assert (a.gate.snapshot.opened_at_ms, a.gate.blocked_until()) == (opened_at_ms, 60)
+    assert (a.gate.snapshot.opened_at_ms, a.gate.block_end()) == (opened_at_ms, 60)
 
 
 def test_after_its_time_an_opening_is_half_open_before_anybody_calls() -> None:
@@ -79,7 +79,7 @@ def test_so_many_probes_at_once_and_no_more() -> None:
 def test_a_probe_that_is_never_heard_of_frees_its_place_by_itself() -> None:
     a = AGate(half_open_max_calls=1).probing()
     lost = a.enter()
-    assert a.gate.blocked_until() == a.clock.at + LEASE_S
+    assert a.gate.block_end() == a.clock.at + LEASE_S
     a.pass_time(LEASE_S)
     assert a.gate.acquire(LEASE_S) is not None
     a.gate.record_failure(lost)
@@ -99,7 +99,7 @@ def test_a_failed_probe_opens_it_again_for_the_whole_time() -> None:
     a = AGate(success_threshold=2, timeout_s=60).probing()
     a.succeed()
     a.fail()
-    assert (a.state, a.gate.blocked_until()) == ("open", a.clock.at + 60)
+    assert (a.state, a.gate.block_end()) == ("open", a.clock.at + 60)
     a.pass_time(60)
     a.succeed()
     assert a.state == "half_open", "successes of the half-open phase before do not count"
@@ -154,10 +154,10 @@ def test_an_outcome_without_a_lease_ends_the_probe_that_is_out_longest() -> None
 def test_another_instances_opening_is_taken_over_for_the_time_that_is_left() -> None:
     a = AGate(timeout_s=60)
     a.gate.apply_remote_open(20, 123)
-    assert (a.state, a.gate.snapshot.opened_at_ms, a.gate.blocked_until()) == ("open", 123, 20)
+    assert (a.state, a.gate.snapshot.opened_at_ms, a.gate.block_end()) == ("open", 123, 20)
     assert a.transitions[0].is_remote
     a.gate.apply_remote_open(1000, 123)
-    assert a.gate.blocked_until() == 60, "never for longer than the rules say"
+    assert a.gate.block_end() == 60, "never for longer than the rules say"
     a.gate.apply_remote_close()
     assert (a.state, a.changes) == ("closed", ["closed>open", "open>closed"])
 
@@ -167,7 +167,7 @@ def test_other_rules_hold_from_now_on_and_an_opening_keeps_its_time() -> None:
     a.fail(2)
     a.gate.set_rules(BreakerRules(failure_threshold=3, timeout_s=1))
     a.fail()
-    assert (a.state, a.gate.blocked_until()) == ("open", 1)
+    assert (a.state, a.gate.block_end()) == ("open", 1)
 
 
 @pytest.mark.parametrize("state", ["closed", "open"])

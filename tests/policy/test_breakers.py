@@ -54,7 +54,7 @@ def test_an_open_providers_state_keeps_its_figures_and_closing_gives_the_short_w
     some.report(3)
     state = known.states_of("acme").get("openai")
     assert state is not None
-    assert (state.shut_until, state.latency_ms, state.cost) == (TIMEOUT_S, 100, 0.5)
+    assert (state.blocked_until, state.latency_ms, state.cost) == (TIMEOUT_S, 100, 0.5)
     assert known.states_of("acme").get("anthropic") is None
     some.clock.at = TIMEOUT_S
     some.succeed(2)
@@ -135,7 +135,7 @@ def test_another_instances_opening_is_honoured_before_any_result_was_seen() -> N
     some.breakers.apply_remote({("acme", "openai"): RemoteTransition(8.0, 123)})
     state = known.states_of("acme").get("openai")
     assert state is not None
-    assert state.shut_until == 8.0
+    assert state.blocked_until == 8.0
     some.breakers.apply_remote({("acme", "openai"): RemoteTransition(None, 123)})
     assert known.states_of("acme") is NO_STATES
 
