@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.app.breakers import Breakers
-from router.calls.caller import RequestReplyClient
+from router.calls.request_reply import RequestReplyClient
 from router.calls.traced import traced_calls
 from router.config import Settings
 from router.delivery.connection import Connection

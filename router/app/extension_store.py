@@ -13,7 +13,7 @@ from msgspec import Struct
 from router import ids
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry as Held
-from router.contracts.versioned import VersionRecord, make_record, read_record, record_bytes
+from router.contracts.version_record import VersionRecord, make_record, read_record, record_bytes
 from router.errors import Conflict, RouterError
 from router.extensions import ExtensionEntry, parse_entry
 from router.extensions.parse import LARGEST, check_size, read_document

@@ -16,7 +16,7 @@ from router.app.extension_store import ExtensionStore, read_registered
 from router.app.large_documents import SMALL, LargeDocuments
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry as Held
-from router.buckets.watched import BucketMirror
+from router.buckets.mirror import BucketMirror
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, RouterError
 from router.extensions import ExtensionEntry, ExtensionRegistry

@@ -17,9 +17,9 @@ from router.app.recorded import recorder_of
 from router.app.shared_breakers import SharedBreakers
 from router.app.violations import Violations
 from router.assignments import KnownMemory
+from router.buckets.batched_reader import BatchedKvReader
 from router.buckets.documents import DocumentBucket
-from router.buckets.lookups import BatchedKvReader
-from router.buckets.records import WriteOnceKv
+from router.buckets.write_once import WriteOnceKv
 from router.config import Settings
 from router.decide import Replays
 from router.delivery.api import JetStream

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.assignments import KnownMemory
-from router.buckets.records import WriteOnceKv
+from router.buckets.write_once import WriteOnceKv
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import ack_bytes, ack_key, read_record

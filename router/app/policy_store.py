@@ -18,7 +18,7 @@ from router import ids
 from router.app.policy_check import check_author, check_ids, checked_aside
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry, DeletedKey
-from router.contracts.versioned import VersionRecord, make_record, read_record, record_bytes
+from router.contracts.version_record import VersionRecord, make_record, read_record, record_bytes
 from router.errors import Conflict, Poison, RouterError
 from router.policy import ParsedPolicy
 

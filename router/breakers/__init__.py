@@ -10,10 +10,10 @@ Whose outcomes they are fed with, who else hears of an opening, and what operato
 (`policy.breakers`, `app.breakers`).
 """
 
-from router.breakers.book import BreakerRegistry
-from router.breakers.gate import CircuitBreaker
+from router.breakers.breaker import CircuitBreaker
+from router.breakers.registry import BreakerRegistry
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
+from router.breakers.snapshot import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
 from router.breakers.window import Window
 
 __all__ = [

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN, CircuitBreaker, CircuitBreakerListener, CircuitBreakerState
 
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import CLOSED, HALF_OPEN, OPEN
+from router.breakers.snapshot import CLOSED, HALF_OPEN, OPEN
 
 _NAMES = {STATE_CLOSED: CLOSED, STATE_OPEN: OPEN, STATE_HALF_OPEN: HALF_OPEN}
 

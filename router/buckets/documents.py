@@ -6,10 +6,10 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.buckets.away import unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
-from router.buckets.following import KvWatcher
-from router.buckets.records import TOO_LARGE, WRONG_LAST_SEQUENCE
+from router.buckets.unavailable import unavailable_bucket
+from router.buckets.watcher import KvWatcher
+from router.buckets.write_once import TOO_LARGE, WRONG_LAST_SEQUENCE
 from router.delivery.api import JetStream, nanos
 from router.errors import BrokerRefused, Conflict, Poison
 

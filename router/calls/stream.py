@@ -4,7 +4,7 @@
         async for piece in pieces: ...                    whoever reads knows which piece is the last, and leaves
 
 A subscription for each stream, given back at the end: from then on the server tells the sender that nobody listens
-(`outlets`), so a reader that is cancelled, or dies, stops its stream without a word of its own. Pieces come in order or the
+(`reply_streams`), so a reader that is cancelled, or dies, stops its stream without a word of its own. Pieces come in order or the
 stream breaks: what a lost connection may have swallowed is never passed over in silence.
 """
 

@@ -16,7 +16,7 @@ from router.cli.output import console, grid, heading
 from router.cli.shown import shown
 
 if TYPE_CHECKING:
-    from router.buckets.assigned import StoredAssignment
+    from router.buckets.assignments import StoredAssignment
 
 Facts = Iterable[tuple[str, object]]
 

@@ -17,10 +17,10 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.contracts import given
+from router.contracts import field_readers
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.extension import MAX_METADATA_BYTES
-from router.contracts.given import Object
+from router.contracts.field_readers import Object
 from router.contracts.headers import is_supported_version
 from router.contracts.malformed import (
     PAYLOAD_TOO_LARGE,
@@ -58,14 +58,14 @@ def read_request(
     version = headers.get("version") or body.get("version")
     if version is not None and not is_supported_version(version):
         raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
-    tenant_id = given.read_tenant(headers, body)
+    tenant_id = field_readers.read_tenant(headers, body)
     if tenant_id is None:
         raise missing_field("tenant_id", "tenant_id")
     return ProviderRequest(
         provider_id=_provider_id(body),
         tenant_id=tenant_id,
-        request_id=given.read_id(body, "message_id") or given.read_message_id(headers, {}) or str(uuid.uuid4()),
-        trace_id=given.read_trace(headers, body) or uuid.uuid4().hex,
+        request_id=field_readers.read_id(body, "message_id") or field_readers.read_message_id(headers, {}) or str(uuid.uuid4()),
+        trace_id=field_readers.read_trace(headers, body) or uuid.uuid4().hex,
         body=_prompt(body),
         parameters=_mapping(body, "parameters"),
         metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
@@ -89,7 +89,7 @@ def request_bytes(request: ProviderRequest) -> bytes:
 
 
 def _provider_id(body: Object) -> str:
-    value = given.read_text(body, "provider_id")
+    value = field_readers.read_text(body, "provider_id")
     if value is None:
         raise missing_field("provider_id", "provider_id")
     if not ids.is_token(value):

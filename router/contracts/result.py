@@ -11,8 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.contracts.first_stored import first_stored_ms
-from router.contracts.given import (
+from router.contracts.field_readers import (
     Object,
     read_amount,
     read_choice,
@@ -24,6 +23,7 @@ from router.contracts.given import (
     read_trace,
     read_whole,
 )
+from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid_field, missing_field
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from router.deadletters.asking import send_requests
-from router.deadletters.choice import DeadLetterBatch
+from router.deadletters.requests import send_requests
+from router.deadletters.selection import DeadLetterBatch
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused
 

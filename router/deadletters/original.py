@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.assignment_record import read_record
+from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN, dead_letter_subject
 from router.contracts.first_stored import FIRST_STORED, read_first_stored
-from router.contracts.letter import DEFAULT_SUBJECT_PATTERN, dead_letter_subject
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
 from router.delivery.api import JetStream
 from router.errors import Poison

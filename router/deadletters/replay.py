@@ -8,7 +8,7 @@ hours. What covers it is the journal:
                above its floors that bears its secret stands there, so the letter that its id names is removed
     2 choose   letters, oldest first, a handful at a time; build the messages, id `replay:{letter}:{n}`
     3 note     the last sequence of each stream that is about to be sent to for the first time      (stored before 4)
-    4 send     and wait for each proof (`outlets`)
+    4 send     and wait for each proof (`publishers`)
     5 remove   the letters whose messages are proven
     6 end      the key goes when every outcome is known; if one is in doubt it stays, and the next replay finds out
 
@@ -27,11 +27,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
-from router.deadletters.choice import AT_ONCE, DeadLetterBatch
 from router.deadletters.discard import Progress, remove
 from router.deadletters.journal import JournalEntry, ReplayJournal
 from router.deadletters.original import NotReplayed, ReplayOptions, originals_of
-from router.deadletters.outlets import ReplayPublishers
+from router.deadletters.publishers import ReplayPublishers
+from router.deadletters.selection import AT_ONCE, DeadLetterBatch
 from router.delivery.api import JetStream
 from router.delivery.reading import reading
 from router.delivery.storing import evidence_on

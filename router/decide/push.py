@@ -23,7 +23,7 @@ from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
-from router.decide.turns import Turns
+from router.decide.single_flight import Turns
 from router.errors import NoRoom
 from router.extensions import PipelineResult
 from router.message import Effect, Message

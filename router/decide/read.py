@@ -20,8 +20,8 @@ from msgspec.structs import replace
 
 from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.contracts.extract import ids_in
 from router.contracts.flow import read_body
-from router.contracts.glimpse import ids_in
 from router.contracts.headers import SUPPORTED_VERSIONS, Violation, find_control_header, message_id_in, violations
 from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
 from router.contracts.request import NO_HINTS, NOTHING, RouteRequest

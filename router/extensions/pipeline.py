@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from router.clock import Clock, steady
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, Refusal
 from router.contracts.request import RouteRequest
+from router.extensions.context import PipelineContext
 from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import SKIPPED, ExecutedExtension, executed_text
 from router.extensions.invoke import Invoker
-from router.extensions.matter import PipelineContext
 from router.extensions.ports import NULL_METER, ExtensionMeter
 from router.extensions.registry import ExtensionRegistry
 from router.extensions.slots import FULL, PipelineSlots

@@ -25,11 +25,11 @@ from router.contracts.extension import (
     read_validator_answer,
 )
 from router.contracts.request import RouteRequest
+from router.extensions.context import PipelineContext
 from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import ERROR, SKIPPED, WARN, ExecutedExtension
 from router.extensions.failure import BROKEN, NOT_FOUND, ExtensionFailure
 from router.extensions.invoke import ExtensionCall, Invoker
-from router.extensions.matter import PipelineContext
 from router.extensions.modes import LATE, REJECTED, ExtensionResult, refusal_of, status_of
 from router.extensions.ports import ExtensionMeter
 from router.extensions.registry import ExtensionRegistry

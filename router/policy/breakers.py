@@ -18,14 +18,14 @@ from math import inf
 from msgspec import Struct
 
 from router.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
-from router.breakers.gate import OnTransition
+from router.breakers.breaker import OnTransition
 from router.clock import Clock, steady, wall
 from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
 from router.memory import Memory
 from router.policy.breaker_rules import Pair, ProviderRules
+from router.policy.outcomes import ProviderOutcome, classify_outcome
 from router.policy.policy import Policy
-from router.policy.verdicts import ProviderOutcome, classify_outcome
 
 LONGEST_MS = deadline_ms(inf)  # whatever a worker says, it was not longer at work
 

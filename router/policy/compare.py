@@ -11,8 +11,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.policy.case import RecordedDecision, choice_of, is_same_choice, reevaluate
 from router.policy.policy import Policy
+from router.policy.reevaluation import RecordedDecision, choice_of, is_same_choice, reevaluate
 
 UNCHANGED = "unchanged"
 CHANGED = "changed"

@@ -50,4 +50,4 @@ class _StatesBehindBreakers(Struct, frozen=True):
         state, gate = self.averages.get(provider_id), self.breakers.get(provider_id)
         if gate is None:
             return state
-        return replace(state or ProviderState(), shut_until=gate.block_end())
+        return replace(state or ProviderState(), blocked_until=gate.block_end())

@@ -10,7 +10,7 @@ import pytest
 from router.app.extension_store import ExtensionStore
 from router.app.extensions import ExtensionsInForce
 from router.buckets.entries import BucketEntry as Held
-from router.contracts.versioned import make_record, record_bytes
+from router.contracts.version_record import make_record, record_bytes
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.extensions import ExtensionRegistry, HealthTracker

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.calls.outlets import ReplyStreams
+from router.calls.reply_streams import ReplyStreams
 from router.calls.stream import Stream, StreamOverrun
 from router.delivery.connection import Connection
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders

@@ -8,7 +8,7 @@ import pytest
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
 from router.contracts.provider import ProviderResponse, refuse
 from router.errors import Unanswered
-from router.policy.verdicts import ProviderOutcome, classify_outcome
+from router.policy.outcomes import ProviderOutcome, classify_outcome
 from router.sdk.invoking import Invoking, step_of
 from router.sdk.step import SAID
 from tests.support.sdk import a_body

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from router.app import Ready, RouterService
-from router.buckets.assigned import find_assignment
+from router.buckets.assignments import find_assignment
 from router.cli.demo.circle import Subjects
 from router.cli.demo.story import Asked, Counted, Step
 from router.cli.demo.witness import SEEN_WITHIN_S, Witness, watching

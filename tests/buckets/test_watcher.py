@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from router.buckets.entries import BucketEntry, DeletedKey
-from router.buckets.following import KvWatcher
+from router.buckets.watcher import KvWatcher
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, a_bucket

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.assigned import UNACKNOWLEDGED, find_assignment, list_assignments
+from router.buckets.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import ack_bytes, ack_key, record_bytes

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.msg import Msg
 
-from router.calls.caller import RequestReplyClient, TooLarge
+from router.calls.request_reply import RequestReplyClient, TooLarge
 from router.delivery.connection import Connection, open_head_of
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders
 from tests.support.broker import Broker

@@ -4,7 +4,7 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide.recorded import Recorder
+from router.decide.recorder import Recorder
 from router.masking import MASK
 from router.policy import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import nats.errors
 
 from router.buckets.entries import BucketEntry, DeletedKey
-from router.buckets.following import KvWatcher
+from router.buckets.watcher import KvWatcher
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.errors import RouterError

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from router.buckets.watched import BucketMirror
+from router.buckets.mirror import BucketMirror
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker

@@ -44,7 +44,7 @@ def build_dead_letter(
 ) -> Effect:
     """The letter for one message, ready to be stored.
 
-    `seen` holds the well-formed ids that could be read (`glimpse`); `now_ms` is when it is made, milliseconds.
+    `seen` holds the well-formed ids that could be read (`extract`); `now_ms` is when it is made, milliseconds.
     A payload of more than `payload_bytes` is left out, or a few large messages would fill the stream of letters; so is what
     does not fit beside it, or into `max_bytes`, the connection's `max_payload`, which counts headers too: `message.payload`
     first, then `message` as a whole. `payload_truncated` says so, `source` where the original stands as long as its stream

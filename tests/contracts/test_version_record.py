@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.contracts.versioned import document_hash, make_record, read_record, record_bytes
+from router.contracts.version_record import document_hash, make_record, read_record, record_bytes
 from router.errors import Poison
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 
-from router.breakers.gate import CircuitBreaker, OnTransition
+from router.breakers.breaker import CircuitBreaker, OnTransition
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import BreakerSnapshot
+from router.breakers.snapshot import BreakerSnapshot
 from router.clock import Clock, steady, wall
 
 

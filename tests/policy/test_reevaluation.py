@@ -13,7 +13,7 @@ from tests.support.recorded import HALVES, a_policy_that_asks_for, recorded
 
 STATES = st.dictionaries(
     st.sampled_from(["left", "right"]),
-    st.builds(ProviderState, shut_until=st.floats(0, 10), latency_ms=st.none() | st.floats(0, 1e6), cost=st.none() | st.floats(0, 10)),
+    st.builds(ProviderState, blocked_until=st.floats(0, 10), latency_ms=st.none() | st.floats(0, 1e6), cost=st.none() | st.floats(0, 10)),
 )
 
 

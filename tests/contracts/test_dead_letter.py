@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.glimpse import extract_ids
-from router.contracts.letter import build_dead_letter
+from router.contracts.dead_letter import build_dead_letter
+from router.contracts.extract import extract_ids
 from router.contracts.malformed import VALIDATION_CODES
 from router.masking import MASK, MASKED_KEYS
 from router.outcome import MAXDELIVER_EXHAUSTED, VALIDATION_FAILED, Fault

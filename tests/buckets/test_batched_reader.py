@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.buckets.lookups import AT_ONCE, MOST_BYTES, BatchedKvReader
-from router.buckets.records import WriteOnceKv
+from router.buckets.batched_reader import AT_ONCE, MOST_BYTES, BatchedKvReader
+from router.buckets.write_once import WriteOnceKv
 from router.delivery.api import JetStream
 from router.delivery.topology import Topology, bucket, create
 from router.errors import BrokerUnavailable

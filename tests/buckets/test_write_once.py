@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec import Struct
 
-from router.buckets.records import WriteOnceKv
+from router.buckets.write_once import WriteOnceKv
 from router.delivery.api import JetStream
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from router.errors import BrokerUnavailable, NoRoom, Poison

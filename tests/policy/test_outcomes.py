@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.policy.verdicts import ProviderOutcome, classify_outcome
+from router.policy.outcomes import ProviderOutcome, classify_outcome
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from router.decide.asker import NOT_SERVED, Asker, overloaded, read_asker
+from router.decide.origin import NOT_SERVED, Asker, overloaded, read_asker
 from router.decide.read import Limits
 
 SERVED = frozenset({"acme"})

@@ -8,7 +8,7 @@ import pytest
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import Assignment
 from router.contracts.decision import Decision
-from router.decide.follow import previous_of
+from router.decide.previous import previous_of
 from router.later import Later
 from tests.support.policy import a_request
 from tests.support.workers import an_assignment

@@ -55,10 +55,10 @@ class GateMachine(RuleBasedStateMachine):
             self.out.append((lease, ends))
         return lease, self.era, ends
 
-    @rule(given=consumes(leases), what=st.sampled_from(["succeeded", "failed", "left"]))
+    @rule(given=consumes(leases), what=st.sampled_from(["record_success", "record_failure", "release"]))
     def end(self, given: tuple[CallPermit, int, float], what: str) -> None:
         lease, era, ends = given
-        if what == "succeeded":
+        if what == "record_success":
             self.a.gate.record_success(lease, 1.0)
         else:
             getattr(self.a.gate, what)(lease)
@@ -68,11 +68,11 @@ class GateMachine(RuleBasedStateMachine):
         self.heard(what)
 
     def heard(self, what: str) -> None:
-        if what == "failed":
+        if what == "record_failure":
             self.row += 1
             if self.state == "half_open" or self.row >= FAILURES:
                 self.turn("open")
-        elif what == "succeeded":
+        elif what == "record_success":
             self.row = 0
             self.wins += self.state == "half_open"
             if self.wins >= SUCCESSES:

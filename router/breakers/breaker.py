@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from router.breakers.probes import Probes
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
+from router.breakers.snapshot import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
 from router.breakers.states import States
 from router.breakers.window import Window
 from router.clock import Clock, steady, wall

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
-from router.buckets.away import missing_bucket, unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
+from router.buckets.unavailable import missing_bucket, unavailable_bucket
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
 from router.delivery.wire import Headers
