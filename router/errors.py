@@ -17,10 +17,10 @@ class RouterError(Exception):
     code = "internal"
 
 
-def in_full(exc: BaseException) -> str:
+def describe_causes(exc: BaseException) -> str:
     """What it says, and what it came from: a supervisor that gave up says too little alone."""
     cause = exc.__cause__
-    return f"{exc}: {in_full(cause)}" if isinstance(cause, RouterError) else str(exc)
+    return f"{exc}: {describe_causes(cause)}" if isinstance(cause, RouterError) else str(exc)
 
 
 class Transient(RouterError):
@@ -67,13 +67,13 @@ class NoJetStream(BrokerDenied):
     """The broker has no JetStream for this account."""
 
 
-class NoRoom(Transient):
+class StorageFull(Transient):
     """A stream or a bucket is full: what would be stored there may be sent again later, and everything else goes on."""
 
     code = "storage_full"
 
 
-class NotMade(BrokerUnavailable):
+class NotFound(BrokerUnavailable):
     """The broker is there, and what is asked for on it was never made, or was removed."""
 
 

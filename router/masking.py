@@ -1,6 +1,6 @@
 """Secrets out of anything that is written down: by their key (docs/operators.md#masked), and logins inside addresses.
 
-And lengths: a text that somebody else chose is cut before it is written into a line (`shortened`, `bounded`). Hiding a login costs
+And lengths: a text that somebody else chose is cut before it is written into a line (`shorten`, `truncate`). Hiding a login costs
 one pass over the text, however it is made.
 """
 
@@ -44,37 +44,37 @@ _BEHIND_PATH = re.compile(r"[?#]")
 _WORD = re.compile(r'[^\s,"\\]+')  # an address stands in one word; a word ends where the next one may begin, so this is one pass
 
 
-def is_masked(key: object) -> bool:
+def is_masked_key(key: object) -> bool:
     """Any case; `-` and `_` are the same."""
     return isinstance(key, str) and key.lower().replace("-", "_") in MASKED_KEYS
 
 
-def without_login(address: str) -> str:
+def hide_login(address: str) -> str:
     """One server's address, with a scheme or without: everything between that and its host is hidden."""
     login, at, host = address.rpartition("@")
     scheme, slashes, _ = login.partition("//") if "//" in login else ("", "", login)
     return f"{scheme}{slashes}{MASK}@{host}" if at else address
 
 
-def without_query(address: str) -> str:
+def hide_query(address: str) -> str:
     """An address without what stands behind its path: a key is often given there."""
     if "://" not in address or not (found := _BEHIND_PATH.search(address)):
         return address
     return f"{address[: found.start()]}{found.group()}{MASK}"
 
 
-def without_keys(text: str) -> str:
+def hide_keys(text: str) -> str:
     """Text into which a key itself was pasted, an nkey's seed or a PEM block, where its file's name belongs."""
     return MASK if PEM in text else _SEED.sub(MASK, text)
 
 
-def holds_key(text: str) -> bool:
+def has_key(text: str) -> bool:
     return PEM in text or _SEED.search(text) is not None
 
 
-def without_logins(text: str) -> str:
+def hide_logins(text: str) -> str:
     """Text for people in which an address may stand: an exception's, a traceback's."""
-    return _WORD.sub(_hide_login, text) if "@" in text else text
+    return _WORD.sub(_hide_login_in_word, text) if "@" in text else text
 
 
 def printable(text: str) -> str:
@@ -84,55 +84,55 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
-def _hide_login(word: re.Match[str]) -> str:
+def _hide_login_in_word(word: re.Match[str]) -> str:
     """From the first // to the last @: a password may hold both."""
     text = word.group()
     begin, end = text.find("//"), text.rfind("@")
     return f"{text[:begin]}//{MASK}{text[end:]}" if 0 <= begin <= end - 2 else text
 
 
-def shortened(text: str, most: int = MAX_TEXT) -> str:
+def shorten(text: str, most: int = MAX_TEXT) -> str:
     """The beginning and the end of a long text: an exception says at its end what happened. No half of a login is left at the cut."""
     if len(text) <= most:
         return text
     kept = (most - _ROOM_FOR_COUNT) // 2
     # A word that the cut divides may be an address: an @ behind it, or a // before it, makes it one.
-    head = without_logins(f"{text[:kept]}@")[:-1]
-    tail = without_logins(f"//{text[-kept:]}").removeprefix("//")
+    head = hide_logins(f"{text[:kept]}@")[:-1]
+    tail = hide_logins(f"//{text[-kept:]}").removeprefix("//")
     return f"{head} {CUT} {len(text) - 2 * kept} characters left out {CUT} {tail}"
 
 
-def bounded(value: object, depth: int = 0) -> object:
+def truncate(value: object, depth: int = 0) -> object:
     """The same value with long texts cut, and of long lists and objects the first items; for log lines."""
     match value:
         case str():
-            return shortened(value)
+            return shorten(value)
         case _ if depth > _DEEPEST:
             return CUT
         case Mapping():
-            kept = {_short_key(key): bounded(inner, depth + 1) for key, inner in islice(value.items(), MAX_ITEMS)}
+            kept = {_short_key(key): truncate(inner, depth + 1) for key, inner in islice(value.items(), MAX_ITEMS)}
             return kept if len(value) <= MAX_ITEMS else {**kept, CUT: f"{len(value) - MAX_ITEMS} left out"}
         case list() | tuple() | set() | frozenset():
-            items = [bounded(inner, depth + 1) for inner in islice(value, MAX_ITEMS)]
+            items = [truncate(inner, depth + 1) for inner in islice(value, MAX_ITEMS)]
             return items if len(value) <= MAX_ITEMS else [*items, f"{CUT} {len(value) - MAX_ITEMS} left out"]
         case bytes() | bytearray():
-            return shortened(repr(value[: MAX_TEXT + 1]))
+            return shorten(repr(value[: MAX_TEXT + 1]))
         case _:
             return value
 
 
 def _short_key(key: object) -> object:
-    return shortened(key, 256) if isinstance(key, str) else key
+    return shorten(key, 256) if isinstance(key, str) else key
 
 
-def masked(value: object, depth: int = 0) -> object:
+def mask_secrets(value: object, depth: int = 0) -> object:
     """The same value with what stands under a masked key hidden, however deep; the given value is left as it is."""
     if depth > _DEEPEST:
         return CUT
     match value:
         case Mapping():
-            return {key: MASK if is_masked(key) else masked(inner, depth + 1) for key, inner in value.items()}
+            return {key: MASK if is_masked_key(key) else mask_secrets(inner, depth + 1) for key, inner in value.items()}
         case list() | tuple() | set() | frozenset():
-            return [masked(inner, depth + 1) for inner in value]
+            return [mask_secrets(inner, depth + 1) for inner in value]
         case _:
             return value

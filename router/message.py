@@ -50,7 +50,7 @@ class Effect(Struct, frozen=True, gc=False):
     data: bytes
     id: str
     headers: Mapping[str, str] = NO_HEADERS
-    is_letter: bool = False  # a letter's duplicate counts only while the first one still exists (docs/durability.md#dead-letters)
+    is_dead_letter: bool = False  # a letter's duplicate counts only while the first one still exists (docs/durability.md#dead-letters)
     owner: str = ""  # its tenant, where one that is known to be stored need not be published again; the same id is then the same effect
 
 

@@ -59,11 +59,11 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Retry(Struct, frozen=True):
-    """Not now. `delay` in seconds, None = the lane's backoff; `spends` False: it was not the message's fault."""
+    """Not now. `delay` in seconds, None = the lane's backoff; `uses_attempt` False: it was not the message's fault."""
 
     fault: Fault
     delay: float | None = None
-    spends: bool = True
+    uses_attempt: bool = True
 
 
 class Dead(Struct, frozen=True):

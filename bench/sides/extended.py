@@ -23,7 +23,7 @@ from bench.stretch import stretch
 from router.app import RouterService
 from router.config import Settings, load
 from router.delivery.connection import connect
-from router.observability import Spread, configure
+from router.observability import Histogram, configure
 
 HOME = Path(__file__).parent.parent / "pipeline"
 SUBJECTS = ("beamline.ext.pre.lower.v1", "beamline.ext.validate.guard.v1", "beamline.ext.post.mark.v1")
@@ -65,7 +65,7 @@ async def router(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     return {**figures, "handled_ms": percentile(sorted(kept.seconds[first:]), 50) * 1e3}
 
 
-class Kept(Spread):
+class Kept(Histogram):
     """A histogram that keeps what it is told: half a millisecond is too fine for its edges."""
 
     def __init__(self, name: str, text: str) -> None:

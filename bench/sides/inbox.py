@@ -20,7 +20,7 @@ from router.delivery.connection import head_of
 from router.ids import derived_uuid
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
-from router.samples.service import Service
+from router.samples.service import SampleService
 
 SUBJECT = "vibespro.event.vibe_created.v1"
 BATCH = 500
@@ -70,7 +70,7 @@ async def inbox(ready: Ready, *, url: str, dsn: str, handler: str | None, in_han
 
 async def service(ready: Ready) -> Measured:
     """The sample service, until it is killed."""
-    config = uvicorn.Config(Service().app, lifespan="off", ws="none", log_config=None, access_log=False)
+    config = uvicorn.Config(SampleService().app, lifespan="off", ws="none", log_config=None, access_log=False)
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         ready(url=f"http://127.0.0.1:{listener.getsockname()[1]}/handle")
         await uvicorn.Server(config).serve([listener])

@@ -1,5 +1,5 @@
-"""Acknowledgements of workers: read, correlated, made visible. Meaning only; consumed when `ack_enabled` says so."""
+"""Workers' acknowledgements of assignments: read, correlated, shown on the assignment. It only decides; `acks.enabled` switches it on."""
 
-from router.acks.handler import AckRules, AcksHandler, AcksMeter, Alerts, AssignmentStates
+from router.acks.handler import AckRules, AcksHandler, AcksMeter, AlertSink, AssignmentStates
 
-__all__ = ["AckRules", "AcksHandler", "AcksMeter", "Alerts", "AssignmentStates"]
+__all__ = ["AckRules", "AcksHandler", "AcksMeter", "AlertSink", "AssignmentStates"]

@@ -1,10 +1,10 @@
-"""A worker's acknowledgement in, an outcome out: read, correlate, tell (docs/contracts.md#acks).
+"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment (docs/contracts.md#acks).
 
-    not readable, contradicts its assignment   -> Dead: a dead letter
-    a tenant that is not served here           -> Retry: it may be allowed soon; the last attempt leaves a letter
-    accepted, rejected, error                  -> Done: counted, and seen on the assignment; rejected is alerted
+    unreadable, or contradicts its assignment  -> Dead: a dead letter
+    a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt leaves a dead letter
+    accepted, rejected, error                  -> Done: counted, and recorded on the assignment; rejected raises an alert
 
-An acknowledgement decides nothing: the assignment's result does.
+An acknowledgement decides nothing about the assignment: its result does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.assignments import KnownAssignments, contradiction, correlated
+from router.assignments import AssignmentLookup, correlate, find_contradiction
 from router.contracts.ack import REJECTED, ExecAssignmentAck, read_ack
 from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
@@ -25,32 +25,32 @@ from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 
 FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
-SEEN = Done()
-_MAX_REASON = 200  # characters of a worker's own words in an alert
+HANDLED = Done()
+_MAX_REASON = 200  # characters of a worker's message in an alert
 
 
 class AcksMeter(Protocol):
-    """What the app counts of acknowledgements. Called on the loop, so it must be cheap."""
+    """Counts acknowledgements. The handler calls it on the event loop, so it must be cheap."""
 
-    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
-    def acknowledged(self, status: str) -> None:
-        """`router_acks_total{status}`: one of three words."""
+    def on_ack(self, status: str) -> None:
+        """Count in `router_acks_total{status}`: one of three words."""
 
-    def uncorrelated(self) -> None:
-        """Its assignment is unknown; it was taken all the same."""
+    def on_uncorrelated(self) -> None:
+        """The assignment is unknown; the acknowledgement was handled all the same."""
 
 
 class AssignmentStates(Protocol):
-    """Where people see how an assignment stands."""
+    """Where operators see the state of an assignment."""
 
-    def acknowledged(self, ack: ExecAssignmentAck, known: Assignment | None) -> None: ...
+    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None: ...
 
 
-class Alerts(Protocol):
-    """Who tells the operators, as often as a cause may be heard."""
+class AlertSink(Protocol):
+    """Publishes alerts for operators, at most so often for each cause."""
 
-    def raised(self, alert: Alert) -> None: ...
+    def raise_alert(self, alert: Alert) -> None: ...
 
 
 class AckRules(Struct, frozen=True, kw_only=True):
@@ -61,14 +61,14 @@ class AckRules(Struct, frozen=True, kw_only=True):
 
 
 class AcksHandler:
-    """Makes acknowledgements visible. Called by delivery with one message at a time."""
+    """Handles acknowledgements. The consumer calls it with one message at a time."""
 
     def __init__(
         self,
-        assignments: KnownAssignments,
+        assignments: AssignmentLookup,
         meter: AcksMeter,
         states: AssignmentStates,
-        alerts: Alerts,
+        alerts: AlertSink,
         *,
         rules: AckRules = AckRules(),  # noqa: B008 - frozen
     ) -> None:
@@ -81,34 +81,34 @@ class AcksHandler:
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_ack(message, self._rules.limits)
         if reading.violations:
-            self._meter.violated(message, reading.violations)
+            self._meter.on_violation(message, reading.violations)
         ack = reading.found
         if isinstance(ack, Fault):
             return Dead(ack)
-        if ack.tenant_id is not None and not self._serves(ack.tenant_id):
+        if ack.tenant_id is not None and not self._is_served(ack.tenant_id):
             return FOREIGN_TENANT
-        return correlated(self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known))
+        return correlate(self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known))
 
-    def _serves(self, tenant_id: str) -> bool:
+    def _is_served(self, tenant_id: str) -> bool:
         return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
 
     def _conclude(self, ack: ExecAssignmentAck, known: Assignment | None) -> Outcome:
         if known is None:
-            self._meter.uncorrelated()
+            self._meter.on_uncorrelated()
         else:
-            fault = contradiction(known, tenant_id=ack.tenant_id, request_id=ack.request_id, assignment_id=ack.assignment_id)
+            fault = find_contradiction(known, tenant_id=ack.tenant_id, request_id=ack.request_id, assignment_id=ack.assignment_id)
             if fault is not None:
                 return Dead(fault)
-            if not self._serves(known.tenant_id):
+            if not self._is_served(known.tenant_id):
                 return FOREIGN_TENANT
-        self._meter.acknowledged(ack.status)
-        self._states.acknowledged(ack, known)
+        self._meter.on_ack(ack.status)
+        self._states.on_ack(ack, known)
         if ack.status == REJECTED:
-            self._alerts.raised(_rejection(ack, known))
-        return SEEN
+            self._alerts.raise_alert(_make_alert(ack, known))
+        return HANDLED
 
 
-def _rejection(ack: ExecAssignmentAck, known: Assignment | None) -> Alert:
+def _make_alert(ack: ExecAssignmentAck, known: Assignment | None) -> Alert:
     facts = {
         "assignment_id": ack.assignment_id,
         "tenant_id": ack.tenant_id or (known.tenant_id if known is not None else None),

@@ -23,19 +23,19 @@ from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER, Request
 from router import __version__
 from router.admin.declined import INTERNAL, OVERLOADED, Declined
 from router.admin.door import Door
+from router.admin.endpoint_stats import EndpointStats, MicroStats
 from router.admin.service import INTERNAL_PREFIX, Service
-from router.admin.tally import Stats, Tally
 from router.delivery.connection import Connection, head_of
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS
-from router.observability import Check, events, logs
+from router.observability import ReadinessCheck, events, logs
 
 if TYPE_CHECKING:
     from nats.micro.service import Service as MicroService
 
 log = logs.logger(__name__)
 
-NOT_SERVING = Check(False, "not serving")
+NOT_SERVING = ReadinessCheck(False, "not serving")
 LEAVE_S = 2.0  # how long a server may take to confirm that we left
 ERROR_LETTERS = 200  # of an error's text in a header
 
@@ -56,7 +56,7 @@ class AdminStation:
         self._door = door
         self._services = services
         self._rules = rules
-        self._tallies = {service.name: Tally() for service in services}
+        self._stats = {service.name: EndpointStats() for service in services}
         self._alone = f"router-{uuid.uuid4().hex}"  # a queue group of one: its members hear everything
         self._in_hand = 0
         self.check = NOT_SERVING  # for readiness
@@ -76,7 +76,7 @@ class AdminStation:
                 for service in self._services:
                     await self._offer(described, service, hands)
                 await self._connection.flush()
-                self.check = Check(True, f"serving {len(self._services)} services")
+                self.check = ReadinessCheck(True, f"serving {len(self._services)} services")
                 await asyncio.Event().wait()
             finally:
                 self.check = NOT_SERVING
@@ -104,7 +104,7 @@ class AdminStation:
             error = await self._answer(service, reply, data, headers)
         finally:
             self._in_hand -= 1
-        self._tallies[service.name].answered(time.perf_counter_ns() - began, error)
+        self._stats[service.name].count_answer(time.perf_counter_ns() - began, error)
 
     async def _answer(self, service: Service, reply: str, data: bytes, headers: Mapping[str, str]) -> str | None:
         """Answer once, in any case; the code of what went wrong."""
@@ -132,8 +132,8 @@ class AdminStation:
         self._connection.post(reply, _encoded(declined.as_error()), head=head_of(headers))
         return declined.code
 
-    def _show(self, stats: Stats) -> Mapping[str, object]:
-        self._tallies[stats.name].show(stats)
+    def _show(self, stats: MicroStats) -> Mapping[str, object]:
+        self._stats[stats.name].fill(stats)
         return {}
 
 

@@ -12,7 +12,7 @@ from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.ack import ACK
 from router.contracts.extract import extract_ids
 from router.delivery.lane import Lane
-from router.observability.tracing_messages import traced_handler, traced_letter
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
 
 
 def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
@@ -22,8 +22,8 @@ def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         stream=settings.streams.acks.name,
         durable=settings.acks.durable,
         pace=pace_of(settings.acks, settings),
-        handle=traced_handler(acks_handler(ground)),
-        letter=traced_letter(letter_writer(ground, ACK)),
+        handle=trace_handler(acks_handler(ground)),
+        letter=trace_dead_letter(letter_writer(ground, ACK)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,

@@ -24,7 +24,7 @@ from router.app.recorded import RecordedDecisions, version_finder
 from router.app.refused_addresses import note_refused
 from router.buckets.documents import DocumentBucket
 from router.config import Settings
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
@@ -54,11 +54,11 @@ def admin_door(ground: Ground) -> Door:
 
 
 def _key_refused(ground: Ground) -> Callable[[], None]:
-    once = Once()
+    once = LogRateLimit()
 
     def tell() -> None:
-        ground.metrics.admin_keys_refused.up()
-        if once.allows(None):
+        ground.metrics.admin_keys_refused.increment()
+        if once.allow(None):
             log.warning(events.ADMIN_KEY_REFUSED, so_far=ground.metrics.admin_keys_refused.value)
 
     return tell

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from router.clock import Clock, now_ms, steady
 from router.contracts.alert import Alert, alert_bytes, alert_subject
 from router.delivery.connection import Connection
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
@@ -27,7 +27,7 @@ class Alerts:
 
     def __init__(self, node_id: str, every_s: float, clock: Clock = steady) -> None:
         self._node_id = node_id
-        self._once = Once(every_s=every_s, clock=clock)
+        self._once = LogRateLimit(every_s=every_s, clock=clock)
         self._connection: Connection | None = None
         self._kept: deque[tuple[str, bytes]] = deque(maxlen=KEPT)
 
@@ -36,8 +36,8 @@ class Alerts:
         self._connection = connection
         self.flush()
 
-    def raised(self, alert: Alert) -> None:
-        if not self._once.allows(alert.cause):
+    def raise_alert(self, alert: Alert) -> None:
+        if not self._once.allow(alert.cause):
             return
         log.info(events.ALERT_RAISED, severity=alert.severity, component=alert.component, cause=alert.cause)
         told = replace(alert, metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id})

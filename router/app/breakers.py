@@ -15,7 +15,7 @@ from router.breakers import CLOSED, HALF_OPEN, OPEN, BreakerRegistry, BreakerRul
 from router.clock import Clock, steady
 from router.config.breakers import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 from router.policy import Policy, ProviderBreakers
 
 log = logs.logger(__name__)
@@ -46,8 +46,8 @@ class Breakers:
         self._metrics = metrics
         self._alerts = alerts
         self._labels: set[Label] = set()  # of providers that have a breaker; labels are bounded
-        self._lines = Once(every_s=1.0, clock=now)
-        metrics.breaker_states.watch(self._census)
+        self._lines = LogRateLimit(every_s=1.0, clock=now)
+        metrics.breaker_states.set_function(self._census)
 
     # -- who asks --------------------------------------------------------------------------------------------------
 
@@ -77,10 +77,10 @@ class Breakers:
 
     def _tell(self, kind: str, transition: BreakerTransition, label: Label) -> None:
         self._metrics.breaker_transitions[*label, transition.before, transition.state] += 1
-        if self._lines.allows((kind, transition.name, transition.state)):
+        if self._lines.allow((kind, transition.name, transition.state)):
             log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.before, state=transition.state)
         if transition.state != HALF_OPEN and not transition.is_remote:
-            self._alerts.raised(_alert(kind, transition))
+            self._alerts.raise_alert(_alert(kind, transition))
 
     # -- metrics ---------------------------------------------------------------------------------------------------
 

@@ -83,11 +83,11 @@ class Beside:
 
     async def _lost(self, name: str) -> None:
         if not self._is_stopping():
-            log.warning(events.BROKER_LOST, connection=name)
+            log.warning(events.BROKER_DISCONNECTED, connection=name)
 
     async def _back(self, name: str) -> None:
         self._metrics.reconnects.value += 1
-        log.info(events.BROKER_BACK, connection=name)
+        log.info(events.BROKER_RECONNECTED, connection=name)
 
 
 async def _closed(close: Callable[[], Awaitable[None]]) -> None:

@@ -27,7 +27,7 @@ from router.delivery.judge import NO_ROOM
 from router.delivery.lane import Lane
 from router.message import Message, Reply
 from router.observability import Metrics
-from router.observability.tracing_messages import traced_handler, traced_letter
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.outcome import Fault
 from router.policy import RateLimits, Sessions, evaluate
 
@@ -40,8 +40,8 @@ def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         durable=settings.decide.durable,
         subject=settings.decide.subject,
         pace=pace_of(settings.decide, settings),
-        handle=traced_handler(decide_handler(ground)),
-        letter=traced_letter(letter_writer(ground, given_up=observer.letter_given_up)),
+        handle=trace_handler(decide_handler(ground)),
+        letter=trace_dead_letter(letter_writer(ground, given_up=observer.letter_given_up)),
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,

@@ -16,7 +16,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import DRIFTED, Difference, Topology
 from router.errors import RouterError
-from router.observability import Check, events, logs
+from router.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
@@ -33,8 +33,8 @@ class DriftWatch:
         self._drift: Sequence[Difference] = ()
 
     @property
-    def check(self) -> Check:
-        return Check(not self._drift, "; ".join(map(str, self._drift)) or "as declared")
+    def check(self) -> ReadinessCheck:
+        return ReadinessCheck(not self._drift, "; ".join(map(str, self._drift)) or "as declared")
 
     async def look(self) -> None:
         """Tell what differs, each difference once. Raises BrokerUnavailable."""

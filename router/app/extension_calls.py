@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from router.app.breakers import Breakers
 from router.calls.request_reply import RequestReplyClient
-from router.calls.traced import traced_calls
+from router.calls.traced import trace_calls
 from router.config import Settings
 from router.delivery.connection import Connection
 from router.extensions import ExtensionRegistry, HealthTracker, Invoker, PipelineRunner, PipelineSlots
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -21,7 +21,7 @@ class ExtensionMetrics:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._lines = Once(every_s=1.0)
+        self._lines = LogRateLimit(every_s=1.0)
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         metrics = self._metrics
@@ -31,13 +31,13 @@ class ExtensionMetrics:
             metrics.extension_seconds[label].observe(seconds)
 
     def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
-        if self._lines.allows((extension_id, code)):
+        if self._lines.allow((extension_id, code)):
             log.warning(events.EXTENSION_TOLERATED, extension=extension_id, type=kind, policy_id=policy_id, code=code)
 
 
 def invoker_of(connection: Connection, breakers: Breakers, health: HealthTracker, metrics: Metrics) -> Invoker:
     """One way of calling for decisions and providers alike."""
-    return Invoker(traced_calls(RequestReplyClient(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
+    return Invoker(trace_calls(RequestReplyClient(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
 
 
 def extensions_of(settings: Settings, registry: ExtensionRegistry, invoker: Invoker, metrics: Metrics) -> PipelineRunner:

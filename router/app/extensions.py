@@ -21,8 +21,8 @@ from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, RouterError
 from router.extensions import ExtensionEntry, ExtensionRegistry
 from router.extensions.parse import read_document
-from router.masking import shortened
-from router.observability import Check, events, logs
+from router.masking import shorten
+from router.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
@@ -65,21 +65,21 @@ class ExtensionsInForce:
             await self._watched.load()
             await self._large.read_all()
         except BrokerUnavailable as exc:
-            log.error(events.BUCKET_AWAY, bucket="extensions", cause=str(exc))
+            log.error(events.BUCKET_UNAVAILABLE, bucket="extensions", cause=str(exc))
 
     async def run(self) -> None:
         """A child of the tree: follow the bucket for ever."""
         await self._large.run_beside(self._watched.run())
 
     @property
-    def check(self) -> Check:
+    def check(self) -> ReadinessCheck:
         """Its line in /readyz. One broken entry does not take the process out of service."""
         check = self._watched.check
         broken = [key for key, known in self._known.items() if known.error is not None]
         if not broken:
             return check
         more = f" and {len(broken) - MAX_TOLD} more" if len(broken) > MAX_TOLD else ""
-        return Check(check.ok, f"{check.detail}; cannot be read: {', '.join(broken[:MAX_TOLD])}{more}")
+        return ReadinessCheck(check.ok, f"{check.detail}; cannot be read: {', '.join(broken[:MAX_TOLD])}{more}")
 
     def changed(self, held: Mapping[str, Held]) -> None:
         """All that stands in the bucket now."""
@@ -116,7 +116,7 @@ class ExtensionsInForce:
         if not isinstance(found, Exception):
             return _Known(held.value, found)
         log.error(events.EXTENSION_BROKEN, key=held.key, error=str(found), in_force="the last good entry, if there was one")
-        return _Known(held.value, known.entry if known is not None else None, shortened(str(found)))
+        return _Known(held.value, known.entry if known is not None else None, shorten(str(found)))
 
 
 def _read(held: Held) -> ExtensionEntry:

@@ -6,20 +6,20 @@ from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.finished import FinishedRemoval, RemovalRules
 from router.errors import RouterError
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
 
 def finished_assignments(settings: Settings, jetstream: JetStream, metrics: Metrics) -> FinishedRemoval:
     """A child's work for `settings.assignment.removal_every_ms`; their records stay in the bucket."""
-    seldom = Once(every_s=60.0)
+    seldom = LogRateLimit(every_s=60.0)
 
     def count(removed: int) -> None:
         metrics.assignments_removed.value += removed
 
     def tell(exc: RouterError) -> None:
-        if seldom.allows("kept"):
+        if seldom.allow("kept"):
             log.warning(events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc))
 
     return FinishedRemoval(jetstream, _rules(settings), count, tell)

@@ -16,18 +16,18 @@ from router.app.policy_store import PolicyStore
 from router.app.recorded import recorder_of
 from router.app.shared_breakers import SharedBreakers
 from router.app.violations import Violations
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.buckets.batched_reader import BatchedKvReader
 from router.buckets.documents import DocumentBucket
 from router.buckets.write_once import WriteOnceKv
 from router.config import Settings
 from router.decide import Replays
+from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.delivery.live import LiveMarks
 from router.delivery.shares import ShareRules, TenantShares
 from router.extensions import ExtensionRegistry, HealthTracker
-from router.observability import Check, Metrics
+from router.observability import Metrics, ReadinessCheck
 from router.policy import Averages, PolicyTable, ProviderTracker
 
 
@@ -62,11 +62,11 @@ class Ground:
         self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = recorder_of(settings)
-        self.checks: dict[str, Callable[[], Check]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
-        self.live_marks = LiveMarks() if hears_live_copies(settings) else None
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.live_marks = AnsweredRequests() if hears_live_copies(settings) else None
         self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
-        self.known = KnownMemory(BatchedKvReader(jetstream, bucket).find)
+        self.known = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
         self.book = KnownBook(WriteOnceKv(jetstream, bucket), self.known)
         self.assignment_shares = TenantShares(
             jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)

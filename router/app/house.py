@@ -81,7 +81,7 @@ class House:
             helpers.append(Helper("finished", self._ground.finished.run))
         helpers.append(Helper("assignment_shares", self._ground.assignment_shares.run))
         helpers.append(Helper("letter_shares", self._ground.letter_shares.run))
-        self._ground.metrics.helper_failing.watch(lambda: failing(helpers))
+        self._ground.metrics.helper_failing.set_function(lambda: failing(helpers))
         children += [helper.child for helper in helpers]
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))
@@ -99,7 +99,7 @@ class House:
 
     def _depth(self) -> DepthGauge:
         ground = self._ground
-        letters, dlq = ground.metrics.letters_waiting, ground.settings.dlq
+        letters, dlq = ground.metrics.dead_letters_stored, ground.settings.dlq
         return DepthGauge(ground.jetstream, ground.settings.streams.dlq.name, letters, ground.metrics.subject, dlq.subject_pattern)
 
     def _decide(self) -> Supervisor:

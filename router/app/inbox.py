@@ -35,7 +35,7 @@ from router.mailbox.inbox.rules import durable_of, inbox_streams
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.inbox.transactional_strategy import Handler, check_handler
 from router.mailbox.schema import require
-from router.observability import Check, HttpServer, Metrics, events, logs, series
+from router.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
 from router.observability.broker_log import BrokerLog
 from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
 
@@ -56,7 +56,7 @@ class InboxService:
         self.settings = settings
         self.rules = rules_of(settings)
         self.metrics = Metrics()
-        self.metrics.ready.watch(lambda: series(self.readiness()))
+        self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
         self._database = database_of(settings, "router inbox consume")
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
@@ -77,21 +77,21 @@ class InboxService:
             self._watch(inbox)
             await supervise(self._tree(inbox, on_ready))
 
-    def readiness(self) -> Mapping[str, Check]:
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
         if self._inbox is None:
-            return {"inbox": Check(False, "not started")}
+            return {"inbox": ReadinessCheck(False, "not started")}
         health = self._inbox.consumer.health
         trouble = self._inbox.trouble
-        handler = Check(trouble is None, trouble or "answering")
-        database = Check(self._database_away is None, self._database_away or "answering")
+        handler = ReadinessCheck(trouble is None, trouble or "answering")
+        database = ReadinessCheck(self._database_away is None, self._database_away or "answering")
         topology = {"topology": self._drift.check} if self._drift is not None else {}
-        return {"inbox": Check(health.is_ready, health.detail), "handler": handler, "database": database, **topology}
+        return {"inbox": ReadinessCheck(health.is_ready, health.detail), "handler": handler, "database": database, **topology}
 
     @asynccontextmanager
     async def _joined(self) -> AsyncIterator[Inbox]:
         async with self._database, contextlib.AsyncExitStack() as opened:
             await require(self._database)
-            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_lost, on_back=self._broker.on_back)
+            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
             opened.push_async_callback(connection.close)
             opened.callback(setattr, self._broker, "is_closing", True)
             if isinstance(self._handler, HttpEventHandler):
@@ -149,7 +149,7 @@ class InboxService:
         http = HttpServer(host, port, self.metrics.registry, self.readiness)
         gauges = Helper("gauges", self._gauges)
         helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
-        self.metrics.helper_failing.watch(lambda: failing((*helpers, *inbox.helpers)))
+        self.metrics.helper_failing.set_function(lambda: failing((*helpers, *inbox.helpers)))
         children = (
             Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
             *(helper.child for helper in helpers),
@@ -159,8 +159,8 @@ class InboxService:
 
     def _watch(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics
-        metrics.inbox_handled.watch(lambda: {(code,): count for code, count in inbox.observer.codes.items()})
-        metrics.inbox_paused.watch(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
+        metrics.inbox_handled.set_function(lambda: {(code,): count for code, count in inbox.observer.codes.items()})
+        metrics.inbox_paused.set_function(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
 
     async def _gauges(self) -> None:
         """A helper: QRY-051 (docs/requirements.md#sd-18), and whether the database answers."""

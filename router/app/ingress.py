@@ -23,7 +23,7 @@ from router.delivery.readback import ReadBack
 from router.delivery.wire import Headers
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.message import NO_HEADERS
-from router.observability import Check, events, logs
+from router.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
@@ -45,10 +45,10 @@ class IngressStation:
         self._is_listening = False
 
     @property
-    def check(self) -> Check:
+    def check(self) -> ReadinessCheck:
         """For readiness."""
         is_serving = self._is_listening and (self._readback is None or self._readback.is_hearing)
-        return Check(is_serving, "taking messages" if is_serving else "not taking messages")
+        return ReadinessCheck(is_serving, "taking messages" if is_serving else "not taking messages")
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as hands:

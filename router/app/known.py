@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.buckets.write_once import WriteOnceKv
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
@@ -13,7 +13,7 @@ from router.delivery.connection import Connection
 class KnownBook:
     """`decide.AssignmentBook`: what is created here need not be looked up when its result comes."""
 
-    def __init__(self, records: WriteOnceKv, known: KnownMemory) -> None:
+    def __init__(self, records: WriteOnceKv, known: AssignmentCache) -> None:
         self._records = records
         self._known = known
 
@@ -36,6 +36,6 @@ class AckMarks:
         self._connection = connection
         self._prefix = f"$KV.{bucket}."
 
-    def acknowledged(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
+    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
         if known is not None:
             self._connection.post(self._prefix + ack_key(ack.assignment_id), ack_bytes(ack))

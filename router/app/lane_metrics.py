@@ -16,9 +16,9 @@ from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
 from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
 from router.delivery.judge import NO_ROOM
-from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK, WAITING
+from router.delivery.lane import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
 from router.message import Message
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
 
 log = logs.logger(__name__)
@@ -40,9 +40,9 @@ class LaneMetrics:
         self._answers = answers
         if answers:
             metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
-        self._failures = Once(every_s=1.0)
+        self._failures = LogRateLimit(every_s=1.0)
         self._without_letter: Message | None = None  # settled in the same breath
-        for what in (WAITING, SENT_BACK, DECLINED, LETTER_GIVEN_UP):
+        for what in (WAITING, SENT_BACK, DECLINED, DEAD_LETTER_REFUSED):
             metrics.storage_refused[consumer, what] += 0  # a series that begins with its first event has no increase to show
         self.violations: Violations | None = None  # hears which attempt came to something
         self.newest_ns = 0  # stream time of what was settled last
@@ -77,23 +77,27 @@ class LaneMetrics:
         elif self._letters:
             self._letter_stored(message, outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED)
         else:
-            metrics.letters_disabled.value += 1
-            log.error(events.LETTERS_DISABLED, subject=metrics.subject[message.subject], stream=message.stream, sequence=message.sequence)
+            metrics.dead_letters_disabled.value += 1
+            log.error(
+                events.DEAD_LETTERS_DISABLED, subject=metrics.subject[message.subject], stream=message.stream, sequence=message.sequence
+            )
         self._tell(message, outcome, is_final)
 
     def timed_out(self, message: Message) -> None:
         self._metrics.redeliveries[self._consumer, "timeout"] += 1
 
     def letter_refused(self, message: Message, cause: str) -> None:
-        self._metrics.letter_failures.value += 1
+        self._metrics.dead_letter_failures.value += 1
 
     def flow_changed(self, cause: str | None) -> None:
         if cause is None:
-            log.info(events.LANE_RESUMED, consumer=self._consumer)
+            log.info(events.CONSUMER_RESUMED, consumer=self._consumer)
             return
-        log.error(events.LANE_PAUSED, consumer=self._consumer, cause=cause)
+        log.error(events.CONSUMER_PAUSED, consumer=self._consumer, cause=cause)
         facts = {"consumer": self._consumer, "detail": cause}
-        self._raise(CRITICAL, f"lane_paused:{self._consumer}", "A lane is paused: what must be stored cannot be stored", facts)
+        self._raise(
+            CRITICAL, f"consumer_paused:{self._consumer}", "A consumer is paused: the effects of its messages cannot be stored", facts
+        )
 
     def storage_changed(self, cause: str | None) -> None:
         if cause is None:
@@ -105,7 +109,7 @@ class LaneMetrics:
 
     def storage_refused(self, message: Message, subject: str, what: str) -> None:
         self._metrics.storage_refused[self._consumer, what] += 1
-        if what == LETTER_GIVEN_UP:
+        if what == DEAD_LETTER_REFUSED:
             self._without_letter = message
             self._tell_given_up(message)
         elif what == DECLINED and self._answers:
@@ -114,38 +118,38 @@ class LaneMetrics:
     def letter_given_up(self, message: Message) -> None:
         """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""
         self._without_letter = message
-        self._metrics.storage_refused[self._consumer, LETTER_GIVEN_UP] += 1
+        self._metrics.storage_refused[self._consumer, DEAD_LETTER_REFUSED] += 1
         self._tell_given_up(message)
 
     def _tell_given_up(self, message: Message) -> None:
-        if self._failures.allows(LETTER_GIVEN_UP):
-            log.error(events.LETTER_GIVEN_UP, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
+        if self._failures.allow(DEAD_LETTER_REFUSED):
+            log.error(events.DEAD_LETTER_REFUSED, consumer=self._consumer, stream=message.stream, sequence=message.sequence)
         text = "The dead letters are full: failures are answered, and no letter is kept of them"
         self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
     def alarmed(self, message: Message, exc: BaseException) -> None:
-        if self._failures.allows(type(exc).__name__):
+        if self._failures.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
 
     def _sent_back(self, message: Message, outcome: Retry) -> None:
         reason = "tenant" if outcome.fault.code == FOREIGN_TENANT else "full" if outcome.fault is NO_ROOM else "nak"
         if outcome.fault is REFUSED_SUBJECT:
             self._metrics.subjects_refused.value += 1
-            if self._failures.allows(REFUSED_SUBJECT.code):
+            if self._failures.allow(REFUSED_SUBJECT.code):
                 log.warning(events.SUBJECT_REFUSED, consumer=self._consumer, subject=self._metrics.subject[message.subject])
             reason = "allowlist"
         self._metrics.redeliveries[self._consumer, reason] += 1
 
     def _letter_stored(self, message: Message, reason: str) -> None:
         subject = self._metrics.subject[message.subject]
-        self._metrics.letters[subject, reason] += 1
+        self._metrics.dead_letters[subject, reason] += 1
         self._raise(INFO, f"letter_stored:{subject}:{reason}", "A dead letter was stored", {"subject": subject, "reason": reason})
 
     def _raise(self, severity: str, cause: str, message: str, facts: Mapping[str, object]) -> None:
-        self._alerts.raised(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
+        self._alerts.raise_alert(Alert(severity=severity, component="router.delivery", cause=cause, message=message, metadata=facts))
 
     def _tell(self, message: Message, outcome: Outcome, is_final: bool) -> None:
-        if isinstance(outcome, Done) or not self._failures.allows((outcome.fault.code, is_final)):
+        if isinstance(outcome, Done) or not self._failures.allow((outcome.fault.code, is_final)):
             return  # a stranger decides how many fail: the letters hold them all, the log one a second of each kind
         log.info(
             events.MESSAGE_SETTLED,

@@ -45,7 +45,7 @@ def letter_writer(ground: Ground, kind: MessageType | None = None, given_up: Cal
             seen=seen,
         )
         if is_over:
-            ground.metrics.letters_cut.value += 1
+            ground.metrics.dead_letters_truncated.value += 1
         shares.add(tenant, len(letter.data))
         return letter
 

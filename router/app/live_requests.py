@@ -12,9 +12,10 @@ from router.decide.origin import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
-from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests, LiveRules
+from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
 from router.delivery.live import OVERLOADED as REFUSED
-from router.observability import Metrics, Once, events, logs
+from router.delivery.overload import LiveRules
+from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -25,7 +26,7 @@ class LiveMetrics:
     def __init__(self, ground: Ground) -> None:
         self._metrics: Metrics = ground.metrics
         self._alerts = ground.alerts
-        self._lines = Once(every_s=60.0)
+        self._lines = LogRateLimit(every_s=60.0)
         self._metrics.overloaded.set(0)
         for outcome in OUTCOMES:
             self._metrics.live_requests[outcome,] += 0
@@ -38,10 +39,10 @@ class LiveMetrics:
     def on_refused(self, tenant: str, count: int) -> None:
         self._metrics.live_requests[REFUSED,] += count
         count_answer(self._metrics, tenant, OVERLOADED, count)
-        if self._lines.allows(OVERLOADED):
+        if self._lines.allow(OVERLOADED):
             log.warning(events.OVERLOAD_REFUSES)
             text = "More decide requests come than can be answered in time: what is above its tenant's share is refused"
-            self._alerts.raised(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
+            self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)

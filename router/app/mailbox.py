@@ -31,7 +31,7 @@ from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRule
 from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
-from router.observability import Check, HttpServer, Metrics, series
+from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.observability.broker_log import BrokerLog
 from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
 
@@ -105,7 +105,7 @@ class RelayService:
         self.settings = settings
         self.metrics = Metrics(label_limit=settings.metrics.label_limit)
         self.relay: OutboxPublisher | None = None
-        self.metrics.ready.watch(lambda: series(self.readiness()))
+        self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
         self._database = database_of(settings, "router outbox relay")
         self._drift: DriftWatch | None = None
         self._broker = BrokerLog("relay")
@@ -121,7 +121,7 @@ class RelayService:
     async def _joined(self) -> AsyncIterator[OutboxPublisher]:
         async with self._database as database:
             await require(database)
-            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_lost, on_back=self._broker.on_back)
+            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
             try:
                 jetstream = JetStream(connection, self.settings.nats.js_domain)
                 await ensure_events(jetstream, self.settings)
@@ -144,7 +144,7 @@ class RelayService:
             Helper("integrity_scan", relay.integrity_scan.run),
             *drift,
         )
-        self.metrics.helper_failing.watch(lambda: failing(helpers))
+        self.metrics.helper_failing.set_function(lambda: failing(helpers))
         children = (
             Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
             *(helper.child for helper in helpers),
@@ -152,15 +152,15 @@ class RelayService:
         )
         return Supervisor("outbox", children, intensity=Intensity(30, 60))
 
-    def readiness(self) -> Mapping[str, Check]:
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
         trouble = self.relay.trouble if self.relay is not None else "not started"
         topology = {"topology": self._drift.check} if self._drift is not None else {}
-        return {"relay": Check(trouble is None, trouble or "publishing"), **topology}
+        return {"relay": ReadinessCheck(trouble is None, trouble or "publishing"), **topology}
 
     def _watch(self, relay: OutboxPublisher) -> None:
         context, metrics = self.settings.mailbox.context, self.metrics
-        metrics.outbox_paused.watch(lambda: int(relay.trouble is not None), context)
-        metrics.outbox_taken_back.watch(lambda: relay.totals.lost, context)
+        metrics.outbox_paused.set_function(lambda: int(relay.trouble is not None), context)
+        metrics.outbox_taken_back.set_function(lambda: relay.totals.lost, context)
         relay.on_batch = self._published
 
     def _published(self, report: RelayReport) -> None:

@@ -8,7 +8,7 @@ from router.contracts.headers import Violation
 from router.contracts.request import RouteRequest
 from router.decide.push import FOREIGN_TENANT, SWITCHED_OFF
 from router.message import Message
-from router.observability import OTHER, Metrics, Once, events, logs
+from router.observability import OTHER, LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -59,30 +59,30 @@ class ResultsMetrics:
         self._metrics = metrics
         self._violations = violations
         self._is_stored = is_stored
-        self._lines = Once(every_s=1.0)
+        self._lines = LogRateLimit(every_s=1.0)
 
-    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
+    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
         self._violations.read(message, violations)
 
-    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+    def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         labels = self._metrics.provider
         # Labels are bounded: a name that a worker made up must not take the place of a policy's own provider.
         self._metrics.results[status, labels[provider_id] if is_known else labels.get(provider_id, OTHER)] += 1
 
-    def uncorrelated(self) -> None:
+    def on_uncorrelated(self) -> None:
         self._metrics.results_uncorrelated.value += 1
 
-    def forged(self) -> None:
+    def on_forged(self) -> None:
         self._metrics.results_forged.value += 1
-        if self._lines.allows(events.RESULT_FORGED):
+        if self._lines.allow(events.RESULT_FORGED):
             log.warning(events.RESULT_FORGED, total=self._metrics.results_forged.value)
 
-    def duplicate(self, is_conflict: bool) -> None:
+    def on_duplicate(self, is_conflict: bool) -> None:
         if not self._is_stored:
             self._metrics.results_duplicate.value += 1
         if is_conflict:
             self._metrics.results_conflict.value += 1
-            if self._lines.allows(events.RESULT_CONFLICT):
+            if self._lines.allow(events.RESULT_CONFLICT):
                 log.warning(events.RESULT_CONFLICT, total=self._metrics.results_conflict.value)
 
 
@@ -93,11 +93,11 @@ class AcksMetrics:
         self._metrics = metrics
         self._violations = violations
 
-    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
+    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None:
         self._violations.read(message, violations)
 
-    def acknowledged(self, status: str) -> None:
+    def on_ack(self, status: str) -> None:
         self._metrics.assignment_acks[status,] += 1
 
-    def uncorrelated(self) -> None:
+    def on_uncorrelated(self) -> None:
         self._metrics.acks_uncorrelated.value += 1

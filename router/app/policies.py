@@ -26,8 +26,8 @@ from router.buckets.entries import BucketEntry, DeletedKey
 from router.buckets.mirror import BucketMirror
 from router.contracts.version_record import read_record
 from router.delivery.api import JetStream
-from router.masking import shortened
-from router.observability import Check, events, logs
+from router.masking import shorten
+from router.observability import ReadinessCheck, events, logs
 from router.policy import Policy, PolicyTable, parse_policy
 from router.policy.parse import LARGEST, check_size
 
@@ -57,14 +57,14 @@ class LivePolicies:
         self._large = LargeDocuments(_read, self._was_read)
 
     @property
-    def check(self) -> Check:
+    def check(self) -> ReadinessCheck:
         """Its line in /readyz. A stranger's mistake is told; it takes no instance out of service."""
         check = self._watched.check
         broken = [f"{key}: {held.error}" for key, held in self._held.items() if held.error is not None]
         if not broken:
             return check
         more = f"; and {len(broken) - MAX_TOLD} more" if len(broken) > MAX_TOLD else ""
-        return Check(check.ok, f"{check.detail}; not usable: {'; '.join(broken[:MAX_TOLD])}{more}")
+        return ReadinessCheck(check.ok, f"{check.detail}; not usable: {'; '.join(broken[:MAX_TOLD])}{more}")
 
     async def begin(self, root: Path | None = None) -> None:
         """Before the first request; `root`: the directory to seed from. Raises BrokerUnavailable: no policies can be had."""
@@ -116,7 +116,7 @@ class LivePolicies:
         if not isinstance(found, Exception):
             return _Held(entry, found, None)
         log.error(events.POLICY_BROKEN, path=entry.key, error=str(found), in_force="the last good version, if there was one")
-        return _Held(entry, before.policy if before is not None else None, shortened(str(found), MAX_ERROR))
+        return _Held(entry, before.policy if before is not None else None, shorten(str(found), MAX_ERROR))
 
     async def _recall(self, held: _Held) -> None:
         """The last good one before a mistake, out of the history: what instances that were there before still serve."""

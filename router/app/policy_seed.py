@@ -31,7 +31,7 @@ async def seed(store: PolicyStore, root: Path) -> None:
     files = await asyncio.to_thread(read_policies, root, load_policy)
     for mistake in files.mistakes:
         log.error(events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message)
-    author = SAMPLES if root == samples.policies() else SEED
+    author = SAMPLES if root == samples.find_policies() else SEED
     standing = {(one.tenant_id, one.policy_id): one.record for one in await store.list()}
     if author == SAMPLES and not all(record.author == SAMPLES for record in standing.values()):
         return

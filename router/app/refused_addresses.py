@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -13,11 +13,11 @@ LONGEST = 128  # characters of an address in the log: it is input
 
 def note_refused(metrics: Metrics, place: str) -> Callable[[str], None]:
     """What is called with each refused address; `place`: who would have answered there."""
-    once = Once()
+    once = LogRateLimit()
 
     def note(address: str) -> None:
-        metrics.replies_refused.up()
-        if once.allows(None):
+        metrics.replies_refused.increment()
+        if once.allow(None):
             log.warning(events.REPLY_REFUSED, place=place, address=address[:LONGEST], so_far=metrics.replies_refused.value)
 
     return note

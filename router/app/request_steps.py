@@ -25,7 +25,7 @@ from router.deadletters.parse import parse
 from router.delivery.api import JetStream, Stored, nanos
 from router.delivery.reading import Reader, reading
 from router.errors import PermissionDenied
-from router.masking import shortened
+from router.masking import shorten
 
 AT_ONCE = 500
 MOST_OF_A_FACT = 200  # characters
@@ -197,7 +197,7 @@ def _letter_facts(stored: Stored) -> Facts:
 
 
 def _shown(value: str | float) -> object:
-    return shortened(value, MOST_OF_A_FACT) if isinstance(value, str) else value
+    return shorten(value, MOST_OF_A_FACT) if isinstance(value, str) else value
 
 
 def _object(data: bytes) -> dict[str, Any] | None:

@@ -11,9 +11,9 @@ from router.contracts.extract import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.lane import Lane
-from router.observability.tracing_messages import traced_handler, traced_letter
-from router.results import Recent, ResultRules, ResultsHandler
-from router.results.lessons import DAY_S
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.results import RecentOutcomes, ResultRules, ResultsHandler
+from router.results.first_results import DAY_S
 
 
 def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
@@ -23,8 +23,8 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
         stream=settings.streams.results.name,
         durable=settings.results.durable,
         pace=pace_of(settings.results, settings),
-        handle=traced_handler(results_handler(ground)),
-        letter=traced_letter(letter_writer(ground, RESULT)),
+        handle=trace_handler(results_handler(ground)),
+        letter=trace_dead_letter(letter_writer(ground, RESULT)),
         apology=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
@@ -46,6 +46,6 @@ def results_handler(ground: Ground) -> ResultsHandler:
             usage_subject=SUBJECT if settings.usage.enabled else None,
             uncorrelated=settings.usage.uncorrelated,
         ),
-        recent=Recent(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
+        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
         on_finished=ground.finished.finish,
     )

@@ -26,7 +26,7 @@ from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
-from router.observability import Check, HttpServer, Metrics, events, logs, series
+from router.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
 from router.policy import PolicyTable
 from router.supervision import Child, Supervisor, supervise
 
@@ -56,7 +56,7 @@ class RouterService:
         self._is_stopping = False
         self._has_http = http
         self._http = ""
-        self.metrics.ready.watch(lambda: series(self.readiness()))
+        self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
 
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
@@ -111,12 +111,12 @@ class RouterService:
 
     # -- state ---------------------------------------------------------------------------------------------------
 
-    def readiness(self) -> Mapping[str, Check]:
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks behind /readyz."""
         drift = self._survey.drift if self._survey is not None else ()
         return {
             "broker": self._connected,
-            "topology": Check(not drift, "; ".join(str(one) for one in drift) or "as declared"),
+            "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
             **{name: check() for name, check in (self._ground.checks if self._ground is not None else {}).items()},
             **{station.durable: station.check for station in self._stations.all()},
         }
@@ -138,32 +138,32 @@ class RouterService:
         return self._connection is not None and self._connection.is_connected
 
     @property
-    def _connected(self) -> Check:
+    def _connected(self) -> ReadinessCheck:
         """All connections; a start is not ready before there is one."""
         lost = self._ground.connections.lost if self._ground is not None else []
         if not self._is_connected or lost:
-            return Check(False, f"not connected: {', '.join(lost) or 'main'}")
-        return Check(True, "connected")
+            return ReadinessCheck(False, f"not connected: {', '.join(lost) or 'main'}")
+        return ReadinessCheck(True, "connected")
 
     async def _connect(self) -> Connection:
         connection = self._connection = await connect_by(self.settings.nats, on_lost=self._lost, on_back=self._back)
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
-        self.metrics.connected.watch(lambda: int(self._is_connected))
-        self.metrics.tasks.watch(lambda: len(asyncio.all_tasks()))
-        self.metrics.collections.watch(collections)
+        self.metrics.connected.set_function(lambda: int(self._is_connected))
+        self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks()))
+        self.metrics.collections.set_function(collections)
         self._alerts.attach(connection)
         return connection
 
     async def _lost(self) -> None:
         if not self._is_stopping:
-            log.warning(events.BROKER_LOST)
+            log.warning(events.BROKER_DISCONNECTED)
             self._alert(CRITICAL, "broker_lost", "The connection to the broker is lost")
 
     async def _back(self) -> None:
         self.metrics.reconnects.value += 1
-        log.info(events.BROKER_BACK)
+        log.info(events.BROKER_RECONNECTED)
         self._alert(INFO, "broker_back", "The broker is back")
         self._alerts.flush()
 
     def _alert(self, severity: str, cause: str, message: str) -> None:
-        self._alerts.raised(Alert(severity=severity, component="router.connection", cause=cause, message=message))
+        self._alerts.raise_alert(Alert(severity=severity, component="router.connection", cause=cause, message=message))

@@ -22,7 +22,7 @@ from router.clock import Clock, steady, wall
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, Conflict, Poison, RouterError
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 from router.policy import RemoteTransition
 
 log = logs.logger(__name__)
@@ -47,7 +47,7 @@ class SharedBreakers:
         self._wake = asyncio.Event()
         self._known: dict[str, int] = {}  # the newest revision of each key that was taken over, or written here
         self._newest = 0  # of the bucket: a lower one means another bucket
-        self._lines = Once(every_s=60.0)
+        self._lines = LogRateLimit(every_s=60.0)
 
     def attach(self, told: Callable[[News], None]) -> None:
         """Who is told of others' openings and closings."""
@@ -96,7 +96,7 @@ class SharedBreakers:
         try:
             record = read_breaker_record(key, entry.value)
         except Poison as exc:
-            if self._lines.allows(key):
+            if self._lines.allow(key):
                 log.error(events.BREAKER_UNREADABLE, key=key, error=str(exc))
             return None
         return None if record.life == self._life else ((record.tenant_id, record.provider_id), self._told_of(record))

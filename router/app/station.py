@@ -12,9 +12,9 @@ from router.config import ConsumerConfig, DrainConfig
 from router.delivery.consumer import Consumer
 from router.delivery.lane import Lane
 from router.delivery.settle import Answer
-from router.observability import Check, Metrics
+from router.observability import Metrics, ReadinessCheck
 
-NOT_STARTED = Check(False, "not started")
+NOT_STARTED = ReadinessCheck(False, "not started")
 
 
 class Ending:
@@ -63,12 +63,12 @@ class Station:
         return self._consumer
 
     @property
-    def check(self) -> Check:
+    def check(self) -> ReadinessCheck:
         """Its line in /readyz."""
         if self._consumer is None:
             return NOT_STARTED
         health = self._consumer.health
-        return Check(health.is_ready, health.detail)
+        return ReadinessCheck(health.is_ready, health.detail)
 
     async def run(self, ground: Ground, survey: Survey, ending: Ending, answer: Answer) -> None:
         """The child: until cancelled, then it drains."""
@@ -86,6 +86,6 @@ class Station:
         await consumer.run()
 
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.watch(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
-        metrics.lane_paused.watch(lambda: int(consumer.gate.cause is not None), self.durable)
-        metrics.storage_waiting.watch(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)
+        metrics.in_flight.set_function(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
+        metrics.consumer_paused.set_function(lambda: int(consumer.gate.cause is not None), self.durable)
+        metrics.storage_waiting.set_function(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)

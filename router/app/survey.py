@@ -18,7 +18,7 @@ from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.topology import Difference, Topology
 from router.errors import BrokerRefused, Misconfigured, RouterError
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -40,7 +40,7 @@ class Survey:
         self._unread = UnreadDrops()
         self._newest = newest
         self._mode = mode  # create | check | off
-        self._gone = Once(every_s=10.0)
+        self._gone = LogRateLimit(every_s=10.0)
         for consumer in declared.consumers:
             metrics.unread_dropped[consumer.durable,] += 0  # a series that begins with its first event has no increase to show
 
@@ -60,8 +60,8 @@ class Survey:
             if self.drift:
                 await self.ensure()
             return identity
-        if self._gone.allows(durable):
-            log.error(events.CONSUMER_GONE, stream=stream, consumer=durable, topology=self._mode)
+        if self._gone.allow(durable):
+            log.error(events.CONSUMER_DELETED, stream=stream, consumer=durable, topology=self._mode)
         await self.ensure()
         return await topology.identity(self.jetstream, stream, durable)
 
@@ -114,6 +114,6 @@ class Survey:
         log.error(events.UNREAD_DROPPED, stream=stream, consumer=durable, count=count)
         facts = {"stream": stream, "consumer": durable, "count": count}
         text = "A stream was full or its messages too old: some were dropped before they were read"
-        self._alerts.raised(
+        self._alerts.raise_alert(
             Alert(severity=CRITICAL, component="router.survey", cause=f"unread_dropped:{durable}", message=text, metadata=facts)
         )

@@ -18,7 +18,7 @@ from router.clock import Clock, steady
 from router.contracts.alert import WARNING, Alert
 from router.contracts.headers import MESSAGE_ID, Violation, message_id_in
 from router.message import Message
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
@@ -36,7 +36,7 @@ class Violations:
         self._metrics = metrics
         self._alerts = alerts
         self._clock = clock
-        self._lines = Once(every_s=1.0, clock=clock)
+        self._lines = LogRateLimit(every_s=1.0, clock=clock)
         self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=MANY))
         self.unsettled: dict[Place, tuple[Violation, ...]] = {}  # oldest first; empty for who keeps the contract
 
@@ -62,7 +62,7 @@ class Violations:
         subject = self._metrics.subject[message.subject]
         for header, rule in violations:
             self._metrics.violations[subject, header, rule] += 1
-            if self._lines.allows((subject, header, rule)):
+            if self._lines.allow((subject, header, rule)):
                 log.warning(
                     events.CONTRACT_VIOLATION,
                     contract_violation=True,
@@ -79,7 +79,7 @@ class Violations:
         if len(times) == MANY and now - times[0] <= WITHIN_S:
             times.clear()
             message = f"{MANY} violations of the header contract within a minute"
-            self._alerts.raised(
+            self._alerts.raise_alert(
                 Alert(
                     severity=WARNING,
                     component="router.contract",

@@ -19,9 +19,9 @@ from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, rea
 from router.delivery.connection import Connection
 from router.delivery.wire import Headers
 from router.message import NO_HEADERS, Message
-from router.observability import Metrics, Once, events, logs
+from router.observability import LogRateLimit, Metrics, events, logs
 from router.outcome import Fault
-from router.workers import Change, Condition, Liveness
+from router.workers import Liveness, WorkerChange, WorkerCondition
 
 log = logs.logger(__name__)
 
@@ -44,12 +44,12 @@ class Workers:
         self._metrics = metrics
         self._alerts = alerts
         self._clock = clock
-        self._lines = Once(every_s=1.0, limit=MOST_TOLD, clock=clock)
-        self._letter_lines = Once(every_s=1.0, clock=clock)
-        self._refused_lines = Once(every_s=1.0, clock=clock)
+        self._lines = LogRateLimit(every_s=1.0, limit=MOST_TOLD, clock=clock)
+        self._letter_lines = LogRateLimit(every_s=1.0, clock=clock)
+        self._refused_lines = LogRateLimit(every_s=1.0, clock=clock)
         self._deaf_until = 0.0
-        metrics.workers_alive.watch(lambda: self.liveness.alive(clock()))
-        metrics.workers_silent.watch(lambda: self.liveness.silent(clock()) if clock() >= self._deaf_until else 0)
+        metrics.workers_alive.set_function(lambda: self.liveness.count_alive(clock()))
+        metrics.workers_silent.set_function(lambda: self.liveness.count_silent(clock()) if clock() >= self._deaf_until else 0)
 
     async def hear_beats(self, connection: Connection) -> None:
         """A child: listen, and look every half second who has not been heard."""
@@ -80,7 +80,7 @@ class Workers:
             self._refuse(subject, beat, data)
             return
         refused = self.liveness.refused
-        change = self.liveness.heard(beat, self._clock())
+        change = self.liveness.on_heartbeat(beat, self._clock())
         if self.liveness.refused > refused:
             self._refuse(subject, NO_ROOM, data)
         if change is not None:
@@ -91,18 +91,18 @@ class Workers:
         now = self._clock()
         if now < self._deaf_until:
             return
-        fallen = sorted(self.liveness.fallen_silent(now), key=lambda change: not self.liveness.is_proven(change.worker))
+        fallen = sorted(self.liveness.find_silent(now), key=lambda change: not self.liveness.is_proven(change.worker))
         for change in fallen[:MOST_TOLD]:
             self._tell(change)
-            self._alerts.raised(_silence(change, now))
+            self._alerts.raise_alert(_silence(change, now))
         if len(fallen) > MOST_TOLD:
-            self._alerts.raised(_many_silent(len(fallen)))
+            self._alerts.raise_alert(_many_silent(len(fallen)))
 
     def letter(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         seen = extract_ids(Message(subject, data, headers or NO_HEADERS, "", "", 0, time.time_ns(), 1, ""))
-        if self._letter_lines.allows(events.WORKERS_LETTER):
-            log.warning(events.WORKERS_LETTER, subject=subject, **seen)
-        self._alerts.raised(
+        if self._letter_lines.allow(events.WORKER_DEAD_LETTER):
+            log.warning(events.WORKER_DEAD_LETTER, subject=subject, **seen)
+        self._alerts.raise_alert(
             Alert(
                 severity=WARNING,
                 component="router.workers",
@@ -115,13 +115,13 @@ class Workers:
     def _refuse(self, subject: str, fault: Fault, data: bytes) -> None:
         """Counted, and told by a line a second for each field: a worker that nobody hears must be found."""
         self._metrics.heartbeats_refused.value += 1
-        if self._refused_lines.allows((subject, fault.field)):
+        if self._refused_lines.allow((subject, fault.field)):
             claimed = read_claimed_id(data)
             log.warning(events.HEARTBEAT_REFUSED, subject=subject, worker=claimed, field=fault.field, reason=fault.message)
 
-    def _tell(self, change: Change) -> None:
+    def _tell(self, change: WorkerChange) -> None:
         beat = change.worker.beat
-        if self._lines.allows(change.worker.key):
+        if self._lines.allow(change.worker.key):
             was = change.was.value if change.was is not None else None
             log.info(events.WORKER_CHANGED, worker=beat.worker_id, tenant=beat.tenant_id, was=was, condition=change.condition.value)
 
@@ -131,13 +131,13 @@ def _many_silent(count: int) -> Alert:
     return Alert(severity=WARNING, component="router.workers", cause="workers_silent", message=message, metadata={"count": count})
 
 
-def _silence(change: Change, now: float) -> Alert:
+def _silence(change: WorkerChange, now: float) -> Alert:
     beat = change.worker.beat
     facts = {"worker_id": beat.worker_id, "tenant_id": beat.tenant_id, "silent_for_ms": round((now - change.worker.heard_at) * 1000)}
     return Alert(
         severity=WARNING,
         component="router.workers",
         cause=f"worker_silent:{beat.tenant_id or ''}:{beat.worker_id}",
-        message="A worker fell silent" if change.was is not Condition.BUSY else "A busy worker fell silent",
+        message="A worker fell silent" if change.was is not WorkerCondition.BUSY else "A busy worker fell silent",
         metadata={name: value for name, value in facts.items() if value is not None},
     )

@@ -1,6 +1,6 @@
-"""Known assignments: found by their id, compared with what workers say of them. Meaning only; the bucket is a port."""
+"""Assignments by their id, and the comparison of workers' messages with them. It only decides; the bucket is a port."""
 
-from router.assignments.correlate import contradiction, correlated
-from router.assignments.known import KnownAssignments, KnownMemory
+from router.assignments.correlate import correlate, find_contradiction
+from router.assignments.lookup import AssignmentCache, AssignmentLookup
 
-__all__ = ["KnownAssignments", "KnownMemory", "contradiction", "correlated"]
+__all__ = ["AssignmentCache", "AssignmentLookup", "correlate", "find_contradiction"]

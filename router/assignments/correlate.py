@@ -1,4 +1,4 @@
-"""What a worker says, held against the assignment that it names: contradicted is forged, unknown is accepted.
+"""Compare a worker's message with the assignment that it names: a contradiction is forgery, an unknown assignment is accepted.
 
 Rule: docs/contracts.md#correlation.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from router.assignments.known import KnownAssignments
+from router.assignments.lookup import AssignmentLookup
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT, TENANT_FORBIDDEN
 from router.outcome import Fault, Outcome
@@ -17,8 +17,8 @@ OTHER_REQUEST = Fault(CORRELATION_FIELDS_INVALID, "The assignment is another req
 OTHER_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment has another id", "assignment_id", STAGE_CORRELATION)
 
 
-def contradiction(known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None) -> Fault | None:
-    """Why this cannot have been said of the known assignment; what one side leaves out is not compared."""
+def find_contradiction(known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None) -> Fault | None:
+    """Return why the message cannot belong to this assignment, or None. Fields that one side leaves out are not compared."""
     if tenant_id is not None and tenant_id != known.tenant_id:
         return OTHER_TENANT
     if assignment_id is not None and assignment_id != known.assignment_id:
@@ -28,12 +28,12 @@ def contradiction(known: Assignment, *, tenant_id: str | None, request_id: str |
     return None
 
 
-def correlated(
-    assignments: KnownAssignments, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
+def correlate(
+    assignments: AssignmentLookup, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
 ) -> Outcome | Awaitable[Outcome]:
-    """What `conclude` says of the assignment of this id, or of none: at once where it is at hand, else later.
+    """Return `conclude` of the assignment with this id, or of None: at once if the cache has it, else as a `Deferred`.
 
-    That ends with BrokerUnavailable while the bucket is away: the lane waits, for the message's attempts are its own.
+    The `Deferred` ends with BrokerUnavailable while the bucket cannot be reached: then the consumer waits and spends no attempt.
     """
     if assignment_id is None:
         return conclude(None)

@@ -15,17 +15,17 @@ from itertools import chain, islice
 import nats.errors
 import orjson
 
+from router.deferred import Deferred
 from router.delivery.api import JetStream
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
-from router.later import Later
 
 AT_ONCE = 64  # keys in one request
 MOST_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
 _END, _NONE = "204", "404"
 _GONE = frozenset({"DEL", "PURGE"})
 
-_Found = Later[bytes | None]
+_Found = Deferred[bytes | None]
 _Waiting = dict[str, list[_Found]]  # by subject
 
 
@@ -43,9 +43,9 @@ class BatchedKvReader:
         self._inbox: str | None = None
         self._opening: asyncio.Task[None] | None = None
 
-    def find(self, key: str) -> Later[bytes | None]:
+    def find(self, key: str) -> Deferred[bytes | None]:
         """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
-        found: _Found = Later()
+        found: _Found = Deferred()
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._request)
         self._wanted[self._prefix + key].append(found)
@@ -106,9 +106,9 @@ class BatchedKvReader:
 
     def _refuse(self, cause: str, asked: _Waiting) -> None:
         for found in chain.from_iterable(asked.values()):
-            found.come(BrokerUnavailable(f"{self._api}: {cause}"))
+            found.resolve(BrokerUnavailable(f"{self._api}: {cause}"))
 
 
 def _resolve_all(waiting: list[_Found], record: bytes | None) -> None:
     for found in waiting:
-        found.come(record)
+        found.resolve(record)

@@ -22,7 +22,7 @@ from router.buckets.watcher import KvWatcher
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.errors import RouterError
-from router.observability import Check, events, logs
+from router.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
@@ -56,13 +56,13 @@ class BucketMirror:
         return MappingProxyType(self._table or {})
 
     @property
-    def check(self) -> Check:
+    def check(self) -> ReadinessCheck:
         """Its line in /readyz."""
         if self._table is None:
-            return Check(False, self._cause or "not listed yet")
+            return ReadinessCheck(False, self._cause or "not listed yet")
         if self._cause is not None or self._watcher is None or not self._watcher.is_complete:
-            return Check(False, f"{self._cause or 'not watched'}; the last known state serves")
-        return Check(True, f"{len(self._table)} entries")
+            return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state has_tenant")
+        return ReadinessCheck(True, f"{len(self._table)} entries")
 
     async def load(self) -> None:
         """List once, now: for whoever must not begin without. Raises BrokerUnavailable."""
@@ -92,7 +92,7 @@ class BucketMirror:
             await self._list()
         except (RouterError, nats.errors.Error, OSError) as exc:
             if self._cause is None:
-                log.error(events.BUCKET_AWAY, bucket=self._bucket, cause=str(exc), in_force="the last known state")
+                log.error(events.BUCKET_UNAVAILABLE, bucket=self._bucket, cause=str(exc), in_force="the last known state")
             self._cause = str(exc)
 
     async def _list(self) -> None:
@@ -118,7 +118,7 @@ class BucketMirror:
 
     def _install(self, table: dict[str, BucketEntry]) -> None:
         if self._cause is not None:
-            log.info(events.BUCKET_BACK, bucket=self._bucket)
+            log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
         is_news = table != self._table
         self._cause, self._table = None, table
         if is_news:

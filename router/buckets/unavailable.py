@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from router.delivery.api import STREAM_NOT_FOUND
-from router.errors import BrokerRefused, BrokerUnavailable, NotMade
+from router.errors import BrokerRefused, BrokerUnavailable, NotFound
 
 
-def missing_bucket(bucket: str) -> NotMade:
-    return NotMade(f"there is no bucket {bucket}: `router topology apply` makes it")
+def missing_bucket(bucket: str) -> NotFound:
+    return NotFound(f"there is no bucket {bucket}: `router topology apply` makes it")
 
 
 def unavailable_bucket(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:

@@ -4,14 +4,14 @@
     find     what stands under a key
 
 A bucket that is missing or silent is away (BrokerUnavailable): it is never taken for an empty one. A full one takes no new record
-(NoRoom) and can be read.
+(StorageFull) and can be read.
 """
 
 from __future__ import annotations
 
 from router.crashpoints import crashpoint
 from router.delivery.api import NO_ROOM, JetStream, Stored
-from router.errors import BrokerRefused, BrokerUnavailable, NoRoom, Poison
+from router.errors import BrokerRefused, BrokerUnavailable, Poison, StorageFull
 
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
 TOO_LARGE = 10054
@@ -32,7 +32,7 @@ class WriteOnceKv:
     async def create(self, key: str, record: bytes) -> bytes:
         """What stands under the key after this: the record, or the one before it.
 
-        BrokerUnavailable; NoRoom when the bucket is full; Poison when the record is too large.
+        BrokerUnavailable; StorageFull when the bucket is full; Poison when the record is too large.
         """
         if len(record) > self._jetstream.connection.max_payload - _HEAD_BYTES:
             raise Poison("the record is larger than the connection allows")
@@ -62,7 +62,7 @@ class WriteOnceKv:
             if exc.err_code == TOO_LARGE:
                 raise Poison("the record is larger than its bucket allows") from exc
             if exc.err_code in NO_ROOM:
-                raise NoRoom(f"{self._stream} is full") from exc
+                raise StorageFull(f"{self._stream} is full") from exc
             raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
         return True
 

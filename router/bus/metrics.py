@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from router.delivery.lane import Observer
 from router.message import Message
-from router.observability import Registry, Tally
-from router.observability.instruments import Spreads
+from router.observability import LabelledCounter, MetricRegistry
+from router.observability.instruments import LabelledHistogram
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Outcome, Retry
 
 STORED, DUPLICATE = "stored", "duplicate"
@@ -27,15 +27,15 @@ class BusMetrics:
     """The instruments of one program."""
 
     def __init__(self) -> None:
-        self.published = Tally("router_bus_published_total", "Publications, by what became of them", "subject", "code")
-        self.delivered = Tally("router_bus_delivered_total", "Messages begun, each time they were", "consumer")
-        self.duplicates = Tally("router_bus_duplicates_total", "Messages whose key was known already", "consumer")
-        self.violations = Tally("router_bus_violations_total", "Messages that could not be read", "consumer", "code")
-        self.letters = Tally("router_bus_dlq_total", "Dead letters stored", "consumer", "reason")
-        self.handler_seconds = Spreads(
+        self.published = LabelledCounter("router_bus_published_total", "Publications, by what became of them", "subject", "code")
+        self.delivered = LabelledCounter("router_bus_delivered_total", "Messages begun, each time they were", "consumer")
+        self.duplicates = LabelledCounter("router_bus_duplicates_total", "Messages whose key was known already", "consumer")
+        self.violations = LabelledCounter("router_bus_violations_total", "Messages that could not be read", "consumer", "code")
+        self.letters = LabelledCounter("router_bus_dlq_total", "Dead letters stored", "consumer", "reason")
+        self.handler_seconds = LabelledHistogram(
             "router_bus_handler_seconds", "From a handler's call to its answer, or to what it raised", "consumer"
         )
-        self.registry = Registry()
+        self.registry = MetricRegistry()
         for instrument in (self.published, self.delivered, self.duplicates, self.violations, self.letters, self.handler_seconds):
             self.registry.add(instrument)
 

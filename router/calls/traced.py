@@ -1,4 +1,4 @@
-"""Calls that are traced: each in a span whose id goes along, where the process has an OpenTelemetry SDK."""
+"""Calls with traces: each in a span that the request carries, if the process has an OpenTelemetry SDK."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import Protocol
 
 from router.calls.request_reply import ServiceReply
 from router.contracts.headers import TRACEPARENT
-from router.observability.tracing import Tracing, tracing
+from router.observability.tracing import Tracing, find_tracing
 
 _LINE = re.compile(rb"(?<=\r\n)traceparent: ([^\r]*)\r\n")
 
 
 class Requester(Protocol):
-    """What `Calls` is."""
+    """`Calls`, or the same with traces."""
 
     def head(self, headers: Mapping[str, str]) -> bytes: ...
 
     def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]: ...
 
 
-def traced_calls(calls: Requester) -> Requester:
-    """The very same calls, unless an SDK is configured by now."""
-    traced = tracing()
-    return calls if traced is None else TracedCalls(traced, calls)
+def trace_calls(calls: Requester) -> Requester:
+    """The same calls, unless an SDK is configured already."""
+    tracing = find_tracing()
+    return calls if tracing is None else TracedCalls(tracing, calls)
 
 
 class TracedCalls:
-    """Below the `traceparent` in the head of a call, else below the span that is current."""
+    """Parent of each span: the `traceparent` in the head of the call, else the current span."""
 
-    def __init__(self, traced: Tracing, calls: Requester) -> None:
-        self._traced = traced
+    def __init__(self, tracing: Tracing, calls: Requester) -> None:
+        self._tracing = tracing
         self._calls = calls
 
     def head(self, headers: Mapping[str, str]) -> bytes:
@@ -39,10 +39,10 @@ class TracedCalls:
 
     async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
         found = _LINE.search(head)
-        with self._traced.sending(subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}) as carried:
-            if TRACEPARENT in carried:  # it is not, where the SDK is there and switched off
-                head = _LINE.sub(b"", head) + b"traceparent: %b\r\n" % carried[TRACEPARENT].encode()
-            answered = await self._calls.call(subject, data, head, timeout_s)
-            if answered.error_code is not None:
-                self._traced.failed(str(answered.error_code))
-            return answered
+        with self._tracing.trace_request(subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}) as traced:
+            if TRACEPARENT in traced:  # it is missing if the SDK is installed and switched off
+                head = _LINE.sub(b"", head) + b"traceparent: %b\r\n" % traced[TRACEPARENT].encode()
+            reply = await self._calls.call(subject, data, head, timeout_s)
+            if reply.error_code is not None:
+                self._tracing.mark_failed(str(reply.error_code))
+            return reply

@@ -15,7 +15,7 @@ import typer
 
 from router import masking
 from router.cli.output import printable
-from router.errors import BrokerUnavailable, Misconfigured, NotMade, RouterError, Unanswered, in_full
+from router.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
 
 OK = 0
 NO = 1  # the router said no; a check failed
@@ -40,16 +40,16 @@ def errors_told(*, unavailable: int = SILENT) -> Iterator[None]:
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
-        complain(in_full(exc))
+        complain(describe_causes(exc))
         raise typer.Exit(_status(exc, unavailable)) from None
 
 
 def _traces() -> AbstractContextManager[None]:
     if not any(name.startswith("OTEL_") for name in os.environ):
         return contextlib.nullcontext()  # a command that nobody traces need not load what could
-    from router.observability.tracing_setup import exporting
+    from router.observability.tracing_setup import export_spans
 
-    return exporting()
+    return export_spans()
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
@@ -58,8 +58,8 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 def complain(text: object) -> None:
     """One line on standard error; what it quotes of a message or a file steers no terminal."""
-    line = masking.shortened(" ".join(str(text).split()), masking.MAX_COMPLAINT)
-    print(f"router: {printable(masking.without_logins(line))}", file=sys.stderr, flush=True)
+    line = masking.shorten(" ".join(str(text).split()), masking.MAX_COMPLAINT)
+    print(f"router: {printable(masking.hide_logins(line))}", file=sys.stderr, flush=True)
 
 
 def _status(exc: RouterError, unavailable: int) -> int:
@@ -68,7 +68,7 @@ def _status(exc: RouterError, unavailable: int) -> int:
             return USAGE
         case Unanswered():
             return SILENT
-        case NotMade():
+        case NotFound():
             return NO
         case BrokerUnavailable():
             return unavailable

@@ -109,11 +109,11 @@ async def _as_it_stands(settings: Settings) -> Settings:
     """What is announced: the samples only where nobody's own policy stands."""
     from router.app.policy_seed import only_samples
     from router.cli.policy.store import store_of
-    from router.errors import NotMade
+    from router.errors import NotFound
 
     if settings.policies.dir != samples():
         return settings
-    with contextlib.suppress(NotMade):  # a new server has no bucket yet
+    with contextlib.suppress(NotFound):  # a new server has no bucket yet
         async with store_of(settings) as store:
             return settings if await only_samples(store) else _seeded_from(None, settings)
     return settings
@@ -140,9 +140,9 @@ def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]
 
 def samples() -> Path:
     """The policies that come with the package."""
-    from router.samples import policies
+    from router.samples import find_policies
 
-    return policies()
+    return find_policies()
 
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:

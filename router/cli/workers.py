@@ -16,7 +16,7 @@ from router.cli.session import jetstream_of, settings_of
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.workers import Condition, Liveness, Worker
+    from router.workers import Liveness, TrackedWorker, WorkerCondition
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 TICK_S = 0.05
@@ -54,7 +54,7 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
         await jetstream.connection.require_permission(*SUBJECTS)
         await _wait(seconds, known)
     now = steady()
-    found = sorted(known.workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
+    found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
     if as_json:
         print_lines(_fields(worker, condition, now) for worker, condition in found)
     elif found:
@@ -63,7 +63,7 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
         print(f"no worker was heard within {seconds:g} s")
     for claimed, reason in refused:
         ends.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
-    return ends.OK if known.alive(now) else ends.NO
+    return ends.OK if known.count_alive(now) else ends.NO
 
 
 def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
@@ -73,7 +73,7 @@ def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: by
 
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
-        known.heard(beat, steady())
+        known.on_heartbeat(beat, steady())
     elif len(refused) < MOST_REFUSED:
         refused[read_claimed_id(data), beat.message] = None
 
@@ -93,7 +93,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
             await asyncio.sleep(min(TICK_S, left))
 
 
-def _row(worker: Worker, condition: Condition, now: float) -> tuple[object, ...]:
+def _row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
     from router.doctor.words import share, span
 
     beat = worker.beat
@@ -102,7 +102,7 @@ def _row(worker: Worker, condition: Condition, now: float) -> tuple[object, ...]
     return (beat.worker_id, beat.tenant_id, condition.value, load, beat.capacity, every, f"{span(now - worker.heard_at)} ago")
 
 
-def _fields(worker: Worker, condition: Condition, now: float) -> dict[str, object]:
+def _fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
     from msgspec import to_builtins
 
     told = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}

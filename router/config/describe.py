@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from router.config.group import leaves
 from router.config.names import DEFAULTS
 from router.config.settings import Settings
-from router.masking import MASK, holds_key, without_keys, without_login, without_query
+from router.masking import MASK, has_key, hide_keys, hide_login, hide_query
 
 
 class Row(NamedTuple):
@@ -42,10 +42,10 @@ def shown(field: FieldInfo, value: object) -> str:
         return MASK
     if isinstance(value, bool):
         return str(value).lower()
-    if holds_key(str(value)):
-        return without_keys(str(value))
+    if has_key(str(value)):
+        return hide_keys(str(value))
     parts = value if isinstance(value, tuple | list) else (value,) if isinstance(value, Path) else str(value).split(",")
-    return ",".join(without_query(without_login(str(part))) for part in parts)
+    return ",".join(hide_query(hide_login(str(part))) for part in parts)
 
 
 def is_secret(field: FieldInfo) -> bool:

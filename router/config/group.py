@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 
 from router import ids
-from router.masking import holds_key
+from router.masking import has_key
 
 FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: what is sent there by us would be a command, or an answer
 
@@ -54,7 +54,7 @@ def _empty_is_unset(value: object) -> object:
 
 
 def _file_name(value: object) -> object:
-    if isinstance(value, str) and holds_key(value):
+    if isinstance(value, str) and has_key(value):
         raise ValueError("should be the name of a file, not what is in it")
     return _empty_is_unset(value)
 

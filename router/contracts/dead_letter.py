@@ -16,7 +16,7 @@ from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
-from router.masking import MASK, is_masked, shortened
+from router.masking import MASK, is_masked_key, shorten
 from router.message import Effect, Message
 from router.outcome import VALIDATION_FAILED, Fault
 
@@ -65,7 +65,7 @@ def build_dead_letter(
     }
     room = min(room, 2 * payload_bytes + _BESIDE_BYTES)  # twice: base64 and escapes make a payload longer
     data = _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
-    return Effect(dead_letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_letter=True)
+    return Effect(dead_letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_dead_letter=True)
 
 
 def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:
@@ -87,9 +87,9 @@ def _describe_message(message: Message, reason: str, msg_id: str, seen: Mapping[
 
 def _describe_fault(reason: str, fault: Fault) -> dict[str, object]:
     if reason != VALIDATION_FAILED:
-        return {"last_error": {"code": fault.code, "message": _text(shortened(fault.message))}}
+        return {"last_error": {"code": fault.code, "message": _text(shorten(fault.message))}}
     code = fault.code if fault.code in VALIDATION_CODES else SCHEMA_VALIDATION_FAILED
-    error = {"code": code, "message": _text(shortened(fault.message)), "severity": "error"}
+    error = {"code": code, "message": _text(shorten(fault.message)), "severity": "error"}
     if fault.field is not None:
         error["field"] = fault.field
     return {"validation_error": error}
@@ -124,7 +124,7 @@ def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int
 
 
 def _shell(message: Message, msg_id: str) -> dict[str, Any]:
-    headers = {_text(name): MASK if is_masked(name) else _text(value) for name, value in message.headers.items()}
+    headers = {_text(name): MASK if is_masked_key(name) else _text(value) for name, value in message.headers.items()}
     return {"id": msg_id, "subject": _text(message.subject), "headers": headers}
 
 

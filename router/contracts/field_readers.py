@@ -14,7 +14,7 @@ from typing import Any
 from router import ids
 from router.contracts.malformed import Malformed, invalid_correlation, invalid_field, missing_field
 from router.ids import is_opaque
-from router.masking import MAX_TEXT, shortened
+from router.masking import MAX_TEXT, shorten
 
 Object = Mapping[str, Any]
 
@@ -78,7 +78,7 @@ def read_excerpt(body: Object, name: str, most: int = MAX_TEXT) -> str | None:
     value = body.get(name)
     if type(value) is not str and value is not None:
         raise invalid_field(name, name, "text")
-    return shortened(value, most) if value else None
+    return shorten(value, most) if value else None
 
 
 def read_choice(body: Object, name: str, legal: Collection[str]) -> str:

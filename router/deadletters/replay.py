@@ -37,7 +37,7 @@ from router.delivery.reading import reading
 from router.delivery.storing import evidence_on
 from router.errors import RouterError
 from router.message import Effect
-from router.observability.tracing_messages import traced_replay
+from router.observability.tracing_messages import trace_replay
 
 RUN = "x-replay-run"
 CALM_S = 0.25  # after its process is gone: what it sent has been stored by then
@@ -147,7 +147,7 @@ class _ReplayRun:
         found = await originals_of(self._jetstream, handful.letters, how)
         report.kept += [one for one in found if isinstance(one, NotReplayed)]
         is_certain = True
-        for subject, effects in _group_by_subject(traced_replay([one for one in found if isinstance(one, Effect)])).items():
+        for subject, effects in _group_by_subject(trace_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
         # Away for a moment, we may have been taken for dead: another replay may have begun.
         return is_certain and self._jetstream.connection.lives == self._lives

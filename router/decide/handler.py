@@ -18,7 +18,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.assignments import KnownAssignments
+from router.assignments import AssignmentLookup
 from router.clock import Clock, steady, wall
 from router.contracts.decision import (
     EXPIRED,
@@ -90,7 +90,7 @@ class DecideHandler:
         rates: RateLimits | None = None,
         push: Push | None = None,
         extensions: PipelineRunner | None = None,
-        known: KnownAssignments | None = None,
+        known: AssignmentLookup | None = None,
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
         chosen: Callable[[str, Decision], None] = lambda *_: None,
         evaluate: Evaluate = evaluate,
@@ -161,7 +161,7 @@ class DecideHandler:
         self._meter.replayed()
         return known
 
-    async def _following(self, known: KnownAssignments, request: RouteRequest, message: Message, started: float) -> Outcome:
+    async def _following(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
         """It follows up another request of its tenant. Raises BrokerUnavailable while nobody can say who had that one."""
         previous = await previous_of(known, request)
         again = self._replays.recall(request, message.data)  # its twin may have come meanwhile

@@ -6,7 +6,7 @@ So a policy's fallback rule can send it to the same provider again while its ret
 from __future__ import annotations
 
 from router import ids
-from router.assignments import KnownAssignments
+from router.assignments import AssignmentLookup
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.request import RouteRequest
 from router.policy import ATTEMPTS, PreviousAttempt
@@ -15,7 +15,7 @@ _DIGITS = 4  # more attempts than any rule allows, and a number that is read at 
 PREVIOUS_REQUEST = "previous_request_id"
 
 
-async def previous_of(known: KnownAssignments, request: RouteRequest) -> PreviousAttempt | None:
+async def previous_of(known: AssignmentLookup, request: RouteRequest) -> PreviousAttempt | None:
     """None: it names none that was assigned to its own tenant. Raises BrokerUnavailable."""
     named = request.context.get(PREVIOUS_REQUEST)
     if not isinstance(named, str) or not ids.is_opaque(named):

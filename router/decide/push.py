@@ -24,7 +24,7 @@ from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Ref
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
 from router.decide.single_flight import Turns
-from router.errors import NoRoom
+from router.errors import StorageFull
 from router.extensions import PipelineResult
 from router.message import Effect, Message
 
@@ -32,7 +32,9 @@ CONFLICT = Refusal(INVALID_REQUEST, "This request id was used for a different re
 SWITCHED_OFF = SkippedAssignment("assignment_disabled", "This router pushes no assignments: the decision was made without one")
 FOREIGN_TENANT = SkippedAssignment("assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one")
 
-FULL = Refusal(OVERLOADED, "There is no room for more assignments now; send it again", {"cause": NoRoom.code, "retry_after_ms": 10_000})
+FULL = Refusal(
+    OVERLOADED, "There is no room for more assignments now; send it again", {"cause": StorageFull.code, "retry_after_ms": 10_000}
+)
 OVER_SHARE = Refusal(
     OVERLOADED,
     "This tenant's assignments take more than its share of their stream; send it again",
@@ -51,7 +53,7 @@ class AssignmentBook(Protocol):
     async def find(self, key: str) -> bytes | None: ...
 
     async def create(self, key: str, record: bytes) -> bytes:
-        """What stands under the key once this returns: the record, or the one that was there before. NoRoom: it is full."""
+        """What stands under the key once this returns: the record, or the one that was there before. StorageFull: it is full."""
 
 
 class Shares(Protocol):
@@ -122,7 +124,7 @@ class Push:
             stored = await self._book.create(key, ours)
             self._shares.add(request.tenant_id, len(stored))
             return _pushed(stored, request, message, decided if stored == ours else None)
-        except NoRoom:
+        except StorageFull:
             return FULL
         finally:
             self._turns.give(key, stored)

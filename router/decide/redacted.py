@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from router.contracts.request import NOTHING, RouteRequest
-from router.masking import masked
+from router.masking import mask_secrets
 from router.policy import RecordedDecision
 
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)  # a read-only mapping as a dict
@@ -45,7 +45,7 @@ def _redacted(request: RouteRequest) -> RouteRequest:
 
 
 def _masked(fields: Mapping[str, object]) -> Mapping[str, object]:
-    hidden = masked(fields) if fields else NOTHING
+    hidden = mask_secrets(fields) if fields else NOTHING
     return hidden if isinstance(hidden, Mapping) else NOTHING
 
 

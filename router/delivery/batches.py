@@ -4,7 +4,7 @@
                                            └─ run: all that wait ──> handle ──> each hears its own outcome
 
 Under load a batch grows until what it costs as a whole (an fsync, a round trip) no longer counts; a message that comes
-alone is a batch of one and waits for nobody. An answer is a `Later`: no task, future or slot for each message.
+alone is a batch of one and waits for nobody. An answer is a `Deferred`: no task, future or slot for each message.
 
 What `handle` raises is the end of `run`: whoever is in hand then is told that it was cancelled, and the lane hands it back.
 """
@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-from router.later import Later
+from router.deferred import Deferred
 from router.message import Message
 from router.outcome import Outcome
 
@@ -30,12 +30,12 @@ class Batches:
     def __init__(self, handle: BatchHandler, most: int = MOST) -> None:
         self._handle = handle
         self._most = most
-        self._waiting: deque[tuple[Message, Later[Outcome]]] = deque()
+        self._waiting: deque[tuple[Message, Deferred[Outcome]]] = deque()
         self._has_some = asyncio.Event()
         self._is_over = False
 
-    def take(self, message: Message) -> Later[Outcome]:
-        later: Later[Outcome] = Later()
+    def take(self, message: Message) -> Deferred[Outcome]:
+        later: Deferred[Outcome] = Deferred()
         if self._is_over:
             later.cancel()
         else:
@@ -57,17 +57,17 @@ class Batches:
             _cancel(self._waiting)
             self._waiting.clear()
 
-    async def _work(self, batch: Sequence[tuple[Message, Later[Outcome]]]) -> None:
-        wanted = [(message, later) for message, later in batch if not later.is_here]  # a drain may have taken some back
+    async def _work(self, batch: Sequence[tuple[Message, Deferred[Outcome]]]) -> None:
+        wanted = [(message, later) for message, later in batch if not later.is_resolved]  # a drain may have taken some back
         try:
             outcomes = await self._handle([message for message, _ in wanted])
         except BaseException:
             _cancel(wanted)
             raise
         for (_, later), outcome in zip(wanted, outcomes, strict=True):
-            later.come(outcome)
+            later.resolve(outcome)
 
 
-def _cancel(batch: Sequence[tuple[Message, Later[Outcome]]] | deque[tuple[Message, Later[Outcome]]]) -> None:
+def _cancel(batch: Sequence[tuple[Message, Deferred[Outcome]]] | deque[tuple[Message, Deferred[Outcome]]]) -> None:
     for _, later in batch:
         later.cancel()

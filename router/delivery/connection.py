@@ -25,13 +25,13 @@ from nats.aio.msg import Msg
 from nats.nuid import NUID
 from nats.protocol.parser import PERMISSIONS_ERR
 
-from router.cancelling import cancellable
+from router.cancellation import preserve_cancellation
 from router.delivery import denials, tls
 from router.delivery.socket import StraightTransport
 from router.delivery.wire import Headers, Wire, parse_head
 from router.errors import BrokerUnavailable
 from router.ids import random_tokens
-from router.masking import without_login
+from router.masking import hide_login
 
 Hear = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 Take = Callable[[bytes, bytes, bytes | None], bool]  # reply, data, header block, as they came; whether it took the message
@@ -231,13 +231,13 @@ class Connection(Client):
             del self._resp_map[token]  # nats-py keeps the place of a request that was cancelled
 
     async def flush(self, *args: Any, **kwargs: Any) -> None:
-        await cancellable(super().flush(*args, **kwargs))
+        await preserve_cancellation(super().flush(*args, **kwargs))
 
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
             self._transport = StraightTransport(self._hear_chunk)
-        await cancellable(super()._connect_to_server(s))
+        await preserve_cancellation(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:
         self._ps.reset()  # an error within a chunk left its rest behind: the new connection's bytes are not to be joined to it
@@ -245,7 +245,7 @@ class Connection(Client):
         if self._reading_task is not None:
             self._reading_task.cancel()  # of an attempt that failed late: it would read what is meant for this one
         try:
-            await cancellable(super()._process_connect_init())
+            await preserve_cancellation(super()._process_connect_init())
         except nats.errors.Error as exc:  # of no type of its own: the server's words
             if denials.is_login_refused(str(exc)):
                 raise denials.LoginNotTaken(str(exc)) from exc
@@ -378,7 +378,7 @@ def _warn_of_login(options: Mapping[str, Any]) -> None:
     if addresses := tls.unprotected(_servers(options), options):
         from router.observability import events, logs  # rare, and an import of every room for a client that is asked for nothing else
 
-        servers = ", ".join(map(without_login, addresses))
+        servers = ", ".join(map(hide_login, addresses))
         remedy = "an address with tls://, or the setting nats.tls_ca"
         logs.logger(__name__).warning(events.LOGIN_UNPROTECTED, servers=servers, remedy=remedy)
 
@@ -390,4 +390,4 @@ def _servers(options: Mapping[str, Any]) -> list[str]:
 
 def _shown(options: Mapping[str, Any]) -> str:
     """The servers' addresses without a login that may stand in them."""
-    return ", ".join(map(without_login, _servers(options)))
+    return ", ".join(map(hide_login, _servers(options)))

@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
+from router.deferred import Deferred
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.evidence import Storing
@@ -34,7 +35,6 @@ from router.delivery.starts import Starts
 from router.delivery.turn import Turn
 from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
-from router.later import Later
 from router.message import NO_HEADERS, Message
 from router.outcome import Done, Fault, Outcome, Retry
 
@@ -187,7 +187,7 @@ class Desk:
             return
         if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.hands:
             self.settler.settle_plain(message, outcome, message.token)
-        elif isinstance(outcome, Later):
+        elif isinstance(outcome, Deferred):
             self._promised(message, outcome)
         elif isinstance(outcome, Awaitable):
             self._put_into_slot(message, outcome)
@@ -213,10 +213,10 @@ class Desk:
     def _is_allowed(self, message: Message) -> bool:
         return self.lane.is_allowed is None or self.lane.is_allowed(message.subject)
 
-    def _promised(self, message: Message, later: Later[Outcome]) -> None:
+    def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
         """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
         self.hands.hold(message).task = later
-        later.tell(lambda came: self._came(message, came))
+        later.add_callback(lambda came: self._came(message, came))
 
     def _came(self, message: Message, came: Outcome | BaseException) -> None:
         if not isinstance(came, BaseException):
@@ -281,7 +281,7 @@ class Desk:
             self.begin_waiting()
             self.freed()
             return
-        if type(outcome) is Retry and outcome.spends and message.deliveries == 1 and not message.revision:
+        if type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
             self.hands.hold(message)
             self._again.count_failure(message, outcome)  # and concluded again, with its number
             return

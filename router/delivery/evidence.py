@@ -170,7 +170,7 @@ class Evidence:
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
             self._refuse(claim, 0, "the receipt cannot be read")
             return
-        if receipt.is_duplicate and claim.effect.is_letter:
+        if receipt.is_duplicate and claim.effect.is_dead_letter:
             check = asyncio.get_running_loop().create_task(self._check_letter(claim, receipt))
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from router.deferred import Deferred
 from router.delivery.connection import Connection
 from router.delivery.lane import IN_PROGRESS
 from router.delivery.turn import Turn
-from router.later import Later
 from router.message import Message
 
 SIGNALS = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
@@ -23,7 +23,7 @@ class Held(Struct):
     message: Message
     token: str
     signal_at: float  # steady seconds of the next in-progress signal
-    task: Turn | Later[Any] | None = None  # its handler, when that waits
+    task: Turn | Deferred[Any] | None = None  # its handler, when that waits
 
 
 class Hands:

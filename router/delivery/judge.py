@@ -13,7 +13,7 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.backoff import delay_after
-from router.delivery.lane import ACK, DECLINED, LETTER_GIVEN_UP, SENT_BACK, Lane
+from router.delivery.lane import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Lane
 from router.errors import Poison
 from router.message import Effect, Message, Reply
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
@@ -45,7 +45,7 @@ def judge(lane: Lane, message: Message, outcome: Outcome) -> Verdict:
     match outcome:
         case Done(effects, reply, commit):
             return Verdict(effects, reply, commit, ACK, True)
-        case Retry(fault, _, spends) if spends and message.starts >= lane.pace.max_attempts:
+        case Retry(fault, _, uses_attempt) if uses_attempt and message.starts >= lane.pace.max_attempts:
             # Evidence before the stamp: the letter is an effect like any other, so if it cannot
             # be stored nothing is stamped and JetStream delivers again.
             return give_up(lane, message, fault)
@@ -75,11 +75,11 @@ def beyond_storage(lane: Lane, case: Case) -> tuple[str, Case]:
     message, verdict, delay = case.message, case.verdict, lane.pace.full_retry
     if lane.overloaded is None:
         # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
-        instead = Retry(NO_ROOM, delay, spends=isinstance(case.outcome, Retry))
+        instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(case.outcome, Retry))
         return SENT_BACK, Case(message, instead, Verdict((), None, None, nak(delay), False))
     if isinstance(case.outcome, Done):
         return DECLINED, Case(message, Done(), Verdict((), lane.overloaded(message, delay), None, ACK, True))
-    return LETTER_GIVEN_UP, Case(message, case.outcome, Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))
+    return DEAD_LETTER_REFUSED, Case(message, case.outcome, Verdict((), verdict.reply, verdict.commit, verdict.stamp, True))
 
 
 def outcome_of(exc: BaseException) -> Dead | Retry:

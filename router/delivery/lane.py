@@ -17,7 +17,7 @@ IN_PROGRESS = b"+WPI"
 WAITING = "waiting"  # in hand, until there is room
 SENT_BACK = "sent_back"  # it comes again later, and spends no attempt
 DECLINED = "declined"  # its requester was told `overloaded`
-LETTER_GIVEN_UP = "letter_given_up"  # its requester was told of the failure; no dead letter is stored
+DEAD_LETTER_REFUSED = "letter_given_up"  # its requester was told of the failure; no dead letter is stored
 
 
 class Pace(Struct, frozen=True, kw_only=True):
@@ -92,7 +92,7 @@ SILENT: Observer = Silent()
 
 
 class StoredCopies(Protocol):
-    """Which stored copies need nothing but their ack (`live.LiveMarks`)."""
+    """Which stored copies need nothing but their ack (`live.AnsweredRequests`)."""
 
     @property
     def counts(self) -> Sized: ...

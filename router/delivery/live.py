@@ -22,32 +22,25 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from router.clock import wall
+from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import MSG_ID, TENANT, Answers
-from router.delivery.backlog import BacklogEstimate
 from router.delivery.consumer import Consumer
 from router.delivery.evidence import NotStored, Receipts
 from router.delivery.lane import Lane
+from router.delivery.overload import LiveRules, Overload
 from router.delivery.rendezvous import Question
 from router.delivery.wire import Headers, id_alone_in
 from router.errors import BrokerUnavailable
-from router.fair_queue import NO_WEIGHTS, FairQueue
+from router.fair_queue import FairQueue
 from router.message import NO_HEADERS, Message
 from router.outcome import Dead, Done, Outcome
 from router.shares import Shares
 
 BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
 SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to hear of a request comes before handling one
-FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
-CALM_S = 0.5  # the backlog must be short for so long before the listener is enough again
-ENOUGH = 4  # it is short at this part of `after_s`
 ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
+FEW_WAITING = 16  # handlers of one tenant that wait for something, while more waits in the socket than a read takes
 MOST_COUNTED = 1024  # tenants whose refusals are told together
-STORED_S = 0.005  # stored copies are pulled in portions of so much work meanwhile: live ones do not wait behind more
-FEWEST_HELD, MOST_HELD = 8, 64
-SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
-BEHIND_S = 0.1  # a burst of some thousands is heard in so long
-QUIET_S = 1.0  # without a delivery for so long, what was pending is not any more
-MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
 
 
 class LiveAsker(Protocol):
@@ -71,17 +64,6 @@ class LiveRequest(Struct, gc=False):
     heard_at: float
 
 
-class LiveRules(Struct, frozen=True, kw_only=True):
-    """Settings. Seconds of backlog: from `after_s` on live copies are taken, from `refuse_after_s` on some are refused."""
-
-    after_s: float = 0.1
-    refuse_after_s: float = 2.0
-    places: int = 1024
-    max_bytes: int = 32 * 1024 * 1024
-    weights: Mapping[str, int] = NO_WEIGHTS
-    at_once: int = 2048  # whose handler waits for something; one tenant may have as many as are free
-
-
 class LiveObserver(Protocol):
     """Who counts. Called on the loop; the first once a request that is not refused."""
 
@@ -95,55 +77,6 @@ class LiveObserver(Protocol):
         """Live copies are taken from now on, for the backlog is so many seconds deep; or (None) no longer."""
 
 
-class LiveMark(Struct, gc=False):
-    """Of so many copies, the newest heard at `heard_at`, wall seconds."""
-
-    count: int
-    heard_at: float
-
-
-class LiveMarks:
-    """Requests that were answered from their live copy: the stored copy only needs its ack. By hash, so many of each.
-
-    A mark is for a copy that was stored when the live one was heard (`SAME_S`), for none that comes later with the same bytes. Two
-    generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
-    """
-
-    def __init__(self, most: int = MOST_MARKS) -> None:
-        self.counts: dict[int, LiveMark] = {}  # read by the desk: empty is the common case
-        self._old: dict[int, LiveMark] = {}
-        self._most = most // 2  # in a generation
-
-    def add(self, data: bytes, headers: Mapping[str, str], heard_at: float) -> None:
-        self.add_key(_key_of(data, headers), heard_at, bool(headers.get(MSG_ID)))
-
-    def add_key(self, key: int, heard_at: float, has_id: bool) -> None:
-        """A stream stores one copy for each id, and one for each request without an id."""
-        if len(self.counts) >= self._most:
-            self.counts, self._old = {}, self.counts
-        mark = None if has_id else self.counts.get(key)
-        if mark is None:
-            self.counts[key] = LiveMark(1, heard_at)
-        else:
-            mark.count, mark.heard_at = mark.count + 1, heard_at
-
-    def take(self, message: Message) -> bool:
-        """Whether this stored copy was answered; it is asked for once."""
-        key = _key_of(message.data, message.headers)
-        marks = self._old if key in self._old else self.counts
-        mark = marks.get(key)
-        if mark is None:
-            return False
-        mark.count -= 1
-        if not mark.count:
-            del marks[key]
-        return abs(message.stored_at - mark.heard_at) <= SAME_S
-
-    def clear(self) -> None:
-        self.counts.clear()
-        self._old.clear()
-
-
 class LiveRequests(Generic[A]):
     """Of one subject. `consumer` is the stream's, whose handler and storing it shares; None while it starts."""
 
@@ -151,7 +84,7 @@ class LiveRequests(Generic[A]):
         self,
         answers: Answers,
         consumer: Callable[[], Consumer | None],
-        marks: LiveMarks,
+        marks: AnsweredRequests,
         *,
         subject: str,
         describe: Callable[[bytes, Mapping[str, str]], A | None],
@@ -166,19 +99,11 @@ class LiveRequests(Generic[A]):
         self._describe = describe
         self._refuse = refuse
         self._observer = observer
-        self._rules = rules
+        self._overload = Overload(answers, rules)
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
         self._places = Shares(rules.at_once)  # of handlers that wait
-        self._taken, self._taken_at = 0, 0.0
-        self._heard, self._heard_at = 0, 0.0
-        self._backlog = BacklogEstimate()
-        self._wait_s = 0.0
-        self._retry_after_ms = 100
-        self._refuses = False  # what is above a share; else that is left to its stored copy
         self._refused: dict[str, int] = {}  # by tenant, and not told yet: a flood is counted some fifty times a second
-        self._behind_since: float | None = None  # more waits in the socket than a read takes
-        self._calm_since: float | None = None
         self._newest_ns = 0
         self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
         self._is_working = False
@@ -187,74 +112,26 @@ class LiveRequests(Generic[A]):
         self._now = asyncio.get_running_loop().time
         self.is_on = False
 
-    # -- when ------------------------------------------------------------------------------------------------
-
     def look(self) -> bool:
         """Whether live copies are to be taken now. Called by the listener, some fifty times a second."""
         self._tell_refused()
         consumer = self._consumer()
-        desk = consumer.desk if consumer is not None else None
-        if consumer is None or desk is None:
+        if consumer is None or consumer.desk is None:
             return self.is_on
-        pending, lane = self._pending(desk.pending, desk.taken), consumer.lane
+        lane = consumer.lane
         self._is_allowed = lane.is_allowed is None or lane.is_allowed(lane.subject or self._subject)
-        self._wait_s = self._backlog.wait_s(pending, desk.delivered + self._handled, self._now())
-        self._retry_after_ms = min(30_000, max(100, int(self._wait_s * 1000)))
-        self._refuses = self._wait_s >= self._rules.refuse_after_s or self._was_behind()
-        is_deep = pending >= FEWEST_PENDING and self._wait_s > self._rules.after_s and consumer.gate.is_open
-        if self.is_on:
-            if self._was_calm(pending < FEWEST_PENDING or self._wait_s < self._rules.after_s / ENOUGH):
-                self._switch(False)
-        elif is_deep:
-            self._switch(True)
-        desk.most_held = self._most_held()
-        return self.is_on
-
-    def _most_held(self) -> int | None:
-        """How many stored copies are held at once. None: the lane's own bound, for no live copy has come of late."""
-        now = self._now()
-        if self._answers.heard != self._heard:
-            self._heard, self._heard_at = self._answers.heard, now
-        if not self.is_on or now - self._heard_at >= QUIET_S:
-            return None
-        if self._answers.is_behind:
-            return FEWEST_HELD
-        return min(MOST_HELD, max(FEWEST_HELD, int(STORED_S * self._backlog.rate)))
-
-    def _pending(self, told: int, taken: int) -> int:
-        """What the newest delivery told, unless that is long ago: another instance may have taken it since.
-
-        While more waits in the socket than a read takes, the deliveries wait there too.
-        """
-        now = self._now()
-        if taken != self._taken or self._answers.is_behind:
-            self._taken, self._taken_at = taken, now
-        return told if now - self._taken_at < QUIET_S else 0
-
-    def _was_behind(self) -> bool:
-        """Whether for a while more has come than can be heard: then it is not only the stored copies that come too late."""
-        now = self._now()
-        if not self._answers.is_behind:
-            self._behind_since = None
-            return False
-        if self._behind_since is None:
-            self._behind_since = now
-        return now - self._behind_since >= BEHIND_S
-
-    def _was_calm(self, is_calm: bool) -> bool:
-        if not is_calm:
-            self._calm_since = None
-            return False
-        if self._calm_since is None:
-            self._calm_since = self._now()
-        return self._now() - self._calm_since >= CALM_S
+        is_on = self._overload.look(consumer.desk, self._handled, is_open=consumer.gate.is_open)
+        if is_on != self.is_on:
+            self._switch(is_on)
+        consumer.desk.most_held = self._overload.limit_in_flight()
+        return is_on
 
     def _switch(self, is_on: bool) -> None:
-        self.is_on, self._calm_since = is_on, None
+        self.is_on = is_on
         if not is_on:
             self._marks.clear()  # a mark that is left over would swallow a later copy of the same bytes
         self._answers.live.switch(is_on)
-        self._observer.on_overload(self._wait_s if is_on else None)
+        self._observer.on_overload(self._overload.wait_s if is_on else None)
 
     # -- in --------------------------------------------------------------------------------------------------
 
@@ -267,12 +144,13 @@ class LiveRequests(Generic[A]):
         asker = self._describe(data, heads) if self._is_allowed else None
         if asker is None:
             self._leave(data, heads, inbox)
-        elif self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data)):
+        elif self._has_room(asker.tenant_id, len(data)):
+            self._queue.put(asker.tenant_id, LiveRequest(subject, data, heads, inbox, asker.tenant_id, wall()), len(data))
             self._work_soon()
-        elif not self._refuses:
+        elif not self._overload.refuses:
             self._leave(data, heads, inbox)
         else:
-            self._refuse_now(asker, inbox, data, _key_of(data, heads), bool(heads.get(MSG_ID)))
+            self._refuse_now(asker, inbox, data, key_of(data, heads), bool(heads.get(MSG_ID)))
 
     def take_at_once(self, reply: bytes, data: bytes, head: bytes | None) -> bool:
         """`hear` for what a flood is made of: no inbox, or a share that is taken. Nothing is decoded for it that need not be.
@@ -285,10 +163,10 @@ class LiveRequests(Generic[A]):
         if not reply:
             self._answers.pass_over(msg_id, data)
             return True
-        if not self._refuses or not self._is_allowed:
+        if not self._overload.refuses or not self._is_allowed:
             return False
         asker = self._describe(data, NO_HEADERS)
-        if asker is None or self._queue.has_room(asker.tenant_id, len(data)):
+        if asker is None or self._has_room(asker.tenant_id, len(data)):
             return False
         inbox = self._answers.inbox_of(reply)
         if inbox is None:
@@ -296,9 +174,19 @@ class LiveRequests(Generic[A]):
         self._refuse_now(asker, inbox, data, hash(data) if msg_id is None else hash((msg_id, None, data)), msg_id is not None)
         return True
 
+    def _has_room(self, tenant: str, size: int) -> bool:
+        return self._queue.has_room(tenant, size) and not self._is_too_much(tenant)
+
+    def _is_too_much(self, tenant: str) -> bool:
+        """Whether to begin another request of this tenant would keep the router from hearing the others.
+
+        A handler that waits for an extension goes on whenever its answer comes, in no turn and within no budget.
+        """
+        return self._answers.is_behind and self._places.held(tenant) >= FEW_WAITING
+
     def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
         # Not noted: the mark is enough here, and two entries in a large dictionary would cost a third of all this.
-        self._answers.send(inbox, self._refuse(asker, self._retry_after_ms))
+        self._answers.send(inbox, self._refuse(asker, self._overload.retry_after_ms))
         self._marks.add_key(key, wall(), has_id)
         refused, tenant = self._refused, asker.tenant_id
         refused[tenant] = refused.get(tenant, 0) + 1
@@ -332,6 +220,10 @@ class LiveRequests(Generic[A]):
             return  # its stored copy was first; without an id it may be another request's answer, so it is answered again
         if consumer is None or not consumer.gate.is_open:
             self._leave_request(request)
+            return
+        if self._is_too_much(request.tenant) and (asker := self._describe(request.data, request.headers)) is not None:
+            key = key_of(request.data, request.headers)
+            self._refuse_now(asker, request.inbox, request.data, key, bool(request.headers.get(MSG_ID)))
             return
         try:
             outcome = consumer.lane.handle(self._message(request, consumer.lane))
@@ -421,7 +313,3 @@ class LiveRequests(Generic[A]):
         await asyncio.gather(*self._running, return_exceptions=True)
         self._marks.clear()
         self._is_closing = False
-
-
-def _key_of(data: bytes, headers: Mapping[str, str]) -> int:
-    return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)) if headers else hash(data)

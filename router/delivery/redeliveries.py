@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from router.deferred import Deferred
 from router.delivery.chores import Chores
 from router.delivery.connection import Connection
 from router.delivery.gate import Gate
@@ -26,7 +27,6 @@ from router.delivery.lane import Lane
 from router.delivery.starts import AttemptRecord, Starts
 from router.delivery.turn import Turn
 from router.errors import RouterError
-from router.later import Later
 from router.message import Message
 from router.outcome import Fault, Outcome, Retry
 
@@ -111,9 +111,9 @@ class Redeliveries:
     def sent_away(self, message: Message, outcome: Retry) -> None:
         """It was NAKed: it will come again, and that will be no surprise."""
         record = None
-        if outcome.spends and message.revision:
+        if outcome.uses_attempt and message.revision:
             record = AttemptRecord(message.starts, message.revision, message.is_first_assumed, was_begun=True)
-        elif not outcome.spends:
+        elif not outcome.uses_attempt:
             self._starts.give_back(message, was_begun=True)
         self._settled.pop((message.sequence, message.stored_ns), None)
         self._sent_away[(message.sequence, message.stored_ns)] = (record, self._now() + 2 * self._lane.pace.ack_wait)
@@ -210,11 +210,11 @@ class Redeliveries:
                 return result
 
 
-async def _over(work: Turn | Later[Any]) -> None:
+async def _over(work: Turn | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
     if isinstance(work, Turn):
         await work.over()
         return
     over = asyncio.get_running_loop().create_future()
-    work.tell(lambda _: None if over.done() else over.set_result(None))
+    work.add_callback(lambda _: None if over.done() else over.set_result(None))
     await over

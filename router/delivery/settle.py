@@ -120,7 +120,7 @@ class Settler:
         self._stored(instead, ())
 
     def _tell_refused_letter(self, case: Case, refusal: NotStored) -> None:
-        if any(effect.is_letter for effect in case.verdict.effects):
+        if any(effect.is_dead_letter for effect in case.verdict.effects):
             self._observer.letter_refused(case.message, refusal.cause)
 
     def _stick(self, case: Case, refusal: NotStored) -> None:

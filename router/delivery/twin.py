@@ -171,7 +171,7 @@ class Twin:
         message, outcome, stamp = case.message, case.outcome, case.verdict.stamp
         if isinstance(outcome, Retry):
             self._sent_away.add(message.sequence)
-            self._counted[message.sequence] = message.starts if outcome.spends else message.starts - 1
+            self._counted[message.sequence] = message.starts if outcome.uses_attempt else message.starts - 1
         delay_s = orjson.loads(stamp.removeprefix(b"-NAK "))["delay"] / 1e9 if stamp is not None else self.lane.pace.ack_wait
         self._durable.deliver_again(message, delay_s)
 

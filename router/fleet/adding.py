@@ -15,20 +15,20 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from router.observability.exposition import Snapshot
-from router.observability.instruments import Buckets, Family, Labels, Together, Value
+from router.observability.instruments import Aggregation, HistogramBuckets, Labels, MetricFamily, Value
 
 T = TypeVar("T")
 
-_GAUGES: Mapping[Together, Callable[[Value, Value], Value]] = {
-    Together.MOST: max,
-    Together.LEAST: min,
-    Together.SUM: operator.add,
+_GAUGES: Mapping[Aggregation, Callable[[Value, Value], Value]] = {
+    Aggregation.MAX: max,
+    Aggregation.MIN: min,
+    Aggregation.SUM: operator.add,
 }
 
 
 def added(snapshots: Iterable[Snapshot]) -> Snapshot:
     """One exposition of many. Of a family that two builds declare differently, the first one's form holds."""
-    families: dict[str, Family] = {}
+    families: dict[str, MetricFamily] = {}
     for family in chain.from_iterable(snapshots):
         known = families.get(family.name)
         families[family.name] = family if known is None else _sum(known, family)
@@ -40,12 +40,12 @@ def lasting(snapshot: Snapshot) -> Snapshot:
     return tuple(family for family in snapshot if family.kind != "gauge")
 
 
-def _sum(one: Family, other: Family) -> Family:
+def _sum(one: MetricFamily, other: MetricFamily) -> MetricFamily:
     if (one.kind, one.labels) != (other.kind, other.labels):
         return one
     if one.kind == "histogram":
         return replace(one, buckets=_merged(one.buckets, other.buckets, _poured))
-    how = operator.add if one.kind == "counter" else _knowing(_GAUGES[one.together])
+    how = operator.add if one.kind == "counter" else _knowing(_GAUGES[one.aggregation])
     return replace(one, series=_merged(one.series, other.series, how))
 
 
@@ -58,7 +58,7 @@ def _knowing(how: Callable[[Value, Value], Value]) -> Callable[[Value, Value], V
     return lambda one, other: one if isnan(other) else other if isnan(one) else how(one, other)
 
 
-def _poured(one: Buckets, other: Buckets) -> Buckets:
+def _poured(one: HistogramBuckets, other: HistogramBuckets) -> HistogramBuckets:
     if one.edges != other.edges:
         return one
-    return Buckets(one.edges, tuple(map(operator.add, one.counts, other.counts)), one.total + other.total)
+    return HistogramBuckets(one.edges, tuple(map(operator.add, one.counts, other.counts)), one.total + other.total)

@@ -16,7 +16,7 @@ from router.fleet.adding import added
 from router.fleet.process import ends_within_s
 from router.fleet.reload import Read, Reload
 from router.fleet.seat import Seat
-from router.observability import Check, HttpServer, ParentMetrics, events, logs, render
+from router.observability import HttpServer, ParentMetrics, ReadinessCheck, events, logs, render
 from router.observability.exposition import Snapshot, process_families
 from router.supervision import Child, Intensity, Supervisor, supervise
 
@@ -72,7 +72,7 @@ class Fleet:
 
     # -- the pages -----------------------------------------------------------------------------------------------
 
-    def readiness(self) -> Mapping[str, Check]:
+    def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks behind /readyz: one for each worker, with what ails it."""
         return {seat.name: seat.check for seat in self._seats}
 

@@ -19,7 +19,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from router.observability import Check
+from router.observability import ReadinessCheck
 from router.observability.exposition import Snapshot
 
 LENGTH = 4
@@ -49,7 +49,7 @@ class Started(Struct, tag=True):
 class Report(Struct, tag=True):
     """How it stands, and everything that it counted."""
 
-    checks: Mapping[str, Check]
+    checks: Mapping[str, ReadinessCheck]
     families: Snapshot
 
 

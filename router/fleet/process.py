@@ -19,7 +19,7 @@ from router.errors import Misconfigured, RouterError
 from router.fleet.adding import lasting
 from router.fleet.build import build
 from router.fleet.line import Ask, Begin, FromWorker, Line, Refused, Report, Started
-from router.observability import Check, events, logs
+from router.observability import ReadinessCheck, events, logs
 from router.observability.exposition import Snapshot, process_families
 
 log = logs.logger(__name__)
@@ -29,7 +29,7 @@ STDERR = 2
 SILENT_S = 3.0  # without a word for so long, it is not ready, and how it stood is not told any more
 ENDING_S = 5.0  # beyond a worker's own hard deadline: its other children, and the interpreter
 QUESTIONS = 8  # open at once; whoever asks beyond that shares the last one's answer
-NO_CHECKS: Mapping[str, Check] = MappingProxyType({})
+NO_CHECKS: Mapping[str, ReadinessCheck] = MappingProxyType({})
 
 
 class WorkerEnded(RouterError):
@@ -88,15 +88,15 @@ class WorkerProcess:
         return self._process.pid if self._process is not None else 0
 
     @property
-    def check(self) -> Check:
+    def check(self) -> ReadinessCheck:
         """Its line in /readyz."""
         silent_s = steady() - self._heard_at
         if self.nats_url is None:
-            return Check(False, f"process {self.pid} is starting")
+            return ReadinessCheck(False, f"process {self.pid} is starting")
         if silent_s > SILENT_S:
-            return Check(False, f"process {self.pid} has said nothing for {silent_s:.0f} s")
+            return ReadinessCheck(False, f"process {self.pid} has said nothing for {silent_s:.0f} s")
         ill = "; ".join(f"{name}: {check.detail}" for name, check in self._checks.items() if not check.ok)
-        return Check(not ill, ill or f"process {self.pid}")
+        return ReadinessCheck(not ill, ill or f"process {self.pid}")
 
     @property
     def families(self) -> Snapshot:
@@ -156,7 +156,7 @@ class WorkerProcess:
         """SIGKILL: what it has in hand is delivered again, to another one."""
         if self._process is not None and self._process.returncode is None and not self._is_killed:
             self._is_killed = True
-            log.warning(events.WORKER_KILLED, worker=f"worker-{self._number}", pid=self.pid)
+            log.warning(events.PROCESS_KILLED, worker=f"worker-{self._number}", pid=self.pid)
             self._process.kill()
 
     async def end(self) -> None:

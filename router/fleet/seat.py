@@ -15,7 +15,7 @@ from router.config import Settings
 from router.errors import RouterError
 from router.fleet.adding import added, lasting
 from router.fleet.process import WorkerEnded, WorkerProcess
-from router.observability import Check, ParentMetrics
+from router.observability import ParentMetrics, ReadinessCheck
 from router.observability.exposition import Snapshot
 
 PULSE_S = 0.5  # between two questions to each process: so old is what the pages know of one that died
@@ -34,13 +34,13 @@ class Seat:
         self._holder: WorkerProcess | None = None
         self._processes: list[WorkerProcess] = []  # the holder, its replacement, those that drain
         self._dead: Snapshot = ()  # what processes that ended had counted
-        metrics.up.watch(lambda: int(self.check.ok), str(number))
+        metrics.up.set_function(lambda: int(self.check.ok), str(number))
 
     # -- what the pages tell -------------------------------------------------------------------------------------
 
     @property
-    def check(self) -> Check:
-        return self._holder.check if self._holder is not None else Check(False, "no process: it is started again")
+    def check(self) -> ReadinessCheck:
+        return self._holder.check if self._holder is not None else ReadinessCheck(False, "no process: it is started again")
 
     @property
     def nats_url(self) -> str | None:

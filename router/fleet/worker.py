@@ -18,11 +18,11 @@ from collections.abc import Callable
 import msgspec
 
 from router.app.service import RouterService
-from router.errors import Misconfigured, RouterError, in_full
+from router.errors import Misconfigured, RouterError, describe_causes
 from router.fleet.build import CodeChanged, build
 from router.fleet.line import Ask, Begin, FromParent, Line, Refused, Report, Started
 from router.observability import configure, events, logs
-from router.observability.tracing_setup import exporting
+from router.observability.tracing_setup import export_spans
 
 log = logs.logger("router.fleet.worker")  # not `__main__`
 
@@ -32,7 +32,7 @@ OK, FAILED, MISCONFIGURED = 0, 1, 2
 def main(descriptor: int) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):  # the terminal's Ctrl-C and everybody's reload are the parent's to hear
         signal.signal(number, signal.SIG_IGN)
-    with socket.socket(fileno=descriptor) as end, exporting():
+    with socket.socket(fileno=descriptor) as end, export_spans():
         end.set_inheritable(False)
         return asyncio.run(_lived(end))
 
@@ -86,7 +86,7 @@ class _Worker:
 
     def refuse(self, exc: RouterError) -> None:
         setting = exc.setting if isinstance(exc, Misconfigured) else ""
-        self.line.say(Refused(setting, in_full(exc).removeprefix(f"{setting}: ")))
+        self.line.say(Refused(setting, describe_causes(exc).removeprefix(f"{setting}: ")))
 
     def _hear(self, said: FromParent) -> None:
         match said:
@@ -97,7 +97,7 @@ class _Worker:
                 self.report()
 
     def _alone(self) -> None:
-        log.warning(events.PARENT_GONE)
+        log.warning(events.PARENT_DIED)
         self._end()
 
 

@@ -24,10 +24,10 @@ from psycopg import errors, rows, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from router.cancelling import cancellable
+from router.cancellation import preserve_cancellation
 from router.errors import Misconfigured
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.masking import shortened
+from router.masking import shorten
 from router.observability import events, logs
 
 log = logs.logger(__name__)
@@ -176,7 +176,7 @@ class Database:
     @asynccontextmanager
     async def _checkout(self) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
         async with AsyncExitStack() as given_back:
-            yield await cancellable(given_back.enter_async_context(self._pool.connection()))
+            yield await preserve_cancellation(given_back.enter_async_context(self._pool.connection()))
 
 
 def _options(config: DatabaseConfig) -> dict[str, object]:
@@ -223,7 +223,7 @@ def _build_connection_class(failures: list[str]) -> type[psycopg.AsyncConnection
             try:
                 connection = await super().connect(*args, **kwargs)
             except psycopg.OperationalError as exc:
-                failures[:] = [shortened(" ".join(str(exc).split()), MAX_FAILURE)]
+                failures[:] = [shorten(" ".join(str(exc).split()), MAX_FAILURE)]
                 raise
             failures.clear()
             return connection
@@ -249,5 +249,5 @@ def _translate(exc: psycopg.Error) -> DatabaseUnavailable | DatabaseRefused:
         return DatabaseUnavailable(f"PostgreSQL is away ({type(exc).__name__})")
     if state in _NAMING_OBJECTS:
         said = f"{exc.diag.message_primary} ({_NAMING_OBJECTS[state]})"
-        return DatabaseRefused(state, shortened(said, MAX_FAILURE), exc.diag.constraint_name)
+        return DatabaseRefused(state, shorten(said, MAX_FAILURE), exc.diag.constraint_name)
     return DatabaseRefused(state, type(exc).__name__, exc.diag.constraint_name)  # its own text may hold a value

@@ -1,39 +1,41 @@
-"""What an operator sees: event names, logs, metrics, and the port that shows them.
+"""What an operator reads: log events, metrics, health pages and traces.
 
-events masking once logs        what is said, and what is not
-bounds instruments catalog      what is counted, by plain ints
-exposition readiness http       how it is asked for
-tracing (_messages, _setup)     spans around handlers, calls and what they leave; nothing without an OpenTelemetry SDK
+events logs library log_rate_limit    log lines: their names, their form, their limits
+bounds instruments metrics            metrics: bounded labels, the instruments, every metric by name
+exposition readiness http             the pages /metrics, /healthz and /readyz
+http_protocol                         how many connections that port takes, and for how long
+tracing (_messages, _setup)           spans around handlers, calls and what they publish; none without an OpenTelemetry SDK
+broker_log                            log lines of a connection that is lost and restored
 """
 
 from __future__ import annotations
 
-from router.observability.bounds import OTHER, Allowed, Bounded
-from router.observability.catalog import Metrics, ParentMetrics
-from router.observability.exposition import Registry, render
+from router.observability.bounds import OTHER, AllowedLabels, BoundedLabels
+from router.observability.exposition import MetricRegistry, render
 from router.observability.http import HttpServer
-from router.observability.instruments import Count, Gauge, Spread, Tally
+from router.observability.instruments import Counter, Gauge, Histogram, LabelledCounter
+from router.observability.log_rate_limit import LogRateLimit
 from router.observability.logs import configure, logger
-from router.observability.once import Once
-from router.observability.readiness import Check, Readiness, series
+from router.observability.metrics import Metrics, ParentMetrics
+from router.observability.readiness import Readiness, ReadinessCheck, readiness_series
 
 __all__ = [
     "OTHER",
-    "Allowed",
-    "Bounded",
-    "Check",
-    "Count",
+    "AllowedLabels",
+    "BoundedLabels",
+    "Counter",
     "Gauge",
+    "Histogram",
     "HttpServer",
+    "LabelledCounter",
+    "LogRateLimit",
+    "MetricRegistry",
     "Metrics",
-    "Once",
     "ParentMetrics",
     "Readiness",
-    "Registry",
-    "Spread",
-    "Tally",
+    "ReadinessCheck",
     "configure",
     "logger",
+    "readiness_series",
     "render",
-    "series",
 ]

@@ -1,7 +1,7 @@
-"""Labels that cannot grow without end: a sender chooses names, Prometheus pays for each.
+"""Metric labels with a bounded number of values: senders choose the names, and every new value costs Prometheus a time series.
 
-Both are dictionaries from a name to its label, so a known name costs one lookup: `metrics.policy[policy_id]`. A label has at most
-128 characters, and each letter that cannot be printed (control characters, those that change the direction of text) as an escape.
+Both classes are dictionaries from a name to its label, so a known name costs one lookup: `metrics.policy[policy_id]`. A label has
+at most 128 characters. A character that cannot be printed (a control character, one that changes the direction of text) is escaped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _CUT = "…"
 
 
 def label_of(name: str) -> str:
-    """The name as it may stand on a page: short, and without a letter that steers a terminal."""
+    """The name as a label: shortened, without characters that control a terminal."""
     short = _cut(name)
     if short.isprintable():
         return short
@@ -25,8 +25,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + _CUT
 
 
-class Bounded(dict[str, str]):
-    """The first `limit` distinct labels are there by name, every later one is "other"."""
+class BoundedLabels(dict[str, str]):
+    """The first `limit` distinct names are labels of their own; every later name is "other"."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -42,8 +42,8 @@ class Bounded(dict[str, str]):
         return label
 
 
-class Allowed(dict[str, str]):
-    """Names on the list are labels of their own, every other one is "other" (METRICS_TENANT_LABEL_ALLOWLIST)."""
+class AllowedLabels(dict[str, str]):
+    """Listed names are labels of their own; every other name is "other" (METRICS_TENANT_LABEL_ALLOWLIST)."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__((name, label_of(name)) for name in names)

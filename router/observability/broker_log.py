@@ -1,4 +1,4 @@
-"""Two log lines of a process' connection to the broker: it was lost, it is back. For relay, inbox, agent and worker."""
+"""Log lines of a connection to the broker: disconnected, reconnected. The relay, the inbox, agents and workers use it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ log = logs.logger(__name__)
 
 
 class BrokerLog:
-    """Of one connection; `is_closing`: it ends because its process does, and that is no loss."""
+    """Logs what happens to one connection. With `is_closing` the process closes it itself, and nothing is logged."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.is_closing = False
         self.reconnects = 0
 
-    async def on_lost(self) -> None:
+    async def on_disconnected(self) -> None:
         if not self.is_closing:
-            log.warning(events.BROKER_LOST, connection=self._name)
+            log.warning(events.BROKER_DISCONNECTED, connection=self._name)
 
-    async def on_back(self) -> None:
+    async def on_reconnected(self) -> None:
         self.reconnects += 1
-        log.info(events.BROKER_BACK, connection=self._name)
+        log.info(events.BROKER_RECONNECTED, connection=self._name)

@@ -1,4 +1,4 @@
-"""The names of everything that is ever logged. Constant, so that a search for one finds its source; facts go into fields."""
+"""The names of all log events. They are constants, so that a search for one finds its source; facts go into fields."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ CHILD_CRASHED: Final = "child.crashed"
 CHILD_ENDED: Final = "child.ended"
 CHILD_RESTARTING: Final = "child.restarting"
 CHILD_STUCK: Final = "child.stuck"
-HELPER_FAILED: Final = "helper.failed"  # figures, retention, a sweep: begun again after a rest; the process goes on
+HELPER_FAILED: Final = "helper.failed"  # a background task, which is restarted after a pause; the process goes on
 SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 
-# The processes of `router serve --workers`
+# The processes of `router serve --processes`
 RELOAD_BEGAN: Final = "reload.began"
 RELOAD_ENDED: Final = "reload.ended"
-RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them: the old ones stay
-WORKER_KILLED: Final = "worker.killed"  # it did not end in time, or nobody waits any more
-PARENT_GONE: Final = "parent.gone"  # this process drains and ends
+RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them, are not usable: the old ones stay
+PROCESS_KILLED: Final = "process.killed"  # it did not end before its deadline, or the parent was asked to end at once
+PARENT_DIED: Final = "parent.died"  # the process drains and ends
 
 # The broker
 BROKER_CONNECTED: Final = "broker.connected"
-BROKER_LOST: Final = "broker.lost"
-BROKER_BACK: Final = "broker.back"
+BROKER_DISCONNECTED: Final = "broker.disconnected"
+BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
-PERMISSION_DENIED: Final = "broker.permission_denied"  # the server lets this user neither publish nor listen there
-LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key to another host, and no TLS
+PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
+LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
 
 # Streams and consumers
 TOPOLOGY_CREATED: Final = "topology.created"
@@ -41,49 +41,49 @@ TOPOLOGY_UPDATED: Final = "topology.updated"
 TOPOLOGY_DRIFT: Final = "topology.drift"
 
 # Buckets
-BUCKET_AWAY: Final = "bucket.away"
-BUCKET_BACK: Final = "bucket.back"
+BUCKET_UNAVAILABLE: Final = "bucket.unavailable"
+BUCKET_AVAILABLE: Final = "bucket.available"
 BUCKET_REPLACED: Final = "bucket.replaced"
 
 # Delivery
 PULL_STALLED: Final = "pull.stalled"
-CONSUMER_GONE: Final = "consumer.gone"
-CONSUMER_BACK: Final = "consumer.back"
-LANE_STARTED: Final = "lane.started"
-LANE_PAUSED: Final = "lane.paused"
-LANE_RESUMED: Final = "lane.resumed"
+CONSUMER_DELETED: Final = "consumer.deleted"
+CONSUMER_RECREATED: Final = "consumer.recreated"
+CONSUMER_STARTED: Final = "consumer.started"
+CONSUMER_PAUSED: Final = "consumer.paused"
+CONSUMER_RESUMED: Final = "consumer.resumed"
 OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
-OVERLOAD_REFUSES: Final = "overload.refuses"  # what is above its tenant's share is answered overloaded
+OVERLOAD_REFUSES: Final = "overload.refuses"  # a request above its tenant's share is answered `overloaded`
 OVERLOAD_ENDED: Final = "overload.ended"
-STORAGE_REFUSED: Final = "storage.refused"  # a stream has no room: some messages wait, the others go on
+STORAGE_REFUSED: Final = "storage.refused"  # a stream is full: messages that must store there wait, the others go on
 STORAGE_TAKES: Final = "storage.takes"
-LETTER_GIVEN_UP: Final = "letter.given_up"  # the dead letters are full: the requester was told, no letter was stored
+DEAD_LETTER_REFUSED: Final = "dead_letter.refused"  # their stream is full: the requester is answered, no dead letter is stored
 UNREAD_DROPPED: Final = "messages.dropped_unread"
-ASSIGNMENTS_KEPT: Final = "assignments.kept"  # those that are done could not be removed from their stream
-LANE_DRAINED: Final = "lane.drained"
+ASSIGNMENTS_KEPT: Final = "assignments.kept"  # finished assignments could not be removed from their stream
+CONSUMER_DRAINED: Final = "consumer.drained"
 HANDLER_FAILED: Final = "handler.failed"
 HANDLER_HUNG: Final = "handler.hung"
 MESSAGE_SETTLED: Final = "message.settled"
-EVIDENCE_FAILED: Final = "evidence.failed"
-LETTER_STORED: Final = "letter.stored"
-LETTER_TRUNCATED: Final = "letter.truncated"
-LETTERS_DISABLED: Final = "letters.disabled"
+PUBLISH_FAILED: Final = "publish.failed"
+DEAD_LETTER_STORED: Final = "dead_letter.stored"
+DEAD_LETTER_TRUNCATED: Final = "dead_letter.truncated"
+DEAD_LETTERS_DISABLED: Final = "dead_letters.disabled"
 SUBJECT_REFUSED: Final = "subject.refused"
 REPLY_REFUSED: Final = "reply.refused"
 REPLY_FAILED: Final = "reply.failed"
 
-# Meaning
+# Decisions, extensions, workers
 CONTRACT_VIOLATION: Final = "contract.violation"
 POLICY_LOADED: Final = "policy.loaded"
 POLICY_BROKEN: Final = "policy.broken"
 POLICY_WARNING: Final = "policy.warning"
 POLICY_NOT_SEEDED: Final = "policy.not_seeded"
-SAMPLE_REPLACED: Final = "sample.replaced"  # by a directory of somebody's own
+SAMPLE_REPLACED: Final = "sample.replaced"  # by a user's own directory
 SAMPLE_REMOVED: Final = "sample.removed"
 EXTENSIONS_LOADED: Final = "extensions.loaded"
 EXTENSION_BROKEN: Final = "extension.broken"
-EXTENSION_FAILED: Final = "extension.failed"  # at its author's side
-EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and its mode says warn
+EXTENSION_FAILED: Final = "extension.failed"  # in the extension's own code
+EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and its mode is `warn`
 EXTENSION_REGISTERED: Final = "extension.registered"
 EXTENSION_UNREGISTERED: Final = "extension.unregistered"
 
@@ -91,31 +91,31 @@ BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
-WORKER_STARTS: Final = "worker.starts"  # a durable that was just made: which of the assignments that waited are done
+WORKER_STARTS: Final = "worker.starts"  # its durable is new: how many of the assignments that waited are finished
 WORKER_CHANGED: Final = "worker.changed"
 HEARTBEAT_REFUSED: Final = "heartbeat.refused"
-WORKERS_LETTER: Final = "worker.letter"
+WORKER_DEAD_LETTER: Final = "worker.dead_letter"
 
 # The mailbox
-DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not insist on TLS
+DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not require TLS
 SWEEP_FAILED: Final = "inbox.sweep_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
-INBOX_WAITS: Final = "inbox.waits"  # another process has events in hand, or died with them: they come again after the ack wait
-INBOX_UNSERVED: Final = "inbox.unserved"  # its handler answers, and serves no event: nothing is spent
-INBOX_SERVED: Final = "inbox.served"  # it serves again
+INBOX_WAITS: Final = "inbox.waits"  # another process holds the events, or died with them: they are redelivered after the ack wait
+INBOX_UNSERVED: Final = "inbox.unserved"  # its handler answers, and refuses every event: no attempt is used
+INBOX_SERVED: Final = "inbox.served"  # the handler accepts events again
 INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
 
 # Agents
 AGENT_RESUMED: Final = "agent.resumed"
 DUPLICATE_DETECTED: Final = "duplicate.detected"  # MeshForge, step 2
-MESSAGE_RESCUED: Final = "message.rescued"  # the server had given it up
+MESSAGE_RESCUED: Final = "message.rescued"  # the server had stopped delivering it
 
 # The outbox
-OUTBOX_PAUSED: Final = "outbox.paused"  # the broker or the database is away: nothing is spent
+OUTBOX_PAUSED: Final = "outbox.paused"  # the broker or the database is unavailable: no attempt is used
 OUTBOX_RESUMED: Final = "outbox.resumed"
 OUTBOX_PARKED: Final = "outbox.parked"
-OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost what it had acknowledged: published again
-OUTBOX_SCRUB_FAILED: Final = "outbox.scrub_failed"  # what rotted stays unseen until it can read again; publishing goes on
+OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost a message that it had acknowledged: it is published again
+OUTBOX_SCRUB_FAILED: Final = "outbox.scrub_failed"  # lost messages are not found until the scan works again; publishing goes on
 OUTBOX_CLEANED: Final = "outbox.cleaned"
 
 # Operators
@@ -123,4 +123,4 @@ ALERT_RAISED: Final = "alert.raised"
 HTTP_LISTENING: Final = "http.listening"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
-ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none: at most one line a second
+ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none; at most one line a second

@@ -2,9 +2,9 @@
 
 /healthz   200 as long as the process answers
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
-/metrics   Prometheus' text, of whoever exposes; rendered off the loop
+/metrics   Prometheus' text of the given source, rendered in a thread
 
-How many connections there may be, and how long each may take, is `http_protocol`'s to say.
+`http_protocol` limits the connections and the time of each.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ from router.observability.exposition import CONTENT_TYPE
 from router.observability.http_protocol import GuardedProtocol, OpenConnections
 from router.observability.readiness import Readiness, is_ready
 
-AT_ONCE = 64  # connections accepted in one turn of the loop, before the bound on all of them is looked at
+ACCEPT_BACKLOG = 64  # connections accepted in one turn of the loop, before `http_protocol` applies its limit
 
 
-class Exposing(Protocol):
-    """Whoever has metrics to show: a registry, or a parent that asks its processes."""
+class MetricSource(Protocol):
+    """What /metrics shows: a registry, or a parent process that merges those of its children."""
 
     async def exposition(self) -> bytes: ...
 
 
 class HttpServer:
-    """A child of the supervision tree: `run` serves until it is cancelled, and may be run again."""
+    """A child of the supervision tree: `run` serves until it is cancelled, and can be called again."""
 
-    def __init__(self, host: str, port: int, source: Exposing, readiness: Readiness) -> None:
+    def __init__(self, host: str, port: int, source: MetricSource, readiness: Readiness) -> None:
         self._host = host
         self._port = port
-        self._app = application(source, readiness)
+        self._app = create_application(source, readiness)
 
-    async def run(self, started: Callable[[int], None] | None = None) -> None:
-        """Serve; `started` hears the port that was bound. Misconfigured: the address cannot be bound."""
+    async def run(self, on_started: Callable[[int], None] | None = None) -> None:
+        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
         config = uvicorn.Config(
             self._app,
-            http=partial(GuardedProtocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # it is called like a class
+            http=partial(GuardedProtocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # uvicorn calls it like a class
             lifespan="off",
             ws="none",
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=2,
-            backlog=AT_ONCE,
+            backlog=ACCEPT_BACKLOG,
         )
         config.load()
         server = uvicorn.Server(config)
         server.lifespan = config.lifespan_class(config)
-        with _bound(self._host, self._port) as listener:
-            # Not `serve()`: it would take the process' signals, which are the supervision tree's.
+        with _bind(self._host, self._port) as listener:
+            # Not `serve()`: it would handle the process' signals, which the supervision tree handles.
             await server.startup([listener])
             try:
-                if started is not None:
-                    started(listener.getsockname()[1])
+                if on_started is not None:
+                    on_started(listener.getsockname()[1])
                 await server.main_loop()
             finally:
                 await server.shutdown([listener])
 
 
-def application(source: Exposing, readiness: Readiness) -> Starlette:
-    """The three pages, without a server under them."""
+def create_application(source: MetricSource, readiness: Readiness) -> Starlette:
+    """The three pages as an ASGI application."""
 
     async def metrics(_: Request) -> Response:
         return Response(await source.exposition(), media_type=CONTENT_TYPE)
@@ -87,10 +87,10 @@ def application(source: Exposing, readiness: Readiness) -> Starlette:
     return Starlette(routes=[Route("/metrics", metrics), Route("/healthz", healthz), Route("/readyz", readyz)])
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address[:2], family=family, backlog=AT_ONCE)
+        return socket.create_server(address[:2], family=family, backlog=ACCEPT_BACKLOG)
     except OSError as exc:
         advice = "name a free port, 0 for any, or an address of this host in http_host"
         raise Misconfigured("http_port", f"{host}:{port} cannot be bound ({exc.strerror}): {advice}") from exc

@@ -1,11 +1,11 @@
-"""HTTP for a port that anybody may reach: uvicorn's protocol, with a bound on connections and on their time.
+"""HTTP protocol with limits, for a port that any host may reach: uvicorn's protocol, with a bound on connections and their time.
 
-    a connection ── more than `most` ──> the host that holds most loses its oldest, one that waits for a request first
-                 ── no whole request within HEAD_S of its beginning, or of the last answer ──> closed
-                 ── an answer that is not taken within ANSWER_S ──> closed
+    a connection ── more than `most` ──> the host with the most connections loses its oldest one, idle ones first
+                 ── no whole request within REQUEST_TIMEOUT_S of its start, or of the last response ──> closed
+                 ── a response that is not read within RESPONSE_TIMEOUT_S ──> closed
 
-So the newest connection is always served: a probe comes through whatever somebody holds open, and the process keeps its
-file descriptors for the broker. Nothing of this is logged: a stranger decides how often it happens. Errors of our own are.
+So the newest connection is always served: a probe gets through however many connections are held open, and the process keeps its
+file descriptors for the broker. Clients' errors are not logged, because clients decide how often they happen; our own errors are.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_S = 5.0  # to send a request, from the beginning of the connection or the end of the answer before it
-ANSWER_S = 30.0  # to take an answer
-MOST = 100  # connections; a scrape and two probes need three
-OF_FILES = 8  # and at most this part of the files that the process may open
+REQUEST_TIMEOUT_S = 5.0  # to send a request, from the start of the connection or the end of the response before it
+RESPONSE_TIMEOUT_S = 30.0  # to read a response
+MAX_CONNECTIONS = 100  # a scrape and two probes need three
+FILES_PER_CONNECTION = 8  # at most this part of the files that the process may open
 
 _log = logging.getLogger("router.http")
-_log.setLevel(logging.ERROR)  # "Invalid HTTP request received." is a stranger's to cause
+_log.setLevel(logging.ERROR)  # a client can cause "Invalid HTTP request received." as often as it likes
 
 
 class OpenConnections:
-    """Those of one server, by host, the oldest first."""
+    """The connections of one server by host, the oldest first."""
 
     def __init__(self, most: int | None = None) -> None:
-        self._most = most if most is not None else most_connections()
+        self._most = most if most is not None else connection_limit()
         self._hosts: dict[str, OrderedDict[GuardedProtocol, None]] = {}
         self.count = 0
 
@@ -42,7 +42,7 @@ class OpenConnections:
             self._close_one()
 
     def remove(self, protocol: GuardedProtocol) -> None:
-        """Forget it; a second time does nothing."""
+        """Remove a connection. Does nothing if it was removed before."""
         of_host = self._hosts.get(protocol.host)
         if of_host is None or protocol not in of_host:
             return
@@ -61,8 +61,8 @@ class OpenConnections:
 class GuardedProtocol(H11Protocol):
     """One connection."""
 
-    def __init__(self, *, open_connections: OpenConnections, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, open_connections: OpenConnections, **options: Any) -> None:
+        super().__init__(**options)
         self.logger = _log
         self.host = ""
         self._open = open_connections
@@ -70,22 +70,22 @@ class GuardedProtocol(H11Protocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request is here whose answer is not sent yet."""
+        """Whether a request was received whose response is not sent yet."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def abort(self) -> None:
         self.transport.abort()
 
-    # -- uvicorn's own, each with what the bounds need ---------------------------------------------------------------
+    # -- uvicorn's methods, each extended by the limits ---------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.host = self.client[0] if self.client else ""
-        self._end_in(HEAD_S)
+        self._set_deadline(REQUEST_TIMEOUT_S)
         self._open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_never()
+        self._clear_deadline()
         self._open.remove(self)
         super().connection_lost(exc)
 
@@ -93,30 +93,30 @@ class GuardedProtocol(H11Protocol):
         was_answering = self.is_answering
         super().handle_events()
         if self.is_answering and not was_answering:
-            self._end_in(ANSWER_S)
+            self._set_deadline(RESPONSE_TIMEOUT_S)
 
     def on_response_complete(self) -> None:
         if not self.transport.is_closing():
-            self._end_in(HEAD_S)
+            self._set_deadline(REQUEST_TIMEOUT_S)
         super().on_response_complete()
 
-    def _end_in(self, seconds: float) -> None:
-        self._end_never()
-        self._deadline = self.loop.call_later(seconds, self._end, seconds)
+    def _set_deadline(self, seconds: float) -> None:
+        self._clear_deadline()
+        self._deadline = self.loop.call_later(seconds, self._on_deadline, seconds)
 
-    def _end(self, waited: float) -> None:
-        if waited < ANSWER_S and self.transport.get_write_buffer_size():
-            self._end_in(ANSWER_S)  # an answer is still on its way
+    def _on_deadline(self, waited: float) -> None:
+        if waited < RESPONSE_TIMEOUT_S and self.transport.get_write_buffer_size():
+            self._set_deadline(RESPONSE_TIMEOUT_S)  # a response is still being written
         else:
             self.abort()
 
-    def _end_never(self) -> None:
+    def _clear_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
 
-def most_connections() -> int:
-    """Of this process: the rest of its files are the broker's, the database's and the tables'."""
+def connection_limit() -> int:
+    """Connections that this process allows: it needs its other files for the broker, the database and the tables."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if files == resource.RLIM_INFINITY else max(4, min(MOST, files // OF_FILES))
+    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else max(4, min(MAX_CONNECTIONS, files // FILES_PER_CONNECTION))

@@ -1,13 +1,13 @@
-"""What the hot path counts with: plain ints and floats, written by the loop alone, read by the scrape alone.
+"""The instruments that the hot path counts with: plain ints and floats, written by the loop only, read by the scrape only.
 
-    Count    one number              metrics.replays.value += 1
-    Tally    one number a label set  metrics.acks["router-results",] += 1
-    Spread   a histogram             metrics.decision_seconds.observe(0.0004)
-    Spreads  a histogram a label     metrics.extension_seconds[extension].observe(0.002)
-    Gauge    asks when scraped       metrics.in_flight.watch(lambda: lane.in_flight, "router-results")
-    Census   asks for all its series metrics.breaker_states.watch(board.census)
+    Counter             one number                      metrics.replays.value += 1
+    LabelledCounter     a number for each label set     metrics.acks["router-results",] += 1
+    Histogram           a histogram                     metrics.decision_seconds.observe(0.0004)
+    LabelledHistogram   a histogram for each label      metrics.extension_seconds[extension].observe(0.002)
+    Gauge               a function for each label set   metrics.in_flight.set_function(lambda: consumer.in_flight, "router-results")
+    CallbackGauge       one function for all series     metrics.breaker_states.set_function(board.read_states)
 
-Nothing here knows Prometheus; `exposition` does. A `Family` is a copy that another thread may read at leisure.
+Only `exposition` knows Prometheus. A `MetricFamily` is a copy, which another thread may read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.observability import events, logs
-from router.observability.once import Once
+from router.observability.log_rate_limit import LogRateLimit
 
 log = logs.logger(__name__)
 
@@ -29,7 +29,7 @@ Labels = tuple[str, ...]
 Value = int | float
 UNKNOWN = float("nan")
 
-# Seconds, from what a policy without extensions costs to the longest deadline of a policy.
+# Bucket edges in seconds: from the cost of a policy without extensions to the longest deadline of a policy.
 SECONDS = (
     5e-6,
     1e-5,
@@ -56,43 +56,43 @@ SECONDS = (
 )
 
 
-class Buckets(Struct, frozen=True):
-    """A histogram at one moment: `counts[i]` fell at or below `edges[i]` and above the edge before; the last one above all."""
+class HistogramBuckets(Struct, frozen=True):
+    """A copy of a histogram. `counts[i]`: values up to `edges[i]` and above the edge before it; the last count: above all edges."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
     total: float
 
 
-class Together(StrEnum):
-    """What a gauge says of several processes: most of them look at one thing, and then the most is as good as any."""
+class Aggregation(StrEnum):
+    """How the values of one gauge in several processes become one: MAX where all processes measure the same thing."""
 
-    MOST = "most"
-    LEAST = "least"  # all is well when all are
-    SUM = "sum"  # each has its own
+    MAX = "max"
+    MIN = "min"  # ready when all processes are ready
+    SUM = "sum"  # each process has its own part
 
 
-class Family(Struct, frozen=True):
-    """One metric at one moment. `kind`: counter | gauge | histogram; `together`: for gauges."""
+class MetricFamily(Struct, frozen=True):
+    """A copy of one metric. `kind`: counter | gauge | histogram; `aggregation` applies to gauges."""
 
     name: str
     help: str
     kind: str
     labels: Labels
     series: Mapping[Labels, Value]
-    buckets: Mapping[Labels, Buckets] = {}
-    together: Together = Together.MOST
+    buckets: Mapping[Labels, HistogramBuckets] = {}
+    aggregation: Aggregation = Aggregation.MAX
 
 
 class Instrument(Protocol):
-    """Anything that a registry holds."""
+    """A metric that a registry can hold."""
 
     name: str
 
-    def family(self) -> Family: ...
+    def family(self) -> MetricFamily: ...
 
 
-class Count:
+class Counter:
     """A counter without labels."""
 
     __slots__ = ("help", "name", "value")
@@ -102,15 +102,15 @@ class Count:
         self.help = text
         self.value = 0
 
-    def up(self) -> None:
-        """One more, for whoever is only to count; a hot path adds to `value` itself."""
+    def increment(self) -> None:
+        """Add 1. The hot path adds to `value` directly, which saves the call."""
         self.value += 1
 
-    def family(self) -> Family:
-        return Family(self.name, self.help, "counter", (), {(): self.value})
+    def family(self) -> MetricFamily:
+        return MetricFamily(self.name, self.help, "counter", (), {(): self.value})
 
 
-class Tally(defaultdict[Labels, int]):
+class LabelledCounter(defaultdict[Labels, int]):
     """A counter with labels: a dictionary whose keys are the label values, in the order of `labels`."""
 
     __slots__ = ("help", "labels", "name")
@@ -121,11 +121,11 @@ class Tally(defaultdict[Labels, int]):
         self.help = text
         self.labels = labels
 
-    def family(self) -> Family:
-        return Family(self.name, self.help, "counter", self.labels, dict(self))
+    def family(self) -> MetricFamily:
+        return MetricFamily(self.name, self.help, "counter", self.labels, dict(self))
 
 
-class Spread:
+class Histogram:
     """A histogram without labels. `edges`: upper bounds, rising, inclusive."""
 
     __slots__ = ("_counts", "_edges", "_total", "help", "name")
@@ -141,15 +141,15 @@ class Spread:
         self._counts[bisect_left(self._edges, value)] += 1
         self._total += value
 
-    def family(self) -> Family:
-        return Family(self.name, self.help, "histogram", (), {}, {(): self.buckets()})
+    def family(self) -> MetricFamily:
+        return MetricFamily(self.name, self.help, "histogram", (), {}, {(): self.buckets()})
 
-    def buckets(self) -> Buckets:
-        return Buckets(self._edges, tuple(self._counts), self._total)
+    def buckets(self) -> HistogramBuckets:
+        return HistogramBuckets(self._edges, tuple(self._counts), self._total)
 
 
-class Spreads(dict[str, Spread]):
-    """A histogram for each value of one label, made when it is first asked for."""
+class LabelledHistogram(dict[str, Histogram]):
+    """A histogram for each value of one label, created at its first use."""
 
     __slots__ = ("help", "label", "name")
 
@@ -159,74 +159,74 @@ class Spreads(dict[str, Spread]):
         self.help = text
         self.label = label
 
-    def __missing__(self, value: str) -> Spread:
-        spread = self[value] = Spread(self.name, self.help)
-        return spread
+    def __missing__(self, value: str) -> Histogram:
+        histogram = self[value] = Histogram(self.name, self.help)
+        return histogram
 
-    def family(self) -> Family:
-        return Family(self.name, self.help, "histogram", (self.label,), {}, {(value,): one.buckets() for value, one in self.items()})
+    def family(self) -> MetricFamily:
+        return MetricFamily(self.name, self.help, "histogram", (self.label,), {}, {(value,): one.buckets() for value, one in self.items()})
 
 
 class Gauge:
-    """A value that somebody else keeps: asked on the loop at each scrape, so the callback must be quick and must not wait."""
+    """Calls a function for each label set at each scrape, on the loop: the function must be quick and must not wait."""
 
-    __slots__ = ("_once", "_readers", "help", "labels", "name", "together")
+    __slots__ = ("_functions", "_log_limit", "aggregation", "help", "labels", "name")
 
-    def __init__(self, name: str, text: str, *labels: str, together: Together = Together.MOST) -> None:
+    def __init__(self, name: str, text: str, *labels: str, aggregation: Aggregation = Aggregation.MAX) -> None:
         self.name = name
         self.help = text
         self.labels = labels
-        self.together = together
-        self._readers: dict[Labels, Callable[[], Value]] = {}
-        self._once = Once(every_s=60.0)
+        self.aggregation = aggregation
+        self._functions: dict[Labels, Callable[[], Value]] = {}
+        self._log_limit = LogRateLimit(every_s=60.0)
 
-    def watch(self, read: Callable[[], Value], *values: str) -> None:
-        """Read this series by `read` from now on; the same label values again replace the reader (a restarted child)."""
-        self._readers[values] = read
+    def set_function(self, function: Callable[[], Value], *values: str) -> None:
+        """Read the series of these label values by `function`; it replaces an earlier one (that of a restarted child)."""
+        self._functions[values] = function
 
     def set(self, value: Value, *values: str) -> None:
-        """A value that stays as it is until set again."""
-        self.watch(lambda: value, *values)
+        """Set a constant value."""
+        self.set_function(lambda: value, *values)
 
-    def family(self) -> Family:
-        series = {values: self._read(values) for values in self._readers}
-        return Family(self.name, self.help, "gauge", self.labels, series, together=self.together)
+    def family(self) -> MetricFamily:
+        series = {values: self._read(values) for values in self._functions}
+        return MetricFamily(self.name, self.help, "gauge", self.labels, series, aggregation=self.aggregation)
 
     def _read(self, values: Labels) -> Value:
         try:
-            return self._readers[values]()
+            return self._functions[values]()
         except Exception:
-            # One broken reader must not take the other metrics with it.
-            if self._once.allows(values):
+            # One failing function must not keep the other metrics from being read.
+            if self._log_limit.allow(values):
                 log.exception(events.GAUGE_FAILED, metric=self.name, labels=values)
             return UNKNOWN
 
 
-class Census:
-    """A gauge (or a counter) whose series come and go: somebody else knows them all, and is asked on the loop at each scrape."""
+class CallbackGauge:
+    """A gauge or counter whose series come and go: one function, called on the loop at each scrape, returns them all."""
 
-    __slots__ = ("_once", "_read", "help", "kind", "labels", "name", "together")
+    __slots__ = ("_function", "_log_limit", "aggregation", "help", "kind", "labels", "name")
 
-    def __init__(self, name: str, text: str, *labels: str, kind: str = "gauge", together: Together = Together.MOST) -> None:
+    def __init__(self, name: str, text: str, *labels: str, kind: str = "gauge", aggregation: Aggregation = Aggregation.MAX) -> None:
         self.name = name
         self.help = text
         self.labels = labels
         self.kind = kind
-        self.together = together
-        self._read: Callable[[], Mapping[Labels, Value]] = dict
-        self._once = Once(every_s=60.0)
+        self.aggregation = aggregation
+        self._function: Callable[[], Mapping[Labels, Value]] = dict
+        self._log_limit = LogRateLimit(every_s=60.0)
 
-    def watch(self, read: Callable[[], Mapping[Labels, Value]]) -> None:
-        self._read = read
+    def set_function(self, function: Callable[[], Mapping[Labels, Value]]) -> None:
+        self._function = function
 
-    def family(self) -> Family:
-        return Family(self.name, self.help, self.kind, self.labels, self._series(), together=self.together)
+    def family(self) -> MetricFamily:
+        return MetricFamily(self.name, self.help, self.kind, self.labels, self._series(), aggregation=self.aggregation)
 
     def _series(self) -> Mapping[Labels, Value]:
         try:
-            return dict(self._read())
+            return dict(self._function())
         except Exception:
-            # As with a gauge: the other metrics stay.
-            if self._once.allows(self.name):
+            # As in Gauge: the other metrics are still read.
+            if self._log_limit.allow(self.name):
                 log.exception(events.GAUGE_FAILED, metric=self.name)
             return {}

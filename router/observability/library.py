@@ -1,9 +1,9 @@
-"""Log lines of a program that imports us and never called `configure`: handed to Python's `logging`, which the program sets up or not.
+"""Log lines in a program that imports the router and never calls `configure`: they go to Python's `logging`.
 
-    logging.getLogger("router")      the parent of all our loggers; without a set-up Python writes warnings to standard error
+    logging.getLogger("router")      the parent of all loggers here; the program configures it, else Python writes warnings to stderr
 
-A line is text: the event, then `name=value`. A traceback is text too, made here: a handler of the program that draws
-tracebacks with the values of local variables would write payloads.
+A line is text: the event, then `name=value`. The traceback is formatted here as text, because a handler of the program could
+print the values of local variables, and with them payloads.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import logging
 import traceback
 from collections.abc import Mapping
 
-from router.masking import bounded, masked, printable, shortened, without_logins
+from router.masking import hide_logins, mask_secrets, printable, shorten, truncate
 
 MAX_TRACEBACK = 8192  # characters
 MAX_LINE = 65_536  # characters, the traceback included
-_CALLER = 3  # frames between `logging` and the line of ours that speaks
+_CALLER = 3  # stack frames between `logging` and the line that logs
 
 
 class LibraryLogger:
-    """What `logs.logger` gives there; of structlog's methods those that we call."""
+    """What `logs.logger` returns in such a program: the methods of structlog that the router calls."""
 
     def __init__(self, module: str) -> None:
         self._logger = logging.getLogger(module)
@@ -46,23 +46,23 @@ class LibraryLogger:
 
 
 def render(event: str, facts: Mapping[str, object]) -> str:
-    """The line, and the traceback of its `exc_info` below it; logins and masked keys hidden."""
-    told = masked(bounded({name: value for name, value in facts.items() if name != "exc_info"}))
-    assert isinstance(told, dict)  # a mapping stays one  # noqa: S101
-    words = [event, *(f"{name}={printable(str(value))}" for name, value in told.items())]
+    """The line, and below it the traceback of its `exc_info`; logins and masked keys are hidden."""
+    visible = mask_secrets(truncate({name: value for name, value in facts.items() if name != "exc_info"}))
+    assert isinstance(visible, dict)  # a mapping stays one  # noqa: S101
+    words = [event, *(f"{name}={printable(str(value))}" for name, value in visible.items())]
     lines = [" ".join(words).replace("\n", "\\n"), *_traceback(facts.get("exc_info"))]
-    return shortened(without_logins("\n".join(lines)), MAX_LINE)
+    return shorten(hide_logins("\n".join(lines)), MAX_LINE)
 
 
 def _traceback(exc_info: object) -> list[str]:
-    """Without the values of variables, which `traceback` does not show unless it is asked to."""
+    """The traceback without the values of variables."""
     match exc_info:
         case BaseException():
-            written = traceback.format_exception(exc_info)
+            lines = traceback.format_exception(exc_info)
         case tuple((_, BaseException() as exc, _)):
-            written = traceback.format_exception(exc)
+            lines = traceback.format_exception(exc)
         case None | False:
             return []
         case _:
-            written = [traceback.format_exc()]
-    return [shortened("".join(written).rstrip("\n"), MAX_TRACEBACK)]
+            lines = [traceback.format_exc()]
+    return [shorten("".join(lines).rstrip("\n"), MAX_TRACEBACK)]

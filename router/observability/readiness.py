@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 
-class Check(Struct, frozen=True):
-    """One condition of being ready; `detail` says what is the matter, or what is well."""
+class ReadinessCheck(Struct, frozen=True):
+    """One condition of readiness; `detail` describes the problem, or the healthy state."""
 
     ok: bool
     detail: str = ""
 
 
-Readiness = Callable[[], Mapping[str, Check]]  # asked on the loop at each probe: quick, and never waiting
+Readiness = Callable[[], Mapping[str, ReadinessCheck]]  # called on the loop at each probe: it must be quick and must not wait
 
 
-def series(checks: Mapping[str, Check]) -> dict[tuple[str, ...], int]:
-    """The same as the metric `router_ready{check}` tells it."""
+def readiness_series(checks: Mapping[str, ReadinessCheck]) -> dict[tuple[str, ...], int]:
+    """The checks as the series of the metric `router_ready{check}`."""
     return {(name,): int(check.ok) for name, check in checks.items()}
 
 
-def is_ready(checks: Mapping[str, Check]) -> bool:
+def is_ready(checks: Mapping[str, ReadinessCheck]) -> bool:
     return all(check.ok for check in checks.values())

@@ -1,14 +1,14 @@
-"""Spans, where the process has an OpenTelemetry SDK; else nothing, at no cost (W3C Trace Context, OpenTelemetry's messaging conventions).
+"""Spans, if the process has an OpenTelemetry SDK (W3C Trace Context, OpenTelemetry's messaging conventions).
 
-    process    a message in its handler                       consumer    below the message's `traceparent`
-    create     what a handler leaves: assignment, result,     producer    below `process`; its id goes along as `traceparent`
-               usage event, dead letter
-    send       a question that waits for its answer           client      below what is current
-    replay     a letter sent again                            producer    a trace of its own, linked to the one that failed
+    process    a message in its handler                         consumer    parent: the message's `traceparent`
+    create     an effect of a handler: assignment, result,      producer    parent: `process`; the effect carries it as
+               usage event, dead letter                                     `traceparent`
+    send       a request that waits for its answer              client      parent: the current span
+    replay     a dead letter that is replayed                   producer    a new trace, linked to the one that failed
 
-`tracing()` is asked once, by who makes a lane or a caller: None unless an SDK is configured by then, and whoever gets None
-goes on as if this file did not exist. OpenTelemetry is imported here and in `tracing_setup` alone, and is no dependency.
-An attribute says where, how large and how it ended: no payload, no header but the message's id, no text of an exception.
+A consumer or a caller calls `find_tracing()` once, when it is created. It is None without a configured SDK; then the consumer
+does nothing for traces, and they cost nothing. Only this file and `tracing_setup` import OpenTelemetry, which is no dependency.
+Attributes are places, sizes and outcomes: no payload, no header but the message's id, no text of an exception.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SCOPE = "router"
 Facts = Mapping[str, str | int]
 
 
-def tracing() -> Tracing | None:
-    """None: no SDK is configured in this process, so there is nothing to trace with."""
+def find_tracing() -> Tracing | None:
+    """None if no SDK is configured in this process."""
     sdk = sys.modules.get(SDK)
     if sdk is None:
         return None
@@ -44,17 +44,17 @@ def tracing() -> Tracing | None:
     return Tracing() if isinstance(api.get_tracer_provider(), sdk.TracerProvider) else None
 
 
-def sending(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
-    """Around a question and its answer: the headers to send it with."""
-    traced = tracing()
-    return contextlib.nullcontext(headers) if traced is None else traced.sending(subject, headers)
+def trace_request(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+    """A span around a request and its answer, if there is an SDK. Yields the headers to send the request with."""
+    tracing = find_tracing()
+    return contextlib.nullcontext(headers) if tracing is None else tracing.trace_request(subject, headers)
 
 
 class Tracing:
-    """The kinds of span that the router knows."""
+    """Starts and ends the router's spans."""
 
     def __init__(self) -> None:
-        # Untyped from here: mypy must pass, and most processes must run, where OpenTelemetry is not installed.
+        # Untyped: mypy and most processes run where OpenTelemetry is not installed.
         self._api: Any = import_module("opentelemetry.trace")
         self._root: Context = import_module("opentelemetry.context").Context()
         self._w3c: Any = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
@@ -62,91 +62,91 @@ class Tracing:
 
     # -- a message in its handler --------------------------------------------------------------------------------
 
-    def process(self, message: Message) -> Span:
-        """Begun; `current` makes it the parent of what is done meanwhile, `ended` ends it. A message without a trace begins one."""
-        facts = {**_facts("process", message.subject, message.data), **_of_stream(message)}
-        return self._begin(f"process {message.subject}", "CONSUMER", facts, self._above(message.headers) or self._root)
+    def start_message_span(self, message: Message) -> Span:
+        """Start the span of a message; `end_span` ends it. A message without a `traceparent` starts a new trace."""
+        facts = {**_facts("process", message.subject, message.data), **_stream_facts(message)}
+        return self._start(f"process {message.subject}", "CONSUMER", facts, self._read_parent(message.headers) or self._root)
 
-    def serve(self, name: str, headers: Mapping[str, str], facts: Facts) -> Span:
+    def start_server_span(self, name: str, headers: Mapping[str, str], facts: Facts) -> Span:
         """The same for a request that is no stored message."""
-        return self._begin(name, "SERVER", facts, self._above(headers) or self._root)
+        return self._start(name, "SERVER", facts, self._read_parent(headers) or self._root)
 
-    def current(self, span: Span) -> AbstractContextManager[Span]:
-        """Spans begun inside are below it. What is raised inside is not written down: it may quote a payload."""
-        around: AbstractContextManager[Span] = self._api.use_span(span, record_exception=False, set_status_on_exception=False)
-        return around
+    def activate(self, span: Span) -> AbstractContextManager[Span]:
+        """Make it the parent of spans started inside. Exceptions are not recorded, because they may quote a payload."""
+        context: AbstractContextManager[Span] = self._api.use_span(span, record_exception=False, set_status_on_exception=False)
+        return context
 
-    def ended(self, span: Span, error: str | None = None) -> None:
+    def end_span(self, span: Span, error: str | None = None) -> None:
         """`error`: a stable code, never a text."""
         if error is not None:
-            self._marked(span, error)
+            self._mark_span_failed(span, error)
         span.end()
 
-    def failed(self, error: str) -> None:
-        """What is current came to nothing, and goes on."""
-        self._marked(self._api.get_current_span(), error)
+    def mark_failed(self, error: str) -> None:
+        """Mark the current span as failed, without ending it."""
+        self._mark_span_failed(self._api.get_current_span(), error)
 
-    def _marked(self, span: Span, error: str) -> None:
+    def _mark_span_failed(self, span: Span, error: str) -> None:
         span.set_attribute("error.type", error)
         span.set_status(self._api.StatusCode.ERROR)
 
-    # -- a message that leaves -----------------------------------------------------------------------------------
+    # -- a message that is published -----------------------------------------------------------------------------------
 
-    def created(self, effect: Effect, below: Span | Mapping[str, str]) -> Effect:
-        """The effect with a span of its own as `traceparent`; `below`: the handler's span, or the headers of the message it came of."""
-        above = self._above(below) if isinstance(below, Mapping) else self._api.set_span_in_context(below, self._root)
-        span = self._begin(f"create {effect.subject}", "PRODUCER", _of_effect("create", effect), above or self._root)
+    def trace_effect(self, effect: Effect, parent: Span | Mapping[str, str]) -> Effect:
+        """The effect with a span of its own as `traceparent`. `parent`: the handler's span, or the headers of its message."""
+        context = self._read_parent(parent) if isinstance(parent, Mapping) else self._api.set_span_in_context(parent, self._root)
+        span = self._start(f"create {effect.subject}", "PRODUCER", _effect_facts("create", effect), context or self._root)
         span.end()
-        return replace(effect, headers=self._carried(span, effect.headers))
+        return replace(effect, headers=self._add_traceparent(span, effect.headers))
 
-    def replayed(self, effect: Effect) -> Effect:
-        """The effect as the beginning of a new trace, with a link to the one in which it failed."""
-        context = self._above(effect.headers)
-        failed = [] if context is None else [self._api.Link(self._api.get_current_span(context).get_span_context())]
-        span = self._begin(f"replay {effect.subject}", "PRODUCER", _of_effect("replay", effect), self._root, failed)
+    def trace_replay(self, effect: Effect) -> Effect:
+        """The effect as the start of a new trace, linked to the trace in which it failed."""
+        context = self._read_parent(effect.headers)
+        links = [] if context is None else [self._api.Link(self._api.get_current_span(context).get_span_context())]
+        span = self._start(f"replay {effect.subject}", "PRODUCER", _effect_facts("replay", effect), self._root, links)
         span.end()
-        return replace(effect, headers=self._carried(span, effect.headers))
+        return replace(effect, headers=self._add_traceparent(span, effect.headers))
 
     @contextlib.contextmanager
-    def sending(self, subject: str, headers: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-        """The span lives until the answer is there. Headers that name another trace than the current one are meant so."""
-        span = self._begin(f"send {subject}", "CLIENT", _facts("send", subject), self._meant(headers))
+    def trace_request(self, subject: str, headers: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+        """A span until the answer is there. Headers that name another trace than the current one decide the parent."""
+        span = self._start(f"send {subject}", "CLIENT", _facts("send", subject), self._choose_parent(headers))
         error: str | None = "cancelled"
         try:
-            with self.current(span):
-                yield self._carried(span, headers)
+            with self.activate(span):
+                yield self._add_traceparent(span, headers)
             error = None
-        except Exception as exc:  # whatever the caller meets goes on to it; the span only says its name
+        except Exception as exc:  # the caller gets every exception; the span records its code only
             error = code_of(exc)
             raise
         finally:
-            self.ended(span, error)
+            self.end_span(span, error)
 
     # -- W3C -----------------------------------------------------------------------------------------------------
 
-    def _begin(self, name: str, kind: str, facts: Facts, above: Context | None, links: list[Any] | None = None) -> Span:
-        """`above` None: below what is current."""
-        span: Span = self._tracer.start_span(name, above, self._api.SpanKind[kind], facts, links)
+    def _start(self, name: str, kind: str, facts: Facts, parent: Context | None, links: list[Any] | None = None) -> Span:
+        """`parent` None: the current span."""
+        span: Span = self._tracer.start_span(name, parent, self._api.SpanKind[kind], facts, links)
         return span
 
-    def _above(self, headers: Mapping[str, str]) -> Context | None:
-        """None where there is no `traceparent`, or none that is W3C's: it counts as absent (docs/contracts.md#violations)."""
+    def _read_parent(self, headers: Mapping[str, str]) -> Context | None:
+        """None if `traceparent` is missing or not valid, which counts as missing (docs/contracts.md#violations)."""
         traceparent = traceparent_in(headers)
         return None if traceparent is None else self._w3c.extract({TRACEPARENT: traceparent}, self._root)
 
-    def _meant(self, headers: Mapping[str, str]) -> Context | None:
-        """None: what is current, which is below the message whose `traceparent` these headers repeat."""
+    def _choose_parent(self, headers: Mapping[str, str]) -> Context | None:
+        """None, the current span, if the headers repeat the `traceparent` of the trace that it belongs to."""
         current = self._api.get_current_span().get_span_context()
-        return None if headers.get(TRACEPARENT, "")[3:35] == f"{current.trace_id:032x}" else self._above(headers)
+        return None if headers.get(TRACEPARENT, "")[3:35] == f"{current.trace_id:032x}" else self._read_parent(headers)
 
-    def _carried(self, span: Span, headers: Mapping[str, str]) -> dict[str, str]:
-        ours: dict[str, str] = {}
-        self._w3c.inject(ours, self._api.set_span_in_context(span, self._root))
-        return {**headers, TRACEPARENT: ours[TRACEPARENT]} if TRACEPARENT in ours else dict(headers)
+    def _add_traceparent(self, span: Span, headers: Mapping[str, str]) -> dict[str, str]:
+        trace_headers: dict[str, str] = {}
+        self._w3c.inject(trace_headers, self._api.set_span_in_context(span, self._root))
+        return {**headers, TRACEPARENT: trace_headers[TRACEPARENT]} if TRACEPARENT in trace_headers else dict(headers)
 
 
 def code_of(exc: BaseException) -> str:
-    """What a span says of an exception: our code, or the class."""
+    """What a span records of an exception: its stable code, else its class."""
     return str(getattr(exc, "code", None) or type(exc).__name__)
 
 
@@ -162,14 +162,14 @@ def _facts(operation: str, subject: str, data: bytes | None = None) -> dict[str,
     return facts
 
 
-def _of_effect(operation: str, effect: Effect) -> Facts:
-    reason = {} if (found := effect.headers.get("x-dlq-reason")) is None else {"router.dlq.reason": found}
-    return {**_facts(operation, effect.subject, effect.data), **_named({MESSAGE_ID: effect.id}), **reason}
+def _effect_facts(operation: str, effect: Effect) -> Facts:
+    reason = {} if (value := effect.headers.get("x-dlq-reason")) is None else {"router.dlq.reason": value}
+    return {**_facts(operation, effect.subject, effect.data), **_id_facts({MESSAGE_ID: effect.id}), **reason}
 
 
-def _of_stream(message: Message) -> Facts:
+def _stream_facts(message: Message) -> Facts:
     return {
-        **_named(message.headers),
+        **_id_facts(message.headers),
         "messaging.consumer.group.name": message.consumer,
         "messaging.nats.stream": message.stream,
         "messaging.nats.stream.sequence": message.sequence,
@@ -177,6 +177,6 @@ def _of_stream(message: Message) -> Facts:
     }
 
 
-def _named(headers: Mapping[str, str] = NO_HEADERS) -> Facts:
+def _id_facts(headers: Mapping[str, str] = NO_HEADERS) -> Facts:
     message_id = message_id_in(headers)
     return {} if message_id is None else {"messaging.message.id": message_id}

@@ -1,9 +1,9 @@
-"""A lane whose messages are traced: the handler inside a span, and what it leaves bearing that span's trace.
+"""Traces for a consumer's messages: the handler runs inside a span, and its effects carry that trace.
 
-    handle = traced_handler(handle)      the very same handler, unless an SDK is configured when the lane is made
-    letter = traced_letter(letter)
+    handle = trace_handler(handle)              the same handler, unless an SDK is configured when the consumer is created
+    dead_letter = trace_dead_letter(dead_letter)
 
-The handler is given the very same message: what it may read of it, and what it makes of it, is the same with an SDK or without.
+The handler gets the message unchanged, so it does the same with an SDK as without.
 """
 
 from __future__ import annotations
@@ -15,89 +15,89 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from router.contracts.headers import TRACEPARENT
-from router.later import Later
+from router.deferred import Deferred
 from router.message import Effect, Message
-from router.observability.tracing import Tracing, code_of, tracing
+from router.observability.tracing import Tracing, code_of, find_tracing
 from router.outcome import Dead, Done, Fault, Handler, Hold, Outcome, Retry
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-Letter = Callable[[Message, str, Fault], Effect | None]
+DeadLetterWriter = Callable[[Message, str, Fault], Effect | None]
 
 
-def traced_handler(handle: Handler) -> Handler:
-    traced = tracing()
-    return handle if traced is None else TracedHandler(traced, handle)
+def trace_handler(handle: Handler) -> Handler:
+    tracing = find_tracing()
+    return handle if tracing is None else TracedHandler(tracing, handle)
 
 
-def traced_letter(letter: Letter) -> Letter:
-    traced = tracing()
-    if traced is None:
-        return letter
+def trace_dead_letter(dead_letter: DeadLetterWriter) -> DeadLetterWriter:
+    tracing = find_tracing()
+    if tracing is None:
+        return dead_letter
 
-    def written(message: Message, reason: str, fault: Fault) -> Effect | None:
-        effect = letter(message, reason, fault)
+    def write(message: Message, reason: str, fault: Fault) -> Effect | None:
+        effect = dead_letter(message, reason, fault)
         if effect is None:
             return None
-        created = traced.created(effect, message.headers)
-        # A letter is made to fit the server's limit with the headers that it has: one more might be one too many.
-        return created if TRACEPARENT in effect.headers else effect
+        traced = tracing.trace_effect(effect, message.headers)
+        # A dead letter fits the server's size limit with exactly its headers: one more header could exceed it.
+        return traced if TRACEPARENT in effect.headers else effect
 
-    return written
+    return write
 
 
-def traced_replay(effects: Sequence[Effect]) -> Sequence[Effect]:
-    """What an operator sends again, each with a trace of its own."""
-    traced = tracing()
-    return effects if traced is None else [traced.replayed(effect) for effect in effects]
+def trace_replay(effects: Sequence[Effect]) -> Sequence[Effect]:
+    """The messages that an operator replays, each with a new trace."""
+    tracing = find_tracing()
+    return effects if tracing is None else [tracing.trace_replay(effect) for effect in effects]
 
 
 class TracedHandler:
-    """A handler in a span, however its outcome comes: at once, by a call, or awaited."""
+    """A handler in a span, whether its outcome is a value, a Deferred or an awaitable."""
 
-    def __init__(self, traced: Tracing, handle: Handler) -> None:
-        self._traced = traced
+    def __init__(self, tracing: Tracing, handle: Handler) -> None:
+        self._tracing = tracing
         self._handle = handle
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
-        span = self._traced.process(message)
-        with self._inside(span):
+        span = self._tracing.start_message_span(message)
+        with self._activate(span):
             outcome = self._handle(message)
-        if isinstance(outcome, Later):
-            return self._promised(span, outcome)
-        return self._awaited(span, outcome) if isinstance(outcome, Awaitable) else self._ended(span, outcome)
+        if isinstance(outcome, Deferred):
+            return self._map(span, outcome)
+        return self._await(span, outcome) if isinstance(outcome, Awaitable) else self._end(span, outcome)
 
-    async def _awaited(self, span: Span, outcome: Awaitable[Outcome]) -> Outcome:
-        with self._inside(span):
-            came = await outcome
-        return self._ended(span, came)
+    async def _await(self, span: Span, awaitable: Awaitable[Outcome]) -> Outcome:
+        with self._activate(span):
+            outcome = await awaitable
+        return self._end(span, outcome)
 
-    def _promised(self, span: Span, outcome: Later[Outcome]) -> Later[Outcome]:
-        later: Later[Outcome] = Later()
-        outcome.tell(lambda came: later.come(self._came(span, came)))
-        return later
+    def _map(self, span: Span, deferred: Deferred[Outcome]) -> Deferred[Outcome]:
+        traced: Deferred[Outcome] = Deferred()
+        deferred.add_callback(lambda outcome: traced.resolve(self._on_resolved(span, outcome)))
+        return traced
 
-    def _came(self, span: Span, came: Outcome | BaseException) -> Outcome | BaseException:
-        if isinstance(came, BaseException):
-            self._traced.ended(span, code_of(came))
-            return came
-        return self._ended(span, came)
+    def _on_resolved(self, span: Span, outcome: Outcome | BaseException) -> Outcome | BaseException:
+        if isinstance(outcome, BaseException):
+            self._tracing.end_span(span, code_of(outcome))
+            return outcome
+        return self._end(span, outcome)
 
     @contextlib.contextmanager
-    def _inside(self, span: Span) -> Iterator[None]:
-        """What it raises ends the span; a value is for `_ended`."""
+    def _activate(self, span: Span) -> Iterator[None]:
+        """An exception inside ends the span; for an outcome `_end` does."""
         try:
-            with self._traced.current(span):
+            with self._tracing.activate(span):
                 yield
         except BaseException as exc:  # a cancellation ends the span, too
-            self._traced.ended(span, code_of(exc))
+            self._tracing.end_span(span, code_of(exc))
             raise
 
-    def _ended(self, span: Span, outcome: Outcome) -> Outcome:
+    def _end(self, span: Span, outcome: Outcome) -> Outcome:
         span.set_attribute("router.outcome", type(outcome).__name__.lower())
         error = outcome.fault.code if isinstance(outcome, Retry | Dead | Hold) else None
         if isinstance(outcome, Done) and outcome.effects:
-            outcome = replace(outcome, effects=tuple(self._traced.created(effect, span) for effect in outcome.effects))
-        self._traced.ended(span, error)
+            outcome = replace(outcome, effects=tuple(self._tracing.trace_effect(effect, span) for effect in outcome.effects))
+        self._tracing.end_span(span, error)
         return outcome

@@ -1,11 +1,11 @@
-"""An OpenTelemetry SDK for a process of ours, if its surroundings ask for one by OpenTelemetry's own variables.
+"""Configures an OpenTelemetry SDK for a command of the router, if OpenTelemetry's own environment variables ask for one.
 
-    OTEL_EXPORTER_OTLP_ENDPOINT    where a collector takes OTLP over HTTP (or ..._TRACES_ENDPOINT); spans are sent there
+    OTEL_EXPORTER_OTLP_ENDPOINT    a collector that takes OTLP over HTTP (or ..._TRACES_ENDPOINT)
     OTEL_TRACES_EXPORTER           otlp (when an endpoint is given) | console | none
-    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SDK_DISABLED: as OpenTelemetry says
+    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SDK_DISABLED: as OpenTelemetry defines them
 
-Without them nothing is imported and nothing is traced. Whoever embeds the router and has a TracerProvider of his own needs
-none of this. The SDK is the extra `otel`.
+Without them nothing is imported and nothing is traced. A program that embeds the router and configures its own TracerProvider
+does not need this file. The SDK is the extra `otel`.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ CONSOLE = "console"
 EXPORTER = "OTEL_TRACES_EXPORTER"
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-SPOKEN = "http/protobuf"
-LAST_SPANS_S = 2.0  # a collector that is away must not hold up a drain
+SUPPORTED_PROTOCOL = "http/protobuf"
+SHUTDOWN_S = 2.0  # a collector that is unavailable must not delay a drain
 
 
 @contextlib.contextmanager
-def exporting(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
-    """Spans are exported meanwhile, if that is asked for; the last of them at the end. Raises Misconfigured."""
-    exporter = _wanted(environ)
+def export_spans(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
+    """Export spans while the context lasts, if the environment asks for it. Raises Misconfigured."""
+    exporter = _read_exporter(environ)
     if exporter is None:
         yield
         return
-    provider = _provider(exporter)
+    provider = _install_provider(exporter)
     try:
         yield
     finally:
-        last = threading.Thread(target=provider.shutdown, name="last-spans", daemon=True)
-        last.start()
-        last.join(LAST_SPANS_S)
+        shutdown = threading.Thread(target=provider.shutdown, name="last-spans", daemon=True)
+        shutdown.start()
+        shutdown.join(SHUTDOWN_S)
 
 
-def _wanted(environ: Mapping[str, str]) -> str | None:
+def _read_exporter(environ: Mapping[str, str]) -> str | None:
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     named = environ.get(EXPORTER) or (OTLP if any(environ.get(name) for name in ENDPOINTS) else "none")
@@ -55,30 +55,33 @@ def _wanted(environ: Mapping[str, str]) -> str | None:
         return None
     if named not in (OTLP, CONSOLE):
         raise Misconfigured(EXPORTER, f"{named!r} is not legal: it should be {OTLP}, {CONSOLE} or none")
-    if named == OTLP and environ.get(PROTOCOL, SPOKEN) != SPOKEN:
-        raise Misconfigured(PROTOCOL, f"{environ[PROTOCOL]!r} is not legal: {SPOKEN} is what is spoken here")
+    if named == OTLP and environ.get(PROTOCOL, SUPPORTED_PROTOCOL) != SUPPORTED_PROTOCOL:
+        raise Misconfigured(PROTOCOL, f"{environ[PROTOCOL]!r} is not legal: {SUPPORTED_PROTOCOL} is the supported protocol")
     if importlib.util.find_spec("opentelemetry") is None or importlib.util.find_spec("opentelemetry.sdk") is None:
-        asked_by = next(name for name in (EXPORTER, *ENDPOINTS) if environ.get(name))
-        raise Misconfigured(asked_by, "traces need the extra `otel`: pip install 'beamline-router[otel]'")
+        variable = next(name for name in (EXPORTER, *ENDPOINTS) if environ.get(name))
+        raise Misconfigured(variable, "traces need the extra `otel`: pip install 'beamline-router[otel]'")
     return named
 
 
-def _provider(exporter: str) -> TracerProvider:
-    """In force for the whole process."""
+def _install_provider(exporter: str) -> TracerProvider:
+    """The provider of the whole process."""
     from opentelemetry import trace
     from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    ours = {SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or "router", SERVICE_INSTANCE_ID: f"{os.uname().nodename}:{os.getpid()}"}
-    provider = TracerProvider(resource=Resource.create(ours), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(_exporter(exporter)))
+    attributes = {
+        SERVICE_NAME: os.environ.get("OTEL_SERVICE_NAME") or "router",
+        SERVICE_INSTANCE_ID: f"{os.uname().nodename}:{os.getpid()}",
+    }
+    provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(_create_exporter(exporter)))
     trace.set_tracer_provider(provider)
     return provider
 
 
-def _exporter(named: str) -> Any:
-    if named == CONSOLE:
+def _create_exporter(name: str) -> Any:
+    if name == CONSOLE:
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         return ConsoleSpanExporter()

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TypeVar
 
 from router.errors import RouterError
-from router.masking import CUT, shortened
+from router.masking import CUT, shorten
 
 D = TypeVar("D")
 
@@ -32,7 +32,7 @@ class DocumentError(RouterError):
     code = "invalid_document"
 
     def __init__(self, errors: Sequence[tuple[str, str]], more: int = 0) -> None:
-        told = [(shortened(path, _MAX_PATH), shortened(message, _MAX_MESSAGE)) for path, message in errors[:MAX_PROBLEMS]]
+        told = [(shorten(path, _MAX_PATH), shorten(message, _MAX_MESSAGE)) for path, message in errors[:MAX_PROBLEMS]]
         more += len(errors) - len(told)
         self.errors = (*told, *([(CUT, f"{more} more problems")] if more else []))
         super().__init__("\n".join(f"{path}: {message}" for path, message in self.errors))

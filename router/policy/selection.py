@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from router.contracts.decision import DECISION_FAILED, Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.masking import shortened
+from router.masking import shorten
 from router.policy.conditions import ConditionInput
 from router.policy.draw import cumulative_weights, weighted_hash
 from router.policy.model import Fallback, Provider
@@ -86,7 +86,7 @@ class Selection(Struct, frozen=True):
         scenes = [ConditionInput(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
             if not any(rule.applies(scene) for scene in scenes):
-                self._note_rule(index, lambda: f"does not match {', '.join(shortened(str(one), _LONGEST_STATUS) for one in statuses)}")
+                self._note_rule(index, lambda: f"does not match {', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}")
             elif (decision := self._apply_rule(rule, reason)) is not None:
                 self._note("fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}")
                 return decision

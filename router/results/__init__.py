@@ -1,7 +1,7 @@
-"""Results of workers: read, correlated, metered once. Meaning only; delivery stores what they cost."""
+"""Workers' results: read, correlated, metered once. It only decides; delivery stores the usage events."""
 
-from router.results.duplicates import Recent, Seen
+from router.results.duplicates import RecentOutcomes, Repetition
+from router.results.first_results import FirstResults, ProviderFigures
 from router.results.handler import ResultRules, ResultsHandler, ResultsMeter
-from router.results.lessons import Lessons, ProviderFigures
 
-__all__ = ["Lessons", "ProviderFigures", "Recent", "ResultRules", "ResultsHandler", "ResultsMeter", "Seen"]
+__all__ = ["FirstResults", "ProviderFigures", "RecentOutcomes", "Repetition", "ResultRules", "ResultsHandler", "ResultsMeter"]

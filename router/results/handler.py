@@ -1,11 +1,11 @@
-"""A worker's result in, an outcome out: read, correlate, meter. Pure but for its own memory of what was told before.
+"""Handle a worker's result: read it, correlate it, meter it. Pure but for its memory of earlier results.
 
-    not readable, incomplete, forged      -> Dead: a dead letter
-    a tenant that is not served here      -> Retry: it may be allowed soon; the last attempt leaves a letter
-    any outcome of any status             -> Done with its usage event, stored before the acknowledgement
-    its assignment is unknown             -> the same, and nothing is learned from it; or marked, or refused, by setting
+    unreadable, incomplete, forged              -> Dead: a dead letter
+    a tenant that this router does not serve    -> Retry: it may be allowed soon; the last attempt leaves a dead letter
+    any outcome of any status                   -> Done with its usage event, which is stored before the ack
+    its assignment is unknown                   -> the same, and no figures learn from it; or marked, or refused, by setting
 
-A result whose assignment is at hand stays on the synchronous path; a miss is a future (`assignments.correlate`).
+A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`assignments.correlate`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from router.assignments import KnownAssignments, contradiction, correlated
+from router.assignments import AssignmentLookup, correlate, find_contradiction
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.headers import Violation
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
@@ -24,9 +24,9 @@ from router.contracts.usage import SUBJECT, UsageEvent, identity
 from router.contracts.worker import DEFAULT_LIMITS, WorkerMessageLimits
 from router.message import Message
 from router.outcome import Dead, Done, Fault, Outcome, Retry
-from router.results.duplicates import Recent, Seen
-from router.results.lessons import Lessons, ProviderFigures
-from router.usage import metered, usage_effect
+from router.results.duplicates import RecentOutcomes, Repetition
+from router.results.first_results import FirstResults, ProviderFigures
+from router.usage import make_usage_effect, make_usage_event
 
 FOREIGN_TENANT = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
 UNKNOWN = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
@@ -36,23 +36,23 @@ Uncorrelated = Literal["accept", "mark", "refuse"]
 
 
 class ResultsMeter(Protocol):
-    """What the app counts of results. Called on the loop, so it must be cheap."""
+    """Counts results. The handler calls it on the event loop, so it must be cheap."""
 
-    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violation(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
-    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
-        """An outcome that this instance had not heard of: `router_results_total{status, provider}`.
+    def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+        """Count an outcome that this instance sees for the first time: `router_results_total{status, provider}`.
 
-        `is_known`: an assignment names the provider; else the worker alone does, and its word is no label of its own."""
+        `is_known`: an assignment names the provider. Otherwise only the worker does, and its text makes no new label."""
 
-    def uncorrelated(self) -> None:
-        """Its assignment is unknown; it was taken all the same."""
+    def on_uncorrelated(self) -> None:
+        """The assignment is unknown; the result was handled all the same."""
 
-    def forged(self) -> None:
-        """It contradicts the assignment that it names."""
+    def on_forged(self) -> None:
+        """The result contradicts the assignment that it names."""
 
-    def duplicate(self, is_conflict: bool) -> None:
-        """Another message told this outcome before, with the same content or not."""
+    def on_duplicate(self, is_conflict: bool) -> None:
+        """Another message reported this outcome before, with the same content or not."""
 
 
 class ResultRules(Struct, frozen=True, kw_only=True):
@@ -61,92 +61,92 @@ class ResultRules(Struct, frozen=True, kw_only=True):
     limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     usage_subject: str | None = SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
-    uncorrelated: Uncorrelated = "accept"  # what becomes of the usage of an unknown assignment
+    uncorrelated: Uncorrelated = "accept"  # what happens to the usage of an unknown assignment
 
 
 class ResultsHandler:
-    """Meters what workers report. Called by delivery with one message at a time."""
+    """Meters workers' results. The consumer calls it with one message at a time."""
 
     def __init__(
         self,
-        assignments: KnownAssignments,
+        assignments: AssignmentLookup,
         meter: ResultsMeter,
         figures: ProviderFigures,
         *,
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
-        recent: Recent | None = None,
+        recent: RecentOutcomes | None = None,
         on_finished: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._assignments = assignments
         self._meter = meter
-        self._lessons = Lessons(figures)
+        self._lessons = FirstResults(figures)
         self._rules = rules
-        self._recent = recent if recent is not None else Recent()
-        self._on_finished = on_finished  # hears the id of an assignment that has its result
+        self._recent = recent if recent is not None else RecentOutcomes()
+        self._on_finished = on_finished  # called with the id of an assignment whose result has come
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         reading = read_result(message, self._rules.limits)
         if reading.violations:
-            self._meter.violated(message, reading.violations)
+            self._meter.on_violation(message, reading.violations)
         result = reading.found
         if isinstance(result, Fault):
             return Dead(result)
-        if result.tenant_id is not None and not self._serves(result.tenant_id):
+        if result.tenant_id is not None and not self._is_served(result.tenant_id):
             return FOREIGN_TENANT
-        return correlated(self._assignments, _assignment_id(result), lambda known: self._conclude(message, result, known))
+        return correlate(self._assignments, _find_assignment_id(result), lambda known: self._conclude(message, result, known))
 
-    def _serves(self, tenant_id: str) -> bool:
+    def _is_served(self, tenant_id: str) -> bool:
         return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
 
     def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
         if known is not None:
-            fault = contradiction(known, tenant_id=result.tenant_id, request_id=result.request_id, assignment_id=result.assignment_id)
+            fault = find_contradiction(known, tenant_id=result.tenant_id, request_id=result.request_id, assignment_id=result.assignment_id)
             if fault is not None and result.assignment_id is not None:
                 # A result that contradicts its own assignment is forged, not late.
-                self._meter.forged()
+                self._meter.on_forged()
                 return Dead(fault)
-            known = known if fault is None else None  # we guessed the assignment from the request id, and wrongly
+            known = known if fault is None else None  # the assignment was guessed from the request id, and the guess was wrong
         if known is None and self._rules.uncorrelated == "refuse":
             return self._refuse(message)
-        event = metered(result, known, marks_unknown=self._rules.uncorrelated == "mark")
+        event = make_usage_event(result, known, marks_unknown=self._rules.uncorrelated == "mark")
         if isinstance(event, Fault):
             return Dead(event)
-        if result.tenant_id is None and not self._serves(event.tenant_id):
+        if result.tenant_id is None and not self._is_served(event.tenant_id):
             return FOREIGN_TENANT
         if known is not None:
             self._on_finished(known.assignment_id)
         return self._take(message, result, event, known)
 
     def _refuse(self, message: Message) -> Outcome:
-        """The bucket's replica that was asked may lag by moments, so a result is refused when it comes again."""
+        """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
         if message.starts <= 1:
             return Retry(UNKNOWN)
-        self._meter.uncorrelated()
+        self._meter.on_uncorrelated()
         return Dead(UNKNOWN)
 
     def _take(self, message: Message, result: ExecResult, event: UsageEvent, known: Assignment | None) -> Outcome:
         event_id = identity(event)
-        seen = self._recent.note(event_id, event, message)
-        if seen is Seen.FIRST:
+        seen = self._recent.compare(event_id, event, message)
+        if seen is Repetition.FIRST:
             self._count(event, known)
-        elif seen is not Seen.REDELIVERED:
-            self._meter.duplicate(seen is Seen.CONFLICT)
+        elif seen is not Repetition.REDELIVERED:
+            self._meter.on_duplicate(seen is Repetition.CONFLICT)
         if known is not None:
-            self._lessons.learn(known, result)
+            self._lessons.learn_from(known, result)
         subject = self._rules.usage_subject
-        return Done((usage_effect(event, event_id, subject),)) if subject is not None else NOTHING_TO_STORE
+        return Done((make_usage_effect(event, event_id, subject),)) if subject is not None else NOTHING_TO_STORE
 
     def _count(self, event: UsageEvent, known: Assignment | None) -> None:
         if known is None:
-            self._meter.uncorrelated()
-        self._meter.outcome(event.status, event.provider_id if known is None else known.provider_id, is_known=known is not None)
+            self._meter.on_uncorrelated()
+        self._meter.on_outcome(event.status, event.provider_id if known is None else known.provider_id, is_known=known is not None)
 
 
-def _assignment_id(result: ExecResult) -> str | None:
-    """The id that it names, else the one that its request would have.
+def _find_assignment_id(result: ExecResult) -> str | None:
+    """Return the id that the result names, else the one that its request would have.
 
-    That is a guess: the identity of a request may be an idempotency key, which workers do not know. A wrong one finds
-    nothing, or an assignment of another request, and the result is taken as one of an unknown assignment.
+    The latter is a guess: a request's identity may be an idempotency key, which workers do not know. A wrong guess finds no
+    assignment, or another request's, and then the result is handled as one of an unknown assignment.
     """
     if result.assignment_id is not None or result.tenant_id is None or result.request_id is None:
         return result.assignment_id

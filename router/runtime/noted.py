@@ -62,7 +62,7 @@ class Noted(Silent):
             self._tally.applied += 1
         elif isinstance(outcome, Dead):
             self._tally.dead += 1
-            log.error(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
+            log.error(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
             if outcome.reason == MAXDELIVER_EXHAUSTED:
                 self._tally.given_up += 1
                 self._alert(at_the_limit(self._durable, message))
@@ -72,10 +72,10 @@ class Noted(Silent):
     def flow_changed(self, cause: str | None) -> None:
         if cause is not None:
             self._tally.paused.add(self._durable)
-            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
             self._tally.paused.discard(self._durable)
-            log.info(events.LANE_RESUMED, consumer=self._durable)
+            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
     def alarmed(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)

@@ -64,7 +64,7 @@ class Rescue:
                 letter = self._letter(message, reason, fault)
                 return Done((letter,) if letter is not None else (), commit=self._then_remove(message, commit))
             case Retry(fault, delay):
-                return Retry(fault, delay, spends=False)  # the store counts
+                return Retry(fault, delay, uses_attempt=False)  # the store counts
             case Hold():
                 return outcome
             case _:

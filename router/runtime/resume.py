@@ -49,7 +49,7 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
 async def _insist(evidence: Evidence, receipts: Receipts, page: Sequence[Emitted]) -> None:
     effects = [effect_of(one) for one in page]
     while isinstance(result := await evidence.stored(effects), NotStored):
-        log.error(events.EVIDENCE_FAILED, subject=result.subject, cause=result.cause)
+        log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)
         await asyncio.sleep(RETRY_S)
     receipts.note(result)
 

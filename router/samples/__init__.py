@@ -1,10 +1,10 @@
-"""Documents to begin with: policies that the demo and `router serve --embedded` use."""
+"""Sample documents: the policies that the demo and `router serve --embedded` use."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 
-def policies() -> Path:
-    """A directory of policies to begin with."""
+def find_policies() -> Path:
+    """Return the directory of the sample policies."""
     return Path(__file__).parent / "policies"

@@ -21,8 +21,8 @@ from starlette.routing import Route
 REQUIRED = ("message_id", "subject", "event_type", "event_version", "occurred_at", "payload")
 
 
-class Service:
-    """`handled`: how often each message id had its effect here; `calls`: how often it was told."""
+class SampleService:
+    """`handled`: how often each message id had its effect; `calls`: how often the service was called with it."""
 
     def __init__(self) -> None:
         self.handled: Counter[str] = Counter()
@@ -33,9 +33,9 @@ class Service:
         event = await request.json()
         if any(name not in event for name in REQUIRED):
             return Response(status_code=422)
-        return Response(status_code=await self._status_of(event))
+        return Response(status_code=await self._choose_status(event))
 
-    async def _status_of(self, event: dict[str, Any]) -> int:
+    async def _choose_status(self, event: dict[str, Any]) -> int:
         message_id, wish = event["message_id"], event["payload"] if isinstance(event["payload"], dict) else {}
         self.calls[message_id] += 1
         await asyncio.sleep(wish.get("seconds", 0))
@@ -47,4 +47,4 @@ class Service:
         return 200
 
 
-app = Service().app
+app = SampleService().app

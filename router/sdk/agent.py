@@ -52,7 +52,7 @@ class Agent:
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)
-        self._runtime = AgentRuntime(adapter, Path(store), places, drain_s=drain_s, alert=self._alerts.raised)
+        self._runtime = AgentRuntime(adapter, Path(store), places, drain_s=drain_s, alert=self._alerts.raise_alert)
         self._pages = AgentPages(adapter.name, self._runtime, http) if http is not None else None
 
     @property

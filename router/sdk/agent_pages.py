@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from router.delivery.connection import Connection
-from router.observability import Check, HttpServer, Metrics, series
+from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.observability.instruments import Labels, Value
 from router.runtime.agent import AgentRuntime
 from router.supervision import Child, Helper, failing
@@ -36,17 +36,17 @@ class AgentPages:
 
     def _watched(self, metrics: Metrics) -> Metrics:
         runtime, tally = self._runtime, self._runtime.tally
-        metrics.ready.watch(lambda: series(self._checks()))
-        metrics.connected.watch(self._is_connected)
-        metrics.helper_failing.watch(lambda: failing([*runtime.helpers, *([self._helper] if self._helper is not None else ())]))
-        metrics.agent_applied.watch(self._of(lambda: tally.applied))
-        metrics.agent_duplicates.watch(self._of(lambda: runtime.duplicates))
-        metrics.agent_dead.watch(self._of(lambda: tally.dead))
-        metrics.agent_given_up.watch(self._of(lambda: tally.given_up))
-        metrics.agent_rescued.watch(self._of(lambda: tally.rescued))
-        metrics.agent_store_bytes.watch(lambda: runtime.store_bytes, self._agent)
+        metrics.ready.set_function(lambda: readiness_series(self._checks()))
+        metrics.connected.set_function(self._is_connected)
+        metrics.helper_failing.set_function(lambda: failing([*runtime.helpers, *([self._helper] if self._helper is not None else ())]))
+        metrics.agent_applied.set_function(self._of(lambda: tally.applied))
+        metrics.agent_duplicates.set_function(self._of(lambda: runtime.duplicates))
+        metrics.agent_dead.set_function(self._of(lambda: tally.dead))
+        metrics.agent_given_up.set_function(self._of(lambda: tally.given_up))
+        metrics.agent_rescued.set_function(self._of(lambda: tally.rescued))
+        metrics.agent_store_bytes.set_function(lambda: runtime.store_bytes, self._agent)
         for durable in runtime.durables:
-            metrics.lane_paused.watch(partial(self._is_paused, durable), durable)
+            metrics.consumer_paused.set_function(partial(self._is_paused, durable), durable)
         return metrics
 
     def _of(self, read: Callable[[], int]) -> Callable[[], Mapping[Labels, Value]]:
@@ -58,9 +58,9 @@ class AgentPages:
     def _is_connected(self) -> int:
         return int(self._connection is not None and self._connection.is_connected)
 
-    def _checks(self) -> Mapping[str, Check]:
+    def _checks(self) -> Mapping[str, ReadinessCheck]:
         paused = sorted(self._runtime.tally.paused)
         return {
-            "broker": Check(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
-            "lanes": Check(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),
+            "broker": ReadinessCheck(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
+            "lanes": ReadinessCheck(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),
         }

@@ -23,7 +23,7 @@ from router.contracts.exec_assignment import ExecAssignment, read_exec_assignmen
 from router.contracts.headers import message_id_in
 from router.delivery.connection import Connection, head_of
 from router.errors import Poison
-from router.masking import shortened
+from router.masking import shorten
 from router.message import Effect, Message
 from router.outcome import Done, Fault, Outcome, Retry
 from router.sdk import reports
@@ -121,7 +121,7 @@ class Assignments:
         try:
             data = reports.result_bytes(found, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
         except (TypeError, ValueError) as exc:
-            problem = f"the result cannot be written down: {shortened(str(exc))}"
+            problem = f"the result cannot be written down: {shorten(str(exc))}"
         else:
             if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:
                 return data
@@ -144,5 +144,5 @@ class Assignments:
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
-            said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shortened(says))
+            said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
             self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding))

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from router.clock import steady
 from router.contracts.exec_assignment import ExecAssignment
 from router.errors import Poison, Transient
-from router.masking import shortened
+from router.masking import shorten
 from router.observability import events, logs
 from router.sdk.step import CANCELLED, ERROR, FAILED, HOPELESS, OVERDUE, TIMEOUT, UNSENDABLE, Handler, StepResult, failed
 
@@ -106,4 +106,4 @@ class _Tally:
 
 
 def _said(exc: Exception) -> str:
-    return shortened(str(exc)) or type(exc).__name__
+    return shorten(str(exc)) or type(exc).__name__

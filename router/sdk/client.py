@@ -153,9 +153,9 @@ def _sending(subject: str, headers: Mapping[str, str]) -> AbstractContextManager
     """In a span, where the process has an SDK to make one with. What makes it is heavier than all the rest of a client."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return nullcontext(headers)
-    from router.observability.tracing import sending
+    from router.observability.tracing import trace_request
 
-    return sending(subject, headers)
+    return trace_request(subject, headers)
 
 
 async def _answered(answer: asyncio.Future[T], post: Callable[[], None], subject: str, *, timeout_s: float, attempts: int) -> T:

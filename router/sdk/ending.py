@@ -19,8 +19,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Protocol
 
-from router.errors import Misconfigured, RouterError, in_full
-from router.masking import MAX_COMPLAINT, printable, shortened, without_logins
+from router.errors import Misconfigured, RouterError, describe_causes
+from router.masking import MAX_COMPLAINT, hide_logins, printable, shorten
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 INTERRUPTED = 130
@@ -47,8 +47,8 @@ def run(work: Runs | Coroutine[Any, Any, None]) -> None:
     except Ended:
         return
     except RouterError as exc:
-        line = shortened(" ".join(in_full(exc).split()), MAX_COMPLAINT)
-        raise SystemExit(f"router: {printable(without_logins(line))}") from None
+        line = shorten(" ".join(describe_causes(exc).split()), MAX_COMPLAINT)
+        raise SystemExit(f"router: {printable(hide_logins(line))}") from None
 
 
 async def until_signal(work: Coroutine[Any, Any, None]) -> None:

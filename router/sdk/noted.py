@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.delivery.lane import Silent
 from router.message import Message
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
@@ -14,13 +14,13 @@ class Noted(Silent):
 
     def __init__(self, durable: str) -> None:
         self._durable = durable
-        self._once = Once(every_s=30.0)
+        self._once = LogRateLimit(every_s=30.0)
 
     def flow_changed(self, cause: str | None) -> None:
         if cause is not None:
-            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
-            log.info(events.LANE_RESUMED, consumer=self._durable)
+            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
     def storage_changed(self, cause: str | None) -> None:
         if cause is not None:
@@ -33,10 +33,10 @@ class Noted(Silent):
 
     def misses(self, stream: str) -> None:
         """There is no such stream yet: no router has made it."""
-        if self._once.allows(stream):
-            log.warning(events.CONSUMER_GONE, stream=stream, consumer=self._durable)
+        if self._once.allow(stream):
+            log.warning(events.CONSUMER_DELETED, stream=stream, consumer=self._durable)
 
     def cannot_start(self, exc: BaseException) -> None:
         """The durable can neither be found nor made for now; the worker asks again."""
-        if self._once.allows(str(exc)[:256]):
+        if self._once.allow(str(exc)[:256]):
             log.warning(events.BROKER_ERROR, consumer=self._durable, error=str(exc)[:1024])

@@ -15,7 +15,7 @@ DEFAULT_URL = "nats://localhost:4222"
 
 async def connected(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
     """A connection of its own; with a URL alone it is called `name`. Raises BrokerUnavailable when no server answers."""
-    on_lost, on_back = (broker.on_lost, broker.on_back) if broker is not None else (None, None)
+    on_lost, on_back = (broker.on_disconnected, broker.on_reconnected) if broker is not None else (None, None)
     if isinstance(nats, str):
         return await connect({"servers": [nats], "name": name, "connect_timeout": 2}, timeout_s=2.0, on_lost=on_lost, on_back=on_back)
     from router.app.connect import connect_by  # logging in by settings is rare here, and costs an import of every room

@@ -22,7 +22,7 @@ from router.contracts.dead_letter import MAX_TEXT
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.result import MAX_CODE
-from router.masking import shortened
+from router.masking import shorten
 from router.message import Effect, Message
 from router.outcome import Fault
 from router.sdk.attempts import Attempted
@@ -53,7 +53,7 @@ def result_effect(subject: str, data: bytes, assignment: ExecAssignment, message
 def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[str, str]) -> Effect:
     """A result that gives its assignment up: once for each message, so an assignment that is replayed may fail again."""
     letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
-    return Effect(subject, data, letter_id, headers, is_letter=True)
+    return Effect(subject, data, letter_id, headers, is_dead_letter=True)
 
 
 def cut_to_letter(done: Attempted) -> Attempted:
@@ -66,7 +66,7 @@ def cut_to_letter(done: Attempted) -> Attempted:
 def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
     """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
     known = _who(assignment) if assignment is not None else _guessed(message)
-    why = {"error_code": code, "error_message": shortened(fault.message)}
+    why = {"error_code": code, "error_message": shorten(fault.message)}
     return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
 
 
@@ -85,7 +85,7 @@ def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms:
     code, message = step.error_code, step.error_message
     errors = {
         "error_code": str(code)[:MAX_CODE] if code is not None else None,
-        "error_message": shortened(message) if message is not None else None,
+        "error_message": shorten(message) if message is not None else None,
     }
     return {
         **_who(assignment),

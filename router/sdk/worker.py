@@ -38,7 +38,7 @@ from router.delivery.lane import Lane, Pace
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import BrokerDenied, Misconfigured, RouterError
 from router.observability.broker_log import BrokerLog
-from router.observability.tracing_messages import traced_handler, traced_letter
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.sdk import reports
 from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
 from router.sdk.attempts import Attempts
@@ -164,8 +164,8 @@ class Worker:
             stream=self._durable.stream,
             durable=self._durable.durable,
             pace=self._pace,
-            handle=traced_handler(assignments.handle),
-            letter=traced_letter(assignments.letter),
+            handle=trace_handler(assignments.handle),
+            letter=trace_dead_letter(assignments.letter),
             apology=lambda *_: None,
             observer=self._noted,
         )

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from router.backoff import delay_after
 from router.clock import Clock, steady
 from router.errors import Misconfigured, RouterError
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 from router.supervision.tree import Child
 
 log = logs.logger(__name__)
@@ -34,7 +34,7 @@ class Helper:
         self._pause = pause
         self._failures = 0  # in a row
         self._failing_until = 0.0
-        self._lines = Once(every_s=60.0, clock=clock)
+        self._lines = LogRateLimit(every_s=60.0, clock=clock)
 
     @property
     def child(self) -> Child:
@@ -62,7 +62,7 @@ class Helper:
         self._failures = self._failures + 1 if self.is_failing else 1
         rest = delay_after(self._failures, RESTS_S)
         self._failing_until = self._clock() + rest + CALM_S
-        if self._lines.allows(type(exc).__name__):
+        if self._lines.allow(type(exc).__name__):
             cause = str(exc) if isinstance(exc, RouterError) else type(exc).__name__
             log.error(events.HELPER_FAILED, helper=self.name, cause=cause, again_in_s=rest, exc_info=exc)
         return rest

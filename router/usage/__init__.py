@@ -1,5 +1,5 @@
 """Metering: one outcome of a worker becomes one usage event. Pure."""
 
-from router.usage.metering import metered, usage_effect
+from router.usage.metering import make_usage_effect, make_usage_event
 
-__all__ = ["metered", "usage_effect"]
+__all__ = ["make_usage_effect", "make_usage_event"]

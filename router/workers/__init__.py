@@ -1,5 +1,5 @@
-"""Workers: who is alive, by their heartbeats. A pure rule; who listens, and who is told, is the app's."""
+"""Workers: which are alive, by their heartbeats. Pure rules; the app listens and raises alerts."""
 
-from router.workers.liveness import Change, Condition, Liveness, Worker, condition_of
+from router.workers.liveness import Liveness, TrackedWorker, WorkerChange, WorkerCondition, find_condition
 
-__all__ = ["Change", "Condition", "Liveness", "Worker", "condition_of"]
+__all__ = ["Liveness", "TrackedWorker", "WorkerChange", "WorkerCondition", "find_condition"]

@@ -64,7 +64,7 @@ def test_a_tenant_that_is_not_served_is_sent_away_and_may_come_again() -> None:
     for message in (an_ack(tenant_id="acme"), an_ack()):
         outcome = handled(message, tenants_allowed=frozenset({"other"}))
         assert isinstance(outcome, Retry)
-        assert (outcome.fault.code, outcome.spends) == ("tenant_forbidden", True)
+        assert (outcome.fault.code, outcome.uses_attempt) == ("tenant_forbidden", True)
 
 
 def test_what_cannot_be_read_is_dead_and_violations_are_counted() -> None:

@@ -6,7 +6,7 @@ from tests.support.app import Told, an_alert
 
 def test_an_alert_goes_to_its_severitys_subject_with_the_node_that_raised_it() -> None:
     told = Told()
-    told.alerts.raised(an_alert())
+    told.alerts.raise_alert(an_alert())
     (alert,) = told.heard
     assert (alert["subject"], alert["component"]) == ("beamline.alert.v1.warning", "router.test")
     assert alert["metadata"] == {"fact": 1, "cause": "cause", "router_node_id": "node-1"}
@@ -15,17 +15,17 @@ def test_an_alert_goes_to_its_severitys_subject_with_the_node_that_raised_it() -
 def test_a_cause_is_told_once_a_minute() -> None:
     told = Told()
     for cause in ("a", "b", "a"):
-        told.alerts.raised(an_alert(cause))
+        told.alerts.raise_alert(an_alert(cause))
     assert told.causes == ["a", "b"]
     told.clock.now += 60
-    told.alerts.raised(an_alert("a"))
+    told.alerts.raise_alert(an_alert("a"))
     assert told.causes == ["a", "b", "a"]
 
 
 def test_what_is_raised_while_the_broker_is_away_is_told_when_it_is_back() -> None:
     told = Told(is_connected=False)
     for number in range(KEPT + 5):
-        told.alerts.raised(an_alert(f"cause-{number}"))
+        told.alerts.raise_alert(an_alert(f"cause-{number}"))
     assert told.heard == []
     told.connection.is_connected = True
     told.alerts.flush()

@@ -51,7 +51,7 @@ def test_a_stored_letter_is_told_once_and_a_paused_lane_is_critical() -> None:
     observer.flow_changed(None)
     assert [(alert["severity"], alert["metadata"]["cause"]) for alert in told.heard] == [
         ("info", "letter_stored:work:validation_failed"),
-        ("critical", "lane_paused:router-results"),
+        ("critical", "consumer_paused:router-results"),
     ]
 
 
@@ -59,7 +59,7 @@ def test_without_letters_none_is_told_of() -> None:
     told = Told()
     observer, metrics = lane_metrics(told, dlq={"enabled": False})
     _dies(observer, 2)
-    assert (told.heard, metrics.letters_disabled.value) == ([], 2)
+    assert (told.heard, metrics.dead_letters_disabled.value) == ([], 2)
 
 
 def _dies(observer: LaneMetrics, times: int) -> None:

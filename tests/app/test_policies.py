@@ -111,7 +111,7 @@ async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shar
 async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds: Path) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
     shelf, live = place.a_shelf()
-    await live.begin(samples.policies())
+    await live.begin(samples.find_policies())
     await place.put("acme", "mine", a_policy_of("ann"), replaces=None, author="ann")
     assert chosen(shelf, "fast") is not None
     (seeds / "_shared").mkdir()
@@ -126,14 +126,14 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: Place, seeds:
         "fast": None,
         "mine": ("ann", 1),
     }
-    await live.begin(samples.policies())
+    await live.begin(samples.find_policies())
     assert chosen(shelf) == ("seeded", 2)
 
 
 async def test_samples_are_not_sown_beside_somebody_s_own_policies(place: Place) -> None:
     await place.put("acme", "mine", a_policy_of("ann"), replaces=None, author="ann")
     shelf, live = place.a_shelf()
-    await live.begin(samples.policies())
+    await live.begin(samples.find_policies())
     assert [policy_id for _, policy_id in shelf.get_all()] == ["mine"]
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import record_bytes
 from router.contracts.request import RouteRequest
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable
-from router.later import Later
 from tests.support.workers import ASSIGNED, DECISION, an_assignment
 
 REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=1, request_key="r-1", answer_id="r-1", trace_id="t-1")
@@ -18,10 +18,10 @@ class Bucket:
         self.records = records
         self.asked: list[str] = []
 
-    def __call__(self, key: str) -> Later[bytes | None]:
+    def __call__(self, key: str) -> Deferred[bytes | None]:
         self.asked.append(key)
-        found: Later[bytes | None] = Later()
-        found.come(self.records.get(key))
+        found: Deferred[bytes | None] = Deferred()
+        found.resolve(self.records.get(key))
         return found
 
 
@@ -35,7 +35,7 @@ def a_bucket() -> Bucket:
 
 async def test_what_was_looked_up_is_at_hand() -> None:
     bucket = a_bucket()
-    memory = KnownMemory(bucket)
+    memory = AssignmentCache(bucket)
     assert memory.recall(ASSIGNED) is None
     assert await memory.lookup(ASSIGNED, itself) == an_assignment()
     assert memory.recall(ASSIGNED) == an_assignment()
@@ -43,33 +43,33 @@ async def test_what_was_looked_up_is_at_hand() -> None:
 
 
 async def test_what_is_absent_is_asked_about_again() -> None:
-    memory = KnownMemory(Bucket())
+    memory = AssignmentCache(Bucket())
     assert await memory.lookup("nobody's", itself) is None
     assert memory.recall("nobody's") is None
 
 
 async def test_an_id_becomes_a_legal_key() -> None:
     bucket = Bucket()
-    await KnownMemory(bucket).lookup("a.b>*", itself)
+    await AssignmentCache(bucket).lookup("a.b>*", itself)
     assert bucket.asked == ["a=2Eb=3E=2A"]
 
 
 async def test_a_broken_record_is_an_unknown_assignment() -> None:
-    assert await KnownMemory(Bucket(broken=b"{}")).lookup("broken", itself) is None
+    assert await AssignmentCache(Bucket(broken=b"{}")).lookup("broken", itself) is None
 
 
 async def test_a_bucket_that_is_away_is_heard_of() -> None:
-    def away(_: str) -> Later[bytes | None]:
-        asked: Later[bytes | None] = Later()
-        asked.come(BrokerUnavailable("away"))
+    def away(_: str) -> Deferred[bytes | None]:
+        asked: Deferred[bytes | None] = Deferred()
+        asked.resolve(BrokerUnavailable("away"))
         return asked
 
     with pytest.raises(BrokerUnavailable):
-        await KnownMemory(away).lookup(ASSIGNED, itself)
+        await AssignmentCache(away).lookup(ASSIGNED, itself)
 
 
 def test_memory_is_bounded_and_the_unused_goes_first() -> None:
-    memory = KnownMemory(Bucket(), limit=2)
+    memory = AssignmentCache(Bucket(), limit=2)
     first, second, third = (an_assignment(assignment_id=assignment_id_of("acme", str(n))) for n in range(3))
     memory.keep(first)
     memory.keep(second)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from router.buckets.write_once import WriteOnceKv
 from router.delivery.api import JetStream
 from router.delivery.topology import StreamSpec, Topology, bucket, create
-from router.errors import BrokerUnavailable, NoRoom, Poison
+from router.errors import BrokerUnavailable, Poison, StorageFull
 from tests.support.delivery import connected
 
 
@@ -64,7 +64,7 @@ async def test_a_full_bucket_takes_nothing_and_can_be_read(place: Place) -> None
     await create(place.jetstream, Topology((spec,)))
     records = WriteOnceKv(place.jetstream, f"{place.bucket}_full")
     assert await records.create("small", b"record") == b"record"
-    with pytest.raises(NoRoom):
+    with pytest.raises(StorageFull):
         await records.create("k", bytes(2000))
     assert await records.find("small") == b"record"
 

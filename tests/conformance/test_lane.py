@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable, Poison
-from router.later import Later
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Hold, Outcome, Receipt, Retry
 from tests.support.conformance import (
@@ -145,7 +145,7 @@ async def test_a_raised_poison_is_a_letter_at_once(run: Run) -> None:
 
 
 async def test_what_spends_nothing_never_exhausts(run: Run) -> None:
-    busy = Retry(FAULT, delay=0.01, spends=False)
+    busy = Retry(FAULT, delay=0.01, uses_attempt=False)
     meaning = Meaning(*[busy] * 6, Done())
     async with run(Script(handle=meaning, max_attempts=2)) as driver:
         sequence = await driver.publish(b"x")
@@ -186,9 +186,9 @@ async def test_a_handler_that_finds_the_broker_away_pauses_the_lane_and_is_begun
     async def awaited(outcome: Outcome) -> Outcome:
         return answer(outcome)
 
-    def later(outcome: Outcome) -> Later[Outcome]:
-        come: Later[Outcome] = Later()
-        asyncio.get_running_loop().call_soon(come.come, BrokerUnavailable("away") if is_away else outcome)
+    def later(outcome: Outcome) -> Deferred[Outcome]:
+        come: Deferred[Outcome] = Deferred()
+        asyncio.get_running_loop().call_soon(come.resolve, BrokerUnavailable("away") if is_away else outcome)
         return come
 
     def answer(outcome: Outcome) -> Outcome:

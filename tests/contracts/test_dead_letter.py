@@ -73,7 +73,7 @@ def test_no_letter_is_longer_than_twice_its_payloads_bound_and_what_stands_besid
 
 def test_the_letter_is_an_effect_that_is_stored_once_for_each_stored_message() -> None:
     letter = a_letter(a_message(a_body()))
-    assert letter.is_letter
+    assert letter.is_dead_letter
     assert letter.subject == "beamline.router.v1.decide.dlq"
     assert letter.id == "dlq:ROUTER_DECIDE:router-decide-consumer:7:1700000000123456789"
 

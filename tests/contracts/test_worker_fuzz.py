@@ -11,7 +11,7 @@ from router.contracts.result import ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
 from router.message import Message
 from router.outcome import Fault
-from router.usage import metered, usage_effect
+from router.usage import make_usage_effect, make_usage_event
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import ACKS, RESULTS, a_body, in_every_form
 
@@ -31,8 +31,8 @@ def is_sound(message: Message, *, strict: bool = False) -> None:
     assert isinstance(read_ack(message).found, ExecAssignmentAck | Fault)
     assert isinstance(read_heartbeat(message.data, 1), Heartbeat | Fault)
     extract_ids(message)
-    if isinstance(result, ExecResult) and not isinstance(event := metered(result, None), Fault):
-        orjson.loads(usage_effect(event).data)
+    if isinstance(result, ExecResult) and not isinstance(event := make_usage_event(result, None), Fault):
+        orjson.loads(make_usage_effect(event).data)
 
 
 @given(st.binary(max_size=80), headers, st.booleans(), st.sampled_from([RESULTS, ACKS]))

@@ -10,7 +10,7 @@ from tests.support.deadletters import House, a_letter, stored
 
 def _depth(house: House, metrics: Metrics | None = None) -> DepthGauge:
     metrics = metrics or Metrics()
-    return DepthGauge(house.jetstream, house.letters, metrics.letters_waiting, metrics.subject)
+    return DepthGauge(house.jetstream, house.letters, metrics.dead_letters_stored, metrics.subject)
 
 
 async def test_letters_are_counted_by_what_failed_and_why(house: House) -> None:
@@ -19,7 +19,7 @@ async def test_letters_are_counted_by_what_failed_and_why(house: House) -> None:
     await house.store(1, make=lambda _: stored(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "a stranger's word"}))
     metrics = Metrics()
     await _depth(house, metrics).look()
-    assert dict(metrics.letters_waiting.family().series) == {
+    assert dict(metrics.dead_letters_stored.family().series) == {
         (house.subject, "validation_failed"): 3,
         (house.subject, "maxdeliver_exhausted"): 2,
         (house.subject, "unreadable"): 1,
@@ -46,7 +46,7 @@ async def test_letters_that_were_removed_are_no_longer_counted(house: House) -> 
     assert counted.counts == {(house.subject, "validation_failed"): 1}
     await house.replay()
     await counted.look()
-    assert metrics.letters_waiting.family().series == {(house.subject, "validation_failed"): 0}
+    assert metrics.dead_letters_stored.family().series == {(house.subject, "validation_failed"): 0}
 
 
 async def test_one_look_reads_no_more_than_its_share_and_shows_whole_counts_only(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,5 +88,5 @@ def test_the_original_s_subject_is_read_from_the_letter_s(pattern: str, subject:
 
 async def test_a_stream_that_is_not_there_has_no_letters(jetstream: JetStream) -> None:
     metrics = Metrics()
-    await DepthGauge(jetstream, "NOWHERE", metrics.letters_waiting, metrics.subject).look()
-    assert metrics.letters_waiting.family().series == {}
+    await DepthGauge(jetstream, "NOWHERE", metrics.dead_letters_stored, metrics.subject).look()
+    assert metrics.dead_letters_stored.family().series == {}

@@ -9,7 +9,7 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import Assignment
 from router.contracts.decision import Decision
 from router.decide.previous import previous_of
-from router.later import Later
+from router.deferred import Deferred
 from tests.support.policy import a_request
 from tests.support.workers import an_assignment
 
@@ -24,7 +24,7 @@ class Known:
     def recall(self, assignment_id: str) -> Assignment | None:
         return self.assignment if assignment_id == self.assignment.assignment_id else None
 
-    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], Any]) -> Later[Any]:
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], Any]) -> Deferred[Any]:
         raise AssertionError("it is at hand")
 
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from router.deferred import Deferred
 from router.delivery.batches import Batches
-from router.later import Later
 from router.message import Message
 from router.outcome import Done, Outcome
 from tests.support.delivery import a_delivery, a_desk
@@ -92,9 +92,9 @@ async def test_a_handler_that_fails_ends_the_batches_and_everybody_is_told() -> 
         assert await _is_cancelled(later)
 
 
-async def _is_cancelled(later: Later[Outcome]) -> bool:
+async def _is_cancelled(later: Deferred[Outcome]) -> bool:
     came: list[object] = []
-    later.tell(came.append)
+    later.add_callback(came.append)
     return isinstance(came[0], asyncio.CancelledError)
 
 

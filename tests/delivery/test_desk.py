@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable, Poison
-from router.later import Later
 from router.message import Effect, Message, Reply
 from router.outcome import Done, Fault, Hold, Outcome, Retry
 from tests.support.delivery import a_desk, token_of
@@ -231,7 +231,7 @@ async def test_a_failure_that_cannot_be_counted_is_held_until_it_can() -> None:
 
 
 async def test_a_retry_that_spends_nothing_is_begun_again_with_the_same_count() -> None:
-    begun = Begun(Retry(FAULT, spends=False))
+    begun = Begun(Retry(FAULT, uses_attempt=False))
     async with a_desk(begun, max_attempts=2) as bench:
         for deliveries in range(1, 6):
             bench.take(1, deliveries)
@@ -241,7 +241,7 @@ async def test_a_retry_that_spends_nothing_is_begun_again_with_the_same_count() 
 
 async def test_a_retry_that_spends_nothing_never_exhausts_whoever_gets_it_next() -> None:
     """Each delivery reaches another instance: none of them knows why it comes again."""
-    begun = Begun(Retry(FAULT, spends=False))
+    begun = Begun(Retry(FAULT, uses_attempt=False))
     async with a_desk(begun, max_attempts=2) as bench:
         for deliveries in range(1, 6):
             bench.take(1, deliveries)
@@ -561,27 +561,27 @@ async def test_work_is_cut_off_at_the_soft_deadline_and_handed_back() -> None:
 
 
 async def test_what_is_promised_takes_no_slot_and_is_handed_back_at_the_soft_deadline() -> None:
-    promises: list[Later[Outcome]] = []
+    promises: list[Deferred[Outcome]] = []
 
-    def promising(_: Message) -> Later[Outcome]:
-        promises.append(Later())
+    def promising(_: Message) -> Deferred[Outcome]:
+        promises.append(Deferred())
         return promises[-1]
 
     async with a_desk(promising, slots=1) as bench:
         bench.take(1)
         bench.take(2)
         assert len(promises) == 2
-        promises[0].come(Done())
+        promises[0].resolve(Done())
         bench.desk.stop_taking()
         assert await bench.desk.drain(0.01, 1) is False
-        promises[1].come(Done())
+        promises[1].resolve(Done())
         assert (bench.stamps(1), bench.stamps(2)) == ([b"+ACK"], [NAK_AT_ONCE])
 
 
 async def test_a_promise_that_fails_is_a_failure_of_the_handler() -> None:
-    def failing(_: Message) -> Later[Outcome]:
-        later: Later[Outcome] = Later()
-        later.come(ValueError("odd"))
+    def failing(_: Message) -> Deferred[Outcome]:
+        later: Deferred[Outcome] = Deferred()
+        later.resolve(ValueError("odd"))
         return later
 
     async with a_desk(failing) as bench:

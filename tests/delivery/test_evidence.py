@@ -80,14 +80,14 @@ async def test_many_bundles_share_the_window_and_each_is_told_once(place: Place,
 
 
 async def test_a_letters_duplicate_counts_while_its_first_copy_is_there(place: Place, evidence: Evidence) -> None:
-    letter = Effect(place.letters, b"letter", LETTER, is_letter=True)
+    letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(evidence, letter)
     (receipt,) = await stored(evidence, letter)
     assert (receipt.is_duplicate, await place.last_sequence(place.out)) == (True, 1)
 
 
 async def test_a_letter_whose_first_copy_is_gone_is_stored_again(place: Place, evidence: Evidence) -> None:
-    letter = Effect(place.letters, b"letter", LETTER, is_letter=True)
+    letter = Effect(place.letters, b"letter", LETTER, is_dead_letter=True)
     await stored(evidence, letter)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{place.out}", {"seq": 1})
     (receipt,) = await stored(evidence, letter)
@@ -177,7 +177,7 @@ async def test_a_receipt_that_cannot_be_read_is_no_evidence(silent: Silent, answ
 
 
 async def test_a_check_that_fails_on_whatever_refuses_its_claim(place: Place, evidence: Evidence, monkeypatch: pytest.MonkeyPatch) -> None:
-    letter = Effect(place.letters, b"1", LETTER, is_letter=True)
+    letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     await stored(evidence, letter)
 
     async def broken(*_: object) -> None:
@@ -189,7 +189,7 @@ async def test_a_check_that_fails_on_whatever_refuses_its_claim(place: Place, ev
 
 
 async def test_a_second_copy_of_a_letter_counts_only_while_it_stands_too(place: Place, evidence: Evidence) -> None:
-    letter = Effect(place.letters, b"1", LETTER, is_letter=True)
+    letter = Effect(place.letters, b"1", LETTER, is_dead_letter=True)
     for _ in range(3):
         (receipt,) = await stored(evidence, letter)
         assert not receipt.is_duplicate

@@ -52,7 +52,7 @@ def test_the_last_allowed_retry_is_a_letter_an_apology_and_the_last_word(word: b
 
 @pytest.mark.parametrize("starts", [3, 50])
 def test_a_retry_that_spends_nothing_is_never_the_last(starts: int) -> None:
-    verdict = judge(a_lane(), a_delivery(starts=starts), Retry(FAULT, spends=False))
+    verdict = judge(a_lane(), a_delivery(starts=starts), Retry(FAULT, uses_attempt=False))
     assert (verdict.effects, verdict.is_final) == ((), False)
 
 

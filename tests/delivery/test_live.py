@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.backlog import BacklogEstimate
-from router.delivery.live import LiveMarks, LiveRequests, LiveRules
+from router.delivery.live import FEW_WAITING, LiveRequests
+from router.delivery.overload import LiveRules
 from router.errors import BrokerUnavailable
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
@@ -27,11 +29,15 @@ class Asker(Struct):
     tenant_id: str
 
 
+async def _wait_for_ever() -> Outcome:
+    return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
 class Bench:
     """Live requests whose data is `tenant:rest`; what begins with `-` cannot be taken live."""
 
     def __init__(self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, **rules: Any) -> None:
-        self.connection, self.evidence, self.marks = FakeConnection(), FakeEvidence(), LiveMarks()
+        self.connection, self.evidence, self.marks = FakeConnection(), FakeEvidence(), AnsweredRequests()
         self.heard: list[str] = []
         self.switches: list[bool] = []
         self.told: Counter[str] = Counter()
@@ -100,7 +106,7 @@ async def test_the_same_request_asked_again_through_the_same_inbox_is_answered_a
 
 async def test_tenants_are_served_in_turn_and_what_is_above_a_share_is_refused_at_once() -> None:
     bench = Bench(places=8)
-    bench.live._refuses = True
+    bench.live._overload.refuses = True
     for number in range(6):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     bench.hear("quiet:1", "_INBOX.q.1")
@@ -115,6 +121,21 @@ async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_t
     for number in range(2):
         bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
     assert (bench.sent("_INBOX.b.1"), bench.told, bench.is_stored_copy_answered("burst:1")) == ([], {"left": 1}, False)
+
+
+async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_that_wait() -> None:
+    """Its handlers go on whenever an extension answers, within no budget: without a bound nothing else is heard."""
+    bench = Bench(handle=lambda _: _wait_for_ever(), places=200)
+    bench.live._overload.refuses = True
+    bench.connection.is_behind = True
+    for number in range(20):
+        bench.hear(f"piped:{number}", f"_INBOX.p.{number}")
+    bench.hear("quiet:1", "_INBOX.q.1")
+    await until(lambda: len(bench.heard) == FEW_WAITING + 1)
+    await until(lambda: bench.sent("_INBOX.p.19"))
+    assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [False] * FEW_WAITING + [True] * 4
+    assert bench.live.take_at_once(b"_INBOX.p.20", b"piped:20", None)
+    await bench.live.close()
 
 
 async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy() -> None:
@@ -206,7 +227,7 @@ async def test_the_end_handles_what_waits_and_leaves_what_needs_time() -> None:
 async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -> None:
     bench = Bench(after_s=0.1)
     now = 0.0
-    bench.live._now = lambda: now
+    bench.live._overload._now = lambda: now
 
     def look(pending: int, taken: int, passed: float = 0.05) -> bool:
         nonlocal now
@@ -228,7 +249,7 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
 async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:
     bench = Bench(after_s=0.1)
     now = 0.0
-    bench.live._now = lambda: now
+    bench.live._overload._now = lambda: now
 
     def held(heard: int) -> int | None:
         nonlocal now
@@ -268,7 +289,7 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
 ) -> None:
     """The same as `hear` would; what is not so plain is left to it."""
     bench = Bench(places=4, refuse_after_s=2.0)
-    bench.live._refuses, bench.live._retry_after_ms = True, 30_000
+    bench.live._overload.refuses, bench.live._overload.retry_after_ms = True, 30_000
     for number in range(3):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     data = f"{tenant}:9".encode()
@@ -307,7 +328,7 @@ def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
 
 
 def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
-    marks = LiveMarks(most=4)
+    marks = AnsweredRequests(most=4)
     messages = [Message("work", data, {}, "S", "c", 1, time_ns(), 1, "") for data in (b"1", b"2", b"3", b"4", b"5")]
     for message in messages:
         marks.add(message.data, message.headers, time())
@@ -316,7 +337,7 @@ def test_marks_are_bounded_and_the_oldest_goes_first() -> None:
 
 def test_a_mark_is_for_no_copy_that_is_stored_much_later() -> None:
     """The same bytes asked again: nothing was done for that copy."""
-    marks, now_ns = LiveMarks(), time_ns()
+    marks, now_ns = AnsweredRequests(), time_ns()
     again = Message("work", b"1", {"Nats-Msg-Id": "m"}, "S", "c", 1, now_ns + 5_000_000_000, 1, "")
     marks.add(again.data, again.headers, now_ns / 1e9)
     assert not marks.take(again)
@@ -339,7 +360,7 @@ async def test_handlers_that_wait_are_shared_by_tenant() -> None:
 
 
 def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
-    marks = LiveMarks()
+    marks = AnsweredRequests()
     for headers in ({}, {"Nats-Msg-Id": "m"}):
         message = Message("work", b"1", headers, "S", "c", 1, time_ns(), 1, "")
         marks.add(message.data, message.headers, time())

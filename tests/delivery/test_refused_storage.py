@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.delivery.evidence import NotStored, Receipts
 from router.delivery.judge import Case, beyond_storage, judge
-from router.delivery.lane import DECLINED, LETTER_GIVEN_UP, SENT_BACK
+from router.delivery.lane import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
 from router.delivery.refused_storage import RefusedStorage
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
@@ -109,7 +109,7 @@ async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_
     _, handled = beyond_storage(waits.lane, waits.case(Done((Effect("effects", b"", "e"),))))
     assert isinstance(exhausted.outcome, Retry)
     assert isinstance(handled.outcome, Retry)
-    assert (exhausted.outcome.spends, handled.outcome.spends) == (True, False)
+    assert (exhausted.outcome.uses_attempt, handled.outcome.uses_attempt) == (True, False)
 
 
 async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> None:
@@ -117,4 +117,4 @@ async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> N
     what, case = beyond_storage(lane, waits.case(Done((Effect("effects", b"", "e"),), Reply(b"yes"))))
     assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (DECLINED, Reply(b"in 5"), b"+ACK", ())
     what, case = beyond_storage(lane, waits.case(Dead(Fault("bad", ""), reply=Reply(b"bad"))))
-    assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (LETTER_GIVEN_UP, Reply(b"bad"), b"+ACK", ())
+    assert (what, case.verdict.reply, case.verdict.stamp, case.verdict.effects) == (DEAD_LETTER_REFUSED, Reply(b"bad"), b"+ACK", ())

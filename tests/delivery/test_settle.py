@@ -82,7 +82,7 @@ async def test_the_order_is_effects_commit_reply_stamp(settling: Settling) -> No
 
 async def test_a_letter_stands_before_the_last_word(settling: Settling) -> None:
     settling.settle(Dead(Fault("bad", "")))
-    assert [effect.is_letter for effect in settling.evidence.asked[0]] == [True]
+    assert [effect.is_dead_letter for effect in settling.evidence.asked[0]] == [True]
     assert settling.diary == []
     settling.accept()
     assert settling.diary == ["stored", "reply sorry", "stamp +ACK"]

@@ -6,25 +6,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.fleet.adding import added, lasting
-from router.observability import Count, Gauge, Metrics, Spread, Tally
+from router.observability import Counter, Gauge, Histogram, LabelledCounter, Metrics
 from router.observability.exposition import Snapshot
-from router.observability.instruments import Together
+from router.observability.instruments import Aggregation
 
 
-def a_gauge(value: float, together: Together = Together.MOST) -> Snapshot:
-    gauge = Gauge("g", "g", together=together)
+def a_gauge(value: float, aggregation: Aggregation = Aggregation.MAX) -> Snapshot:
+    gauge = Gauge("g", "g", aggregation=aggregation)
     gauge.set(value)
     return (gauge.family(),)
 
 
 def a_tally(**counts: int) -> Snapshot:
-    tally = Tally("t_total", "t", "of")
+    tally = LabelledCounter("t_total", "t", "of")
     tally.update({(name,): count for name, count in counts.items()})
     return (tally.family(),)
 
 
 def a_spread(*values: float, edges: tuple[float, ...] = (1.0, 10.0)) -> Snapshot:
-    spread = Spread("s_seconds", "s", edges)
+    spread = Histogram("s_seconds", "s", edges)
     for value in values:
         spread.observe(value)
     return (spread.family(),)
@@ -45,8 +45,8 @@ def test_two_histograms_are_the_histogram_of_all_their_values(one: list[float], 
 
 
 def test_a_gauge_adds_up_as_it_was_declared() -> None:
-    for together, expected in ((Together.MOST, 5), (Together.LEAST, 2), (Together.SUM, 7)):
-        (family,) = added((a_gauge(2, together), a_gauge(5, together)))
+    for aggregation, expected in ((Aggregation.MAX, 5), (Aggregation.MIN, 2), (Aggregation.SUM, 7)):
+        (family,) = added((a_gauge(2, aggregation), a_gauge(5, aggregation)))
         assert family.series == {(): expected}
 
 
@@ -63,17 +63,17 @@ def test_the_dead_count_and_do_not_stand_anywhere_any_more() -> None:
 
 
 def test_a_family_of_another_build_is_left_out_instead_of_being_added_up_wrongly() -> None:
-    other = Tally("t_total", "t", "of", "by")
+    other = LabelledCounter("t_total", "t", "of", "by")
     other["a", "b"] += 1
     assert added((a_tally(a=1), (other.family(),))) == a_tally(a=1)
     assert added((a_spread(0.5), a_spread(0.5, edges=(2.0,)))) == a_spread(0.5)
-    count = Count("g", "g")
+    count = Counter("g", "g")
     assert added((a_gauge(1), (count.family(),))) == a_gauge(1)
 
 
 def test_every_gauge_of_the_catalog_that_is_a_share_of_its_own_is_a_sum() -> None:
     """What each process has for itself; all other gauges are of something that all of them see."""
-    together = {family.name: family.together for family in Metrics().registry.snapshot() if family.kind == "gauge"}
-    sums = {name for name, how in together.items() if how is Together.SUM}
+    aggregation = {family.name: family.aggregation for family in Metrics().registry.snapshot() if family.kind == "gauge"}
+    sums = {name for name, how in aggregation.items() if how is Aggregation.SUM}
     assert sums == {"router_delivery_in_flight", "router_storage_waiting", "router_asyncio_tasks", "router_outbox_taken_back"}
-    assert {name for name, how in together.items() if how is Together.LEAST} == {"router_nats_connected", "router_ready"}
+    assert {name for name, how in aggregation.items() if how is Aggregation.MIN} == {"router_nats_connected", "router_ready"}

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import Settings, load
-from router.errors import Misconfigured, in_full
+from router.errors import Misconfigured, describe_causes
 from router.fleet import Fleet, process, seat
 from router.supervision import Intensity, SupervisionFailed
 from tests.support.fleet import is_there
@@ -141,7 +141,7 @@ async def test_a_worker_that_hangs_is_killed_after_its_deadlines_and_the_reload_
             fleet.reload()
             await until(lambda: any(line["event"] == "reload.ended" for line in lines.all()))
             assert not is_there(hung)
-        killed = [line for line in lines.all() if line["event"] == "worker.killed"]
+        killed = [line for line in lines.all() if line["event"] == "process.killed"]
         assert ("worker-1", hung) in [(line["worker"], line["pid"]) for line in killed]
 
 
@@ -204,8 +204,8 @@ async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: 
     ways.are("crashes")
     with captured(), pytest.raises(SupervisionFailed) as failed:
         await Fleet(two_workers).run()
-    assert "fleet gave up" in in_full(failed.value)
-    assert "ended with status 3" in in_full(failed.value)
+    assert "fleet gave up" in describe_causes(failed.value)
+    assert "ended with status 3" in describe_causes(failed.value)
 
 
 async def test_a_silent_worker_holds_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:

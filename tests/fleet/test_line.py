@@ -6,7 +6,7 @@ import time
 import msgspec
 
 from router.fleet.line import FromWorker, Line, Refused, Report, Started
-from router.observability import Check, Metrics
+from router.observability import Metrics, ReadinessCheck
 
 
 def a_line(heard: list[FromWorker]) -> Line[FromWorker]:
@@ -14,7 +14,7 @@ def a_line(heard: list[FromWorker]) -> Line[FromWorker]:
 
 
 def a_report(metrics: Metrics) -> Report:
-    return Report({"lane": Check(False, "paused")}, metrics.registry.snapshot())
+    return Report({"lane": ReadinessCheck(False, "paused")}, metrics.registry.snapshot())
 
 
 class Wire(asyncio.Transport):
@@ -32,7 +32,7 @@ async def test_what_is_said_is_heard_however_it_is_cut() -> None:
     metrics, wire, heard = Metrics(), Wire(), list[FromWorker]()
     metrics.decisions["acme", "default", "openai", "weighted", "ok"] += 3
     metrics.decision_seconds.observe(0.2)
-    metrics.in_flight.watch(lambda: float("inf"), "router-decide-consumer")
+    metrics.in_flight.set_function(lambda: float("inf"), "router-decide-consumer")
     said = [Started("nats://there"), a_report(metrics), Refused("", "gone")]
     speaker = a_line([])
     speaker.connection_made(wire)

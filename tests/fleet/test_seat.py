@@ -8,7 +8,7 @@ import pytest
 from router.config import Settings
 from router.fleet import seat
 from router.fleet.seat import Seat
-from router.observability import Check, ParentMetrics
+from router.observability import ParentMetrics, ReadinessCheck
 from tests.support.waiting import until
 
 
@@ -19,7 +19,7 @@ class FakeProcess:
 
     def __init__(self, number: int, on_ready: object) -> None:
         self.may_begin, self.is_ready, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.families, self.ended, self.nats_url, self.check = (), None, "nats://there", Check(True, "")
+        self.families, self.ended, self.nats_url, self.check = (), None, "nats://there", ReadinessCheck(True, "")
         self.made.append(self)
 
     async def begin(self, settings: Settings) -> None:

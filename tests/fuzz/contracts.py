@@ -21,7 +21,7 @@ from router.app.ground import Ground
 from router.app.intake import Intake
 from router.app.results_lane import results_handler
 from router.app.workers import Workers
-from router.assignments import KnownMemory
+from router.assignments import AssignmentCache
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import record_bytes
@@ -35,9 +35,9 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.provider_request import read_request as read_invocation
 from router.decide.replies import reply_to
+from router.deferred import Deferred
 from router.extensions import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
 from router.lake.tables.body import read_event
-from router.later import Later
 from router.message import NO_HEADERS, Message
 from router.observability import Metrics, render
 from router.outcome import Dead, Done
@@ -98,7 +98,7 @@ class House:
         self.ground = Ground(
             self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
         )
-        self.ground.known = KnownMemory(_not_there)
+        self.ground.known = AssignmentCache(_not_there)
         for known in (an_assignment(), _followed()):
             self.ground.known.keep(known)
         self.ground.book = NoBook()  # type: ignore[assignment]
@@ -157,7 +157,7 @@ def _serve(handler: Callable[[Message], Any], tenant: Callable[[Message], str], 
         message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences), stored_ns=time.time_ns())
         assert len(tenant(message)) <= 128
         outcome = handler(message)
-        if isinstance(outcome, Later | Awaitable):
+        if isinstance(outcome, Deferred | Awaitable):
             outcome = loop.run_until_complete(_awaited(outcome))
         return _look_at(message, outcome)
 
@@ -299,9 +299,9 @@ def _decoder(name: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
     return make
 
 
-def _not_there(_: str) -> Later[bytes | None]:
-    later: Later[bytes | None] = Later()
-    later.come(None)
+def _not_there(_: str) -> Deferred[bytes | None]:
+    later: Deferred[bytes | None] = Deferred()
+    later.resolve(None)
     return later
 
 

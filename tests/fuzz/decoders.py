@@ -60,7 +60,7 @@ from router.outcome import Dead, Done, Fault
 from router.policy import PolicyError, load_policy, parse_policy
 from router.runtime.envelope import read_envelope as read_agent_envelope
 from router.sdk.answer import read_answer
-from router.usage import metered, usage_effect
+from router.usage import make_usage_effect, make_usage_event
 from tests.decide.test_push import Book, a_handler
 from tests.fuzz.feeding import Decoder, Seed
 from tests.support.agents import a_command
@@ -151,8 +151,8 @@ def _decided() -> Callable[[bytes, Headers], Any]:
 def _metered(data: bytes, headers: Headers) -> Any:
     """A result as far as its usage event, which Spark and everybody else must be able to read."""
     reading = read_result(a_message(data, headers, subject=RESULTS))
-    if not isinstance(reading.found, Fault) and not isinstance(event := metered(reading.found, None), Fault):
-        orjson.loads(usage_effect(event).data)
+    if not isinstance(reading.found, Fault) and not isinstance(event := make_usage_event(reading.found, None), Fault):
+        orjson.loads(make_usage_effect(event).data)
     return reading
 
 

@@ -117,6 +117,6 @@ def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     assert account.is_right, [check for check in account.checks if check.is_right is False]
     today = datetime.now(UTC).date()
     work = Backfill(lake.spark, warehouse, today - timedelta(days=10), today)
-    assert work.difference().is_none
+    assert work.compare().is_none
     work.close()
     return totals

@@ -6,7 +6,7 @@ import pytest
 
 from router.app.inbox_handler import service_of
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.samples.service import Service
+from router.samples.service import SampleService
 from tests.support.inbox import a_message, a_service, an_id
 from tests.support.service import settings_for
 
@@ -27,7 +27,7 @@ async def test_the_share_of_failed_calls_that_leaves_a_service_alone_is_a_settin
     rules: dict[str, object], calls: int, is_left_alone: bool
 ) -> None:
     """Each second call fails, so failures in a row never open it."""
-    async with a_service(Service().app) as url:
+    async with a_service(SampleService().app) as url:
         handler = service_of(settings_for("nats://unused", inbox__handler__url=url, inbox__handler__failures=IN_A_ROW, **rules))
         for number in range(calls):
             assert handler.unavailable is None

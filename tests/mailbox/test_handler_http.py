@@ -15,7 +15,7 @@ from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerPermit, HandlerResult, InboxUnavailable
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
-from router.samples.service import Service
+from router.samples.service import SampleService
 from tests.support.inbox import STORED_NS, a_message, a_service, an_id, nowhere, says
 
 MEANINGS = {
@@ -52,7 +52,7 @@ class Witness:
 @pytest.mark.parametrize("status", MEANINGS)
 async def test_every_status_has_its_meaning(status: int) -> None:
     """SD-11, SD-12, SD-13, SD-33, SD-34."""
-    async with a_service(Service().app) as url:
+    async with a_service(SampleService().app) as url:
         answer = await _answer(url, payload={"answer": status})
     assert answer == HandlerAnswer(MEANINGS[status], str(status), UNSERVED.get(status, Blame.EVENT))
 
@@ -82,7 +82,7 @@ async def test_the_service_is_told_the_eight_fields() -> None:
 
 async def test_no_answer_in_time_is_a_failure() -> None:
     """SD-13, SD-33: a timeout is as a 5xx."""
-    async with a_service(Service().app) as url:
+    async with a_service(SampleService().app) as url:
         assert await _answer(url, payload={"seconds": 30}, timeout_s=0.05) == HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
 
 
@@ -109,7 +109,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
 async def test_the_breaker_hears_of_a_service_not_of_its_verdicts() -> None:
     """Poison is a good answer, 5xx and silence are not; of a wrong address it hears nothing."""
     breaker = Witness()
-    async with a_service(Service().app) as url:
+    async with a_service(SampleService().app) as url:
         for status in (200, 409, 422, 500, 401):
             await _answer(url, payload={"answer": status}, breaker=breaker)
     assert breaker.told == {"succeeded": 3, "failed": 1, "left": 1}
@@ -117,7 +117,7 @@ async def test_the_breaker_hears_of_a_service_not_of_its_verdicts() -> None:
 
 async def test_a_call_that_nobody_waits_for_is_neither() -> None:
     breaker = Witness()
-    async with a_service(Service().app) as url:
+    async with a_service(SampleService().app) as url:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(_answer(url, payload={"seconds": 30}, breaker=breaker), 0.05)
     assert breaker.told == {"left": 1}
@@ -132,7 +132,7 @@ async def test_while_the_breaker_is_open_nobody_is_asked() -> None:
 
 async def test_it_is_the_ports_handler_too() -> None:
     """SD-25, SD-35: one for the process; what its two arguments lack is the message at hand."""
-    async with a_service(Service().app) as url:
+    async with a_service(SampleService().app) as url:
         handler = HttpEventHandler(HttpRules(url=url))
         port: EventHandler = handler
         current_message.set(a_message(headers={"Nats-Msg-Id": an_id(1)}))

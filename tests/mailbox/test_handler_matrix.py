@@ -6,7 +6,7 @@ from typing import NamedTuple
 import nats
 import pytest
 
-from router.samples.service import Service
+from router.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import Stamps, a_service, an_id, an_inbox, letters, nowhere, publish, row_of, says, stamps
 from tests.support.kills import publish as keep
@@ -74,7 +74,7 @@ async def test_the_table_is_kept(broker: Broker, postgres: Postgres) -> None:
 
 
 async def _all_seen(broker: Broker, postgres: Postgres) -> list[Seen]:
-    async with a_service(Service().app) as service, says(b"\x00\x01\x02") as nonsense:
+    async with a_service(SampleService().app) as service, says(b"\x00\x01\x02") as nonsense:
         seen = await _seen(broker, postgres, service, [*GOOD, SLOW, POISON, *BAD, TIMEOUT])
         seen += await _seen(broker, postgres, service, UNSERVED)
         seen += await _seen(broker, postgres, nowhere(), [REFUSED])

@@ -8,7 +8,7 @@ from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Driver
-from router.samples.service import Service
+from router.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import a_service, an_id, an_inbox, effects, is_settled, letters, publish, record, row_of, stamps, unprocessed
 from tests.support.postgres import rows
@@ -122,7 +122,7 @@ async def test_one_that_does_not_succeed_takes_no_neighbour_along(broker: Broker
 @pytest.mark.both_majors
 async def test_two_copies_of_a_message_are_never_handled_together(broker: Broker, nc: Client, dsn: str) -> None:
     """The second waits for the first one's end, and finds it processed."""
-    service = Service()
+    service = SampleService()
     async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, duplicate_window=0.1) as running:
         await publish(nc, [1], {"seconds": 0.5})
         await until(lambda: service.calls)

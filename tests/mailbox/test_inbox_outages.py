@@ -16,7 +16,7 @@ from router.app.inbox_handler import HandlerBreaker
 from router.breakers import BreakerRules, CircuitBreaker
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.postgres import Driver
-from router.samples.service import Service
+from router.samples.service import SampleService
 from tests.support.broker import Broker
 from tests.support.inbox import (
     EFFECTS,
@@ -147,7 +147,7 @@ async def _fed(nc: Client, numbers: range) -> None:
 
 async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broker: Broker, nc: Client, dsn: str) -> None:
     """SD-34: behind a breaker the lane waits, with what it holds."""
-    service, is_down = Service(), True
+    service, is_down = SampleService(), True
 
     async def answer(request: Request) -> Response:
         return Response(status_code=503) if is_down else await service.app.routes[0].endpoint(request)  # type: ignore[attr-defined]
@@ -166,7 +166,7 @@ async def test_a_service_that_fails_is_left_alone_and_no_delivery_is_spent(broke
 
 async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker, nc: Client, dsn: str) -> None:
     """T13 in small: each call takes longer than the ack wait."""
-    service = Service()
+    service = SampleService()
     async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0), stamps(broker.url) as heard:
         await publish(nc, range(90), {"seconds": 2.4})
         await until(lambda: is_settled(nc), within_s=20)
@@ -179,7 +179,11 @@ async def test_a_backlog_behind_a_slow_service_is_delivered_once(broker: Broker,
 @pytest.mark.slow
 async def test_two_thousand_behind_a_service_that_takes_a_second(broker: Broker, nc: Client, dsn: str) -> None:
     """T13: ack wait two seconds, fifty in hand, the rest of the backlog waits on the server."""
-    async with a_service(Service().app) as url, an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0), stamps(broker.url) as heard:
+    async with (
+        a_service(SampleService().app) as url,
+        an_inbox(broker.url, dsn, url, ack_wait=2.0, timeout_s=10.0),
+        stamps(broker.url) as heard,
+    ):
         await publish(nc, range(2000), {"seconds": 1.0})
         await until(lambda: is_settled(nc), within_s=200)
     assert max(delivery for _, delivery, _ in heard.seen) == 1

@@ -146,10 +146,10 @@ async def test_a_broker_that_is_lost_and_back_is_a_line_in_the_log(
     async with at_work(runs[kind]()):
         await ready.wait()
         broker.kill()
-        await until(lambda: connections.of("broker.lost"))
+        await until(lambda: connections.of("broker.disconnected"))
         await asyncio.to_thread(broker.start)
-        await until(lambda: connections.of("broker.back"), within_s=20)
-    assert [event for event, _ in connections.kept] == ["broker.lost", "broker.back"]
+        await until(lambda: connections.of("broker.reconnected"), within_s=20)
+    assert [event for event, _ in connections.kept] == ["broker.disconnected", "broker.reconnected"]
 
 
 async def test_what_a_killed_inbox_had_in_hand_is_told_with_the_time_it_takes(

@@ -33,8 +33,8 @@ BEATS_EVERY_S = 0.02
 MIB = 1024 * 1024
 SERVE = """
 import sys, uvicorn
-from router.samples.service import Service
-uvicorn.run(Service().app, port=int(sys.argv[1]), log_level="critical")
+from router.samples.service import SampleService
+uvicorn.run(SampleService().app, port=int(sys.argv[1]), log_level="critical")
 """
 HEADS = (
     "| backlog | in hand | delivered again | inbox, MiB at a quarter | at the end |"

@@ -11,20 +11,20 @@ from types import SimpleNamespace
 import pytest
 
 from router.errors import Misconfigured
-from router.observability import Check, HttpServer, Metrics, Registry, exposition, http, http_protocol
+from router.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
 from router.observability.http_protocol import OpenConnections
 from tests.support.observability import asked, captured, serving
 from tests.support.waiting import until
 
 
 async def test_healthz_answers_as_long_as_the_process_does() -> None:
-    async with serving(Registry()) as port:
+    async with serving(MetricRegistry()) as port:
         assert await asked(port, "/healthz") == (200, b"ok\n")
 
 
 async def test_readyz_is_503_until_every_check_is_well() -> None:
-    checks = {"broker": Check(True, "connected"), "lane router-decide-consumer": Check(False, "paused")}
-    async with serving(Registry(), lambda: checks) as port:
+    checks = {"broker": ReadinessCheck(True, "connected"), "lane router-decide-consumer": ReadinessCheck(False, "paused")}
+    async with serving(MetricRegistry(), lambda: checks) as port:
         status, body = await asked(port, "/readyz")
         assert status == 503
         assert json.loads(body) == {
@@ -34,7 +34,7 @@ async def test_readyz_is_503_until_every_check_is_well() -> None:
                 "lane router-decide-consumer": {"ok": False, "detail": "paused"},
             },
         }
-        checks["lane router-decide-consumer"] = Check(True, "pulling")
+        checks["lane router-decide-consumer"] = ReadinessCheck(True, "pulling")
         status, body = await asked(port, "/readyz")
         assert (status, json.loads(body)["ready"]) == (200, True)
 
@@ -49,10 +49,10 @@ async def test_metrics_shows_what_was_counted() -> None:
 
 
 async def test_a_cancelled_server_frees_its_port_and_may_run_again() -> None:
-    async with serving(Registry()) as port:
+    async with serving(MetricRegistry()) as port:
         pass
     bound = asyncio.get_running_loop().create_future()
-    again = asyncio.create_task(HttpServer("127.0.0.1", port, Registry(), dict).run(bound.set_result))
+    again = asyncio.create_task(HttpServer("127.0.0.1", port, MetricRegistry(), dict).run(bound.set_result))
     assert await bound == port
     again.cancel()
     await asyncio.wait({again})
@@ -60,7 +60,7 @@ async def test_a_cancelled_server_frees_its_port_and_may_run_again() -> None:
 
 
 async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
-    async with serving(Registry()) as port:
+    async with serving(MetricRegistry()) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"ok\n")
@@ -71,9 +71,9 @@ async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
 
 async def test_half_open_connections_keep_nobody_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three times what there may be; the newest is always served, and the oldest go first."""
-    monkeypatch.setattr(http_protocol, "MOST", 20)
+    monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 20)
     with captured() as lines:
-        async with serving(Registry()) as port, half_open(port, 60) as held:
+        async with serving(MetricRegistry()) as port, half_open(port, 60) as held:
             for path in ("/healthz", "/readyz", "/metrics"):
                 assert (await asked(port, path))[0] == 200
             async with asyncio.timeout(5):
@@ -83,8 +83,8 @@ async def test_half_open_connections_keep_nobody_out_and_are_not_logged(monkeypa
 
 
 async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_S", 0.05)
-    monkeypatch.setattr(http_protocol, "ANSWER_S", 0.1)
+    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http_protocol, "RESPONSE_TIMEOUT_S", 0.1)
     made: list[OpenConnections] = []
     monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])
     async with serving(Much()) as port:  # type: ignore[arg-type]
@@ -96,8 +96,8 @@ async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.Monkey
 
 
 async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_S", 0.05)
-    async with serving(Registry()) as port, half_open(port, 1) as held, asyncio.timeout(5):
+    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.05)
+    async with serving(MetricRegistry()) as port, half_open(port, 1) as held, asyncio.timeout(5):
         assert await held[0][0].read() == b""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -106,8 +106,8 @@ async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_a
 
 
 async def test_a_trickle_between_two_requests_is_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_S", 0.1)
-    async with serving(Registry()) as port, asyncio.timeout(5):
+    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.1)
+    async with serving(MetricRegistry()) as port, asyncio.timeout(5):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         await reader.readuntil(b"ok\n")
@@ -130,14 +130,14 @@ def test_the_host_that_holds_most_loses_its_oldest() -> None:
 
 
 async def test_a_taken_port_is_told_with_what_to_do() -> None:
-    async with serving(Registry()) as port:
+    async with serving(MetricRegistry()) as port:
         with pytest.raises(Misconfigured, match=rf"http_port: 127.0.0.1:{port} cannot be bound .*0 for any"):
-            await HttpServer("127.0.0.1", port, Registry(), dict).run()
+            await HttpServer("127.0.0.1", port, MetricRegistry(), dict).run()
 
 
 async def test_the_process_signals_are_left_alone() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    async with serving(Registry()):
+    async with serving(MetricRegistry()):
         assert signal.getsignal(signal.SIGTERM) is before
 
 

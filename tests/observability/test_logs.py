@@ -7,8 +7,8 @@ import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.masking import MASK, masked
-from router.observability import Once, events, logger
+from router.masking import MASK, mask_secrets
+from router.observability import LogRateLimit, events, logger
 from tests.support.observability import captured, logs_left_alone
 
 
@@ -97,19 +97,19 @@ def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:
     ],
 )
 def test_every_key_of_the_reference_is_masked(key: str) -> None:
-    assert masked({key: 1, key.upper(): 2, key.title(): 3}) == dict.fromkeys((key, key.upper(), key.title()), MASK)
+    assert mask_secrets({key: 1, key.upper(): 2, key.title(): 3}) == dict.fromkeys((key, key.upper(), key.title()), MASK)
 
 
 def test_masking_leaves_the_callers_value_as_it_is() -> None:
     given_value = {"token": "t"}
-    masked(given_value)
+    mask_secrets(given_value)
     assert given_value == {"token": "t"}
 
 
 def test_a_value_that_holds_itself_does_not_hang_the_log() -> None:
     endless: list[object] = []
     endless.append(endless)
-    assert "…" in repr(masked(endless))
+    assert "…" in repr(mask_secrets(endless))
 
 
 @settings(max_examples=30)
@@ -139,21 +139,21 @@ def test_other_libraries_lines_take_the_same_form_from_warning_on() -> None:
 
 def test_a_key_speaks_once_in_its_span() -> None:
     now = [0.0]
-    once = Once(every_s=1.0, clock=lambda: now[0])
-    assert [once.allows("a"), once.allows("a"), once.allows("b")] == [True, False, True]
+    once = LogRateLimit(every_s=1.0, clock=lambda: now[0])
+    assert [once.allow("a"), once.allow("a"), once.allow("b")] == [True, False, True]
     now[0] = 0.999
-    assert not once.allows("a")
+    assert not once.allow("a")
     now[0] = 1.0
-    assert [once.allows("a"), once.allows("a")] == [True, False]
+    assert [once.allow("a"), once.allow("a")] == [True, False]
 
 
 def test_above_the_limit_new_keys_share_one_line_and_memory_stays() -> None:
     now = [0.0]
-    once = Once(every_s=1.0, limit=10, clock=lambda: now[0])
-    assert sum(once.allows(key) for key in range(1000)) == 11
+    once = LogRateLimit(every_s=1.0, limit=10, clock=lambda: now[0])
+    assert sum(once.allow(key) for key in range(1000)) == 11
     assert len(once._until) <= 11
     now[0] = 2.0
-    assert sum(once.allows(key) for key in range(500, 505)) == 5
+    assert sum(once.allow(key) for key in range(500, 505)) == 5
 
 
 @pytest.mark.parametrize("style", ["json", "console"])

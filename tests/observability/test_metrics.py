@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.observability import OTHER, Allowed, Bounded, Count, Gauge, Metrics, Registry, Spread, Tally
+from router.observability import OTHER, AllowedLabels, BoundedLabels, Counter, Gauge, Histogram, LabelledCounter, MetricRegistry, Metrics
 from router.observability.bounds import label_of
-from router.observability.instruments import Census
+from router.observability.instruments import CallbackGauge
 from tests.support.observability import captured, scraped
 
 # The reference's metrics of what is built, with their labels.
@@ -25,7 +25,7 @@ REFERENCE = {
     "router_delivery_in_flight": ("consumer",),
     "router_delivery_redelivered": ("consumer",),
     "router_consumer_lag_seconds": ("consumer",),
-    "router_lane_paused": ("consumer",),
+    "router_consumer_paused": ("consumer",),
     "router_overloaded": (),
     "router_live_requests_total": ("outcome",),
     "router_dlq_publish_failures_total": (),
@@ -94,8 +94,8 @@ AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "dupl
 }
 
 
-def with_only(instrument: Count | Tally | Spread | Gauge | Census) -> Registry:
-    registry = Registry()
+def with_only(instrument: Counter | LabelledCounter | Histogram | Gauge | CallbackGauge) -> MetricRegistry:
+    registry = MetricRegistry()
     registry.add(instrument)
     return registry
 
@@ -108,7 +108,7 @@ def test_what_is_counted_is_what_is_scraped() -> None:
     metrics = Metrics()
     metrics.acks["router-decide-consumer",] += 2
     metrics.replays.value += 1
-    metrics.in_flight.watch(lambda: 7, "router-decide-consumer")
+    metrics.in_flight.set_function(lambda: 7, "router-decide-consumer")
     seen = scraped(metrics.registry)
     assert seen["router_jetstream_ack_total"] == {(("consumer", "router-decide-consumer"),): 2}
     assert seen["router_idempotent_replays_total"] == {(): 1}
@@ -117,19 +117,19 @@ def test_what_is_counted_is_what_is_scraped() -> None:
 
 
 def test_a_label_is_escaped() -> None:
-    tally = Tally("t_total", "t", "subject")
+    tally = LabelledCounter("t_total", "t", "subject")
     tally['a"b\\c\nd',] += 1
     assert scraped(with_only(tally))["t_total"] == {(("subject", 'a"b\\c\nd'),): 1}
 
 
 def test_a_name_is_registered_once() -> None:
-    registry = with_only(Count("a_total", "a"))
+    registry = with_only(Counter("a_total", "a"))
     with pytest.raises(ValueError, match="a_total"):
-        registry.add(Count("a_total", "a"))
+        registry.add(Counter("a_total", "a"))
 
 
 def test_a_snapshot_does_not_change_with_what_is_counted_later() -> None:
-    tally = Tally("t_total", "t", "x")
+    tally = LabelledCounter("t_total", "t", "x")
     tally["a",] += 1
     (family,) = with_only(tally).snapshot()
     tally["a",] += 1
@@ -138,7 +138,7 @@ def test_a_snapshot_does_not_change_with_what_is_counted_later() -> None:
 
 @given(st.lists(st.floats(0, 100)))
 def test_a_spread_counts_what_is_at_or_below_each_edge(values: list[float]) -> None:
-    spread = Spread("s_seconds", "s", (0.5, 1.0, 10.0))
+    spread = Histogram("s_seconds", "s", (0.5, 1.0, 10.0))
     for value in values:
         spread.observe(value)
     seen = scraped(with_only(spread))
@@ -151,16 +151,16 @@ def test_a_spread_counts_what_is_at_or_below_each_edge(values: list[float]) -> N
 def test_a_gauge_reads_anew_at_each_scrape_and_a_new_reader_replaces_the_old_one() -> None:
     gauge = Gauge("g", "g")
     depth = [1, 2]
-    gauge.watch(depth.pop)
+    gauge.set_function(depth.pop)
     registry = with_only(gauge)
     assert [scraped(registry)["g"][()], scraped(registry)["g"][()]] == [2, 1]
-    gauge.watch(lambda: 9)
+    gauge.set_function(lambda: 9)
     assert scraped(registry)["g"] == {(): 9}
 
 
 def test_a_broken_reader_is_unknown_told_once_and_takes_no_other_metric_with_it() -> None:
     gauge = Gauge("g", "g", "x")
-    gauge.watch(lambda: 1 // 0, "bad")
+    gauge.set_function(lambda: 1 // 0, "bad")
     gauge.set(3, "good")
     with captured() as lines:
         scraped(with_only(gauge))
@@ -172,7 +172,7 @@ def test_a_broken_reader_is_unknown_told_once_and_takes_no_other_metric_with_it(
 
 @given(st.lists(st.text(max_size=3)), st.integers(0, 5))
 def test_labels_are_bounded_first_come_first_served(names: list[str], limit: int) -> None:
-    bounded = Bounded(limit)
+    bounded = BoundedLabels(limit)
     labels = [bounded[name] for name in names]
     first = list(dict.fromkeys(map(label_of, names)))[:limit]
     assert labels == [label if (label := label_of(name)) in first else OTHER for name in names]
@@ -180,15 +180,15 @@ def test_labels_are_bounded_first_come_first_served(names: list[str], limit: int
 
 
 def test_only_allowed_tenants_have_a_label_and_the_list_does_not_grow() -> None:
-    allowed = Allowed(["acme"])
+    allowed = AllowedLabels(["acme"])
     assert [allowed["acme"], allowed["evil"], allowed["evil"]] == ["acme", OTHER, OTHER]
     assert len(allowed) == 1
 
 
 def test_the_series_of_a_census_come_and_go() -> None:
-    census, there = Census("c", "c", "x"), {("a",): 1}
+    census, there = CallbackGauge("c", "c", "x"), {("a",): 1}
     assert scraped(with_only(census)).get("c", {}) == {}
-    census.watch(lambda: there)
+    census.set_function(lambda: there)
     assert scraped(with_only(census))["c"] == {(("x", "a"),): 1}
     (before,) = with_only(census).snapshot()
     there.clear()

@@ -13,18 +13,18 @@ from opentelemetry.sdk.trace import ReadableSpan
 import router.observability
 from router import Client, ExecAssignment, StepResult, Worker
 from router.calls.request_reply import ServiceReply
-from router.calls.traced import traced_calls
+from router.calls.traced import trace_calls
 from router.config import Settings
 from router.deadletters import read_by_filter, replay
+from router.deferred import Deferred
 from router.delivery.api import JetStream
 from router.delivery.connection import connect, open_head_of
 from router.delivery.wire import parse_head
 from router.errors import BrokerUnavailable, NoResponders
 from router.extension import post, pre, validator
-from router.later import Later
 from router.message import Effect, Message
-from router.observability.tracing import sending, tracing
-from router.observability.tracing_messages import traced_handler, traced_letter, traced_replay
+from router.observability.tracing import find_tracing, trace_request
+from router.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.outcome import Dead, Done, Fault, Outcome
 from router.sdk import Places
 from tests.decide.test_push import Book, a_handler
@@ -163,9 +163,9 @@ async def _awaited(outcome: Outcome) -> Outcome:
     return outcome
 
 
-def _later(outcome: Outcome) -> Later[Outcome]:
-    later: Later[Outcome] = Later()
-    later.come(outcome)
+def _later(outcome: Outcome) -> Deferred[Outcome]:
+    later: Deferred[Outcome] = Deferred()
+    later.resolve(outcome)
     return later
 
 
@@ -173,7 +173,7 @@ def _later(outcome: Outcome) -> Later[Outcome]:
 async def test_an_outcome_is_the_same_however_it_comes_but_for_the_trace_of_what_it_leaves(
     spans: Spans, comes: Callable[[Outcome], object]
 ) -> None:
-    handle = traced_handler(lambda message: comes(DONE))  # type: ignore[arg-type, return-value]
+    handle = trace_handler(lambda message: comes(DONE))  # type: ignore[arg-type, return-value]
     outcome = handle(a_message(b"{}", {"traceparent": TRACEPARENT}))
     outcome = outcome if isinstance(outcome, Done) else await outcome  # type: ignore[misc]
     assert isinstance(outcome, Done)
@@ -190,13 +190,13 @@ def test_the_handler_is_given_the_very_same_message(spans: Spans) -> None:
     """
     seen: list[Message] = []
     message = a_message(b"{}")
-    traced_handler(lambda given: seen.append(given) or Done())(message)  # type: ignore[func-returns-value]
+    trace_handler(lambda given: seen.append(given) or Done())(message)  # type: ignore[func-returns-value]
     assert seen[0] is message
 
 
 @pytest.mark.parametrize("traceparent", [None, "", "00-nothing", f"00-{'0' * 32}-{'0' * 16}-01"])
 def test_a_message_without_a_trace_begins_one(spans: Spans, traceparent: str | None) -> None:
-    traced_handler(lambda _: Done())(a_message(b"{}", {} if traceparent is None else {"traceparent": traceparent}))
+    trace_handler(lambda _: Done())(a_message(b"{}", {} if traceparent is None else {"traceparent": traceparent}))
     assert [span.parent for span in spans.all] == [None]
 
 
@@ -204,12 +204,12 @@ async def test_what_fails_says_its_code_and_not_its_text(spans: Spans) -> None:
     def raises(_: Message) -> Outcome:
         raise BrokerUnavailable(SECRET)
 
-    traced_handler(lambda _: DEAD)(a_message(b"{}"))
+    trace_handler(lambda _: DEAD)(a_message(b"{}"))
     with pytest.raises(BrokerUnavailable):
-        traced_handler(raises)(a_message(b"{}"))
-    broken: Later[Outcome] = Later()
-    broken.come(ValueError(SECRET))
-    traced_handler(lambda _: broken)(a_message(b"{}"))
+        trace_handler(raises)(a_message(b"{}"))
+    broken: Deferred[Outcome] = Deferred()
+    broken.resolve(ValueError(SECRET))
+    trace_handler(lambda _: broken)(a_message(b"{}"))
     told = [(span.attributes or {})["error.type"] for span in spans.all]
     assert told == ["SCHEMA_VALIDATION_FAILED", "broker_unavailable", "ValueError"]
     assert SECRET not in spans.told()
@@ -242,7 +242,7 @@ async def test_a_call_is_a_span_below_its_heads_trace(
     spans: Spans, end: ServiceReply | Exception, error: str | None, traceparent: str | None
 ) -> None:
     phone = Phone(end)
-    calls = traced_calls(phone)
+    calls = trace_calls(phone)
     head = calls.head({"tenant_id": "acme"} if traceparent is None else {"traceparent": traceparent, "tenant_id": "acme"})
     try:
         await calls.call("ext.x", b"{}", head, 1.0)
@@ -261,7 +261,7 @@ async def test_a_call_is_a_span_below_its_heads_trace(
 def test_a_letter_gets_no_header_that_it_was_not_made_to_fit_with(spans: Spans) -> None:
     bare, traced = Effect("x.dlq", b"{}", "l-1", {}), Effect("x.dlq", b"{}", "l-2", {"traceparent": TRACEPARENT})
     headers = [
-        traced_letter(lambda *_, one=one: one)(a_message(b"{}", one.headers), "validation_failed", DEAD.fault).headers  # type: ignore[union-attr]
+        trace_dead_letter(lambda *_, one=one: one)(a_message(b"{}", one.headers), "validation_failed", DEAD.fault).headers  # type: ignore[union-attr]
         for one in (bare, traced)
     ]
     assert (headers[0], len(headers[1]["traceparent"])) == ({}, len(TRACEPARENT))
@@ -281,12 +281,12 @@ def test_without_an_sdk_everything_is_what_it_was() -> None:
     def letter(*_: object) -> Effect | None:
         return None
 
-    assert tracing() is None
-    assert traced_handler(handle) is handle
-    assert traced_letter(letter) is letter
-    assert traced_calls(phone) is phone
-    assert traced_replay(effects) is effects
-    with sending("x", headers) as carried:
+    assert find_tracing() is None
+    assert trace_handler(handle) is handle
+    assert trace_dead_letter(letter) is letter
+    assert trace_calls(phone) is phone
+    assert trace_replay(effects) is effects
+    with trace_request("x", headers) as carried:
         assert carried is headers
 
 
@@ -295,7 +295,7 @@ def test_a_decision_without_an_sdk_makes_the_same_calls_as_ever() -> None:
     handler = a_handler(Book())
     _, plain, traced = (  # the first fills what is worked out once
         _calls(lambda n=n, handle=handle: handle(a_message({**a_body(), "request_id": f"{n}"})))
-        for n, handle in enumerate((handler, handler, traced_handler(handler)))
+        for n, handle in enumerate((handler, handler, trace_handler(handler)))
     )
     assert plain == traced
     assert len(plain) > 10

@@ -10,8 +10,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.util._once import Once
 
 from router.errors import Misconfigured
-from router.observability.tracing import sending, tracing
-from router.observability.tracing_setup import ENDPOINTS, exporting
+from router.observability.tracing import find_tracing, trace_request
+from router.observability.tracing_setup import ENDPOINTS, export_spans
 
 
 class Collector(HTTPServer):
@@ -49,9 +49,9 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 def test_an_endpoint_is_all_that_it_takes(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "night-shift")
-    with exporting():
-        assert tracing() is not None
-        with sending("x.y", {}):
+    with export_spans():
+        assert find_tracing() is not None
+        with trace_request("x.y", {}):
             pass
     (request,) = collector.heard  # sent by the end, whatever the batch's own time
     (resource,) = request.resource_spans
@@ -70,8 +70,8 @@ def test_an_endpoint_is_all_that_it_takes(collector: Collector, monkeypatch: pyt
     ],
 )
 def test_nobody_is_traced_who_did_not_ask(environ: dict[str, str]) -> None:
-    with exporting(environ):
-        assert tracing() is None
+    with export_spans(environ):
+        assert find_tracing() is None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_nobody_is_traced_who_did_not_ask(environ: dict[str, str]) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(environ: dict[str, str], setting: str) -> None:
-    with pytest.raises(Misconfigured, match="is not legal") as refused, exporting(environ):
+    with pytest.raises(Misconfigured, match="is not legal") as refused, export_spans(environ):
         pass
     assert refused.value.setting == setting
 
@@ -92,7 +92,7 @@ def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with (
         pytest.raises(Misconfigured, match=r"pip install 'beamline-router\[otel\]'") as refused,
-        exporting({asked_by: "http://127.0.0.1:1"}),
+        export_spans({asked_by: "http://127.0.0.1:1"}),
     ):
         pass
     assert refused.value.setting == asked_by

@@ -1,26 +1,26 @@
 """The memory of what was metered lately."""
 
 from router.contracts.usage import UsageEvent
-from router.results import Recent, Seen
+from router.results import RecentOutcomes, Repetition
 from tests.support.workers import a_result
 
 EVENT = UsageEvent(tenant_id="a", provider_id="p", event_type="chat", latency_ms=1, cost=1.0, status="success", timestamp=1)
 
 
 def test_memory_is_bounded_and_keeps_the_younger_half() -> None:
-    recent = Recent(limit=10)
+    recent = RecentOutcomes(limit=10)
     for n in range(1000):
-        recent.note(f"usage:{n}", EVENT, a_result(sequence=n))
+        recent.compare(f"usage:{n}", EVENT, a_result(sequence=n))
     assert len(recent) <= 10
-    assert recent.note("usage:996", EVENT, a_result(sequence=5000)) is Seen.DUPLICATE
-    assert recent.note("usage:1", EVENT, a_result(sequence=5000)) is Seen.FIRST
+    assert recent.compare("usage:996", EVENT, a_result(sequence=5000)) is Repetition.DUPLICATE
+    assert recent.compare("usage:1", EVENT, a_result(sequence=5000)) is Repetition.FIRST
 
 
 def test_what_was_told_longer_ago_is_told_for_the_first_time() -> None:
     now = 0.0
-    recent = Recent(keep_s=10.0, clock=lambda: now)
-    recent.note("usage:1", EVENT, a_result(sequence=1))
+    recent = RecentOutcomes(keep_s=10.0, clock=lambda: now)
+    recent.compare("usage:1", EVENT, a_result(sequence=1))
     now = 9.0
-    assert recent.note("usage:1", EVENT, a_result(sequence=2)) is Seen.DUPLICATE
+    assert recent.compare("usage:1", EVENT, a_result(sequence=2)) is Repetition.DUPLICATE
     now = 10.0
-    assert recent.note("usage:1", EVENT, a_result(sequence=3)) is Seen.FIRST
+    assert recent.compare("usage:1", EVENT, a_result(sequence=3)) is Repetition.FIRST

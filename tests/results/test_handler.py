@@ -137,7 +137,7 @@ def test_a_tenant_that_is_not_served_is_sent_away_and_may_come_again() -> None:
     for tenant in ("acme", None):  # its own word, or its assignment's
         outcome = handled(a_result(tenant_id=tenant), tenants_allowed=frozenset({"other"}))
         assert isinstance(outcome, Retry)
-        assert (outcome.fault.code, outcome.spends, outcome.delay) == ("tenant_forbidden", True, None)
+        assert (outcome.fault.code, outcome.uses_attempt, outcome.delay) == ("tenant_forbidden", True, None)
     assert stored(handled(a_result(), tenants_allowed=frozenset({"acme"})))
 
 

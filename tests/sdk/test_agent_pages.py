@@ -31,5 +31,5 @@ def test_a_lane_that_waits_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
     runtime.tally.paused.add(durable)
     assert pages._checks()["lanes"].detail == f"paused: {durable}"
     seen = scraped(pages._watched(Metrics()).registry)
-    assert seen["router_lane_paused"] == {(("consumer", durable),): 1}
+    assert seen["router_consumer_paused"] == {(("consumer", durable),): 1}
     assert seen["router_ready"] == {(("check", "broker"),): 0, (("check", "lanes"),): 0}

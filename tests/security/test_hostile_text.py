@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from router import ExecAssignment, StepResult
 from router.contracts.version_record import make_record, record_bytes
 from router.extensions import EntryError, parse_entry
-from router.masking import MASK, MAX_TEXT, bounded, shortened, without_logins
+from router.masking import MASK, MAX_TEXT, hide_logins, shorten, truncate
 from router.observability import logger
 from router.policy import PolicyError, load_policy
 from tests.support.observability import captured
@@ -65,23 +65,23 @@ async def test_a_policy_record_whose_key_is_slashes_stops_no_router(nc: Client, 
 
 @pytest.mark.timeout(20)
 def test_a_hidden_login_costs_one_pass_however_the_text_is_made() -> None:
-    assert without_logins(SLASHES) == SLASHES
-    assert without_logins("//" * 60_000 + "@h") == f"//{MASK}@h"
-    assert without_logins("//a@" * 60_000) == f"//{MASK}@"
-    assert without_logins("a nats://u:p/@q@h:1, //x@y @ //z") == f"a nats://{MASK}@h:1, //{MASK}@y @ //z"
+    assert hide_logins(SLASHES) == SLASHES
+    assert hide_logins("//" * 60_000 + "@h") == f"//{MASK}@h"
+    assert hide_logins("//a@" * 60_000) == f"//{MASK}@"
+    assert hide_logins("a nats://u:p/@q@h:1, //x@y @ //z") == f"a nats://{MASK}@h:1, //{MASK}@y @ //z"
 
 
 def test_a_text_that_is_cut_shows_no_half_of_a_login() -> None:
     for before in range(MAX_TEXT // 2 - 40, MAX_TEXT // 2 + 1):
         text = " " * before + "nats://svc:hunter2hunter2hunter2@h" + " " * MAX_TEXT
-        cut, tail = shortened(text), shortened(text[::-1].replace("2retnuh", "hunter2").replace("h@", "@h", 1))
+        cut, tail = shorten(text), shorten(text[::-1].replace("2retnuh", "hunter2").replace("h@", "@h", 1))
         assert len(cut) <= MAX_TEXT
-        assert "hunter2" not in without_logins(cut) + without_logins(tail).replace("@hunter2", "")
+        assert "hunter2" not in hide_logins(cut) + hide_logins(tail).replace("@hunter2", "")
 
 
 def test_a_short_text_is_not_cut() -> None:
-    assert shortened("x" * MAX_TEXT) == "x" * MAX_TEXT
-    assert bounded({"a": ["x", 1, None]}) == {"a": ["x", 1, None]}
+    assert shorten("x" * MAX_TEXT) == "x" * MAX_TEXT
+    assert truncate({"a": ["x", 1, None]}) == {"a": ["x", 1, None]}
 
 
 @pytest.mark.parametrize("style", ["json", "console"])

@@ -12,7 +12,7 @@ from router.cli import ends
 from router.config import describe, load
 from router.delivery.connection import connect
 from router.errors import BrokerUnavailable, Misconfigured
-from router.masking import MASK, without_login
+from router.masking import MASK, hide_login
 from router.message import Message
 from router.observability import logs
 from router.outcome import Handler, Outcome
@@ -199,4 +199,4 @@ def test_a_command_that_fails_tells_no_login(capsys: pytest.CaptureFixture[str])
 
 
 def test_an_address_without_a_login_is_left_as_it_is() -> None:
-    assert [without_login(one) for one in ("nats://h:1", "h", "")] == ["nats://h:1", "h", ""]
+    assert [hide_login(one) for one in ("nats://h:1", "h", "")] == ["nats://h:1", "h", ""]

@@ -97,4 +97,4 @@ async def _all_ends_well(nc: Client, settings: Settings, router: Running, inboxe
 
 
 async def _waits(router: Running) -> bool:
-    return any([await metric(router.ready.http, name) > 0 for name in ("router_lane_paused", "router_storage_waiting")])
+    return any([await metric(router.ready.http, name) > 0 for name in ("router_consumer_paused", "router_storage_waiting")])

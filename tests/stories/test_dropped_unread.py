@@ -24,7 +24,7 @@ async def test_requests_that_are_pushed_out_of_a_full_stream_are_counted_logged_
         async with a_router(settings) as router:
             await nc.jetstream().delete_key_value(settings.buckets.assignments_known.name)
             await nc.publish(settings.decide.subject, a_request("stop", push_assignment=True))
-            await until(lambda: _is(router.ready.http, "router_lane_paused", 1))
+            await until(lambda: _is(router.ready.http, "router_consumer_paused", 1))
             for number in range(200):
                 await nc.publish(settings.decide.subject, a_request(number))
             await until(lambda: _is_stored(nc, settings, 201))

@@ -48,7 +48,7 @@ async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats
         assert not await is_ready(router.ready.http)
         assert f"{settings.assignment.subjects[0]} cannot be stored" in (await page(router.ready.http, "/readyz"))[1]
         assert alarms.causes("critical") == [f"storage_refused:{settings.decide.durable}"]
-        assert await metric(router.ready.http, "router_lane_paused", consumer=settings.decide.durable) == 0
+        assert await metric(router.ready.http, "router_consumer_paused", consumer=settings.decide.durable) == 0
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: inboxes.answers("push"))

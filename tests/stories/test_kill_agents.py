@@ -41,7 +41,7 @@ NOTE = (
 
 
 class HastyAgent(AgentProcess):
-    command = ("-m", "tests.support.hasty_agent")
+    command = ("tests.support.hasty_agent",)
 
 
 @pytest.mark.slow  # deaths and restarts of a process

@@ -15,7 +15,7 @@ from router.delivery.api import JetStream
 from router.delivery.connection import connect
 from router.delivery.topology import Topology
 from router.mailbox.inbox.rules import InboxRules, durable_of
-from router.samples.service import Service
+from router.samples.service import SampleService
 from tests.support.inbox import EFFECTS, EVENTS, SUBJECT, a_service, an_id, effects, is_settled, letters, unprocessed
 from tests.support.inbox_process import HANDLER, InboxProcess, LiteralInbox
 from tests.support.kills import Plan, a_server, killed, publish
@@ -109,7 +109,7 @@ async def _in_process(postgres: Postgres, plan: Plan) -> Row:
 
 
 async def _over_http(postgres: Postgres, plan: Plan) -> Row:
-    service = Service()
+    service = SampleService()
     async with _ground(postgres) as (url, nc, dsn), a_service(service.app) as handler:
         await _killed(InboxProcess(url, dsn, "--url", handler, ack_wait_ms=int(ACK_WAIT_S * 1000)), plan, nc)
         row = await _counted(plan, "HTTP", nc, dsn, list(service.handled.elements()))

@@ -19,7 +19,7 @@ FORGETTING = Plan("outbox_stored", at_point=3, at_random=0, share=200)
 
 
 class HastyRelay(Relay):
-    command = ("-m", "tests.support.hasty_relay")
+    command = ("tests.support.hasty_relay",)
 
 
 @pytest.mark.timeout(180)

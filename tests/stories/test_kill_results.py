@@ -24,7 +24,7 @@ LOSING = Plan("before_store", at_point=2, at_random=0, share=10)
 
 
 class HastyLane(Victim):
-    command = ("-m", "tests.support.hasty_lane")
+    command = ("tests.support.hasty_lane",)
 
 
 @pytest.mark.timeout(180)

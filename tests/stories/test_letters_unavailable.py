@@ -77,7 +77,7 @@ async def test_with_a_full_stream_what_failed_waits_and_the_rest_goes_on(nc: Cli
 
 
 async def _is_paused(router: Running) -> bool:
-    return await metric(router.ready.http, "router_lane_paused") == 1
+    return await metric(router.ready.http, "router_consumer_paused") == 1
 
 
 async def _waits(router: Running) -> bool:

@@ -3,14 +3,11 @@
 import asyncio
 import contextlib
 import json
-import os
 import random
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,36 +146,25 @@ async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) ->
 class AgentProcess(Victim):
     """The witness as a child process that is told where to die."""
 
-    command = ("-m", "tests.support.witness")
+    command = ("tests.support.witness",)
 
     def __init__(self, url: str) -> None:
         super().__init__({"nats.url": url})
         self.home = Path(tempfile.mkdtemp(prefix="router-agent-"))
         self.store = self.home / "witness.db"
 
-    def spawn(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, *self.command, "--store", str(self.store)],
-            env={**os.environ, **self._environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
     def start(self) -> "AgentProcess":
         self.spawn()
-        assert isinstance(self._process, subprocess.Popen)
-        assert self._process.stdout is not None
+        assert self._process is not None
         line = self._process.stdout.readline()
-        assert json.loads(line or "{}").get("event") == "agent.ready", f"the agent did not start: {line!r} {self.complaints()}"
+        assert json.loads(line or "{}").get("event") == "agent.ready", f"the agent did not start: {line!r}"
         return self
 
-    def complaints(self) -> str:
-        assert isinstance(self._process, subprocess.Popen)
-        return self._process.communicate(timeout=10)[1]
-
     def is_alive(self) -> bool:
-        return isinstance(self._process, subprocess.Popen) and self._process.poll() is None
+        return self._process is not None and self._process.poll() is None
+
+    def _arguments(self) -> Sequence[str]:
+        return (*self.command, "--store", str(self.store))
 
 
 async def killed_agent(agent: AgentProcess, plan: Plan, nc: Client) -> None:

@@ -26,7 +26,7 @@ INSERT = "INSERT INTO effects VALUES (?)"
 class Projector(Victim):
     """Its supervisor. `is_literal`: the control."""
 
-    command = ("-m", "tests.support.bus_projector")
+    command = ("tests.support.bus_projector",)
 
     def __init__(self, url: str, file: Path, *, is_literal: bool = False) -> None:
         super().__init__({"nats.url": url})

@@ -70,7 +70,7 @@ def times_of(driver: Driver, sequence: int) -> list[float]:
 
 def a_lane_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Lane:
     def letter(message: Message, reason: str, fault: Fault) -> Effect:
-        return Effect(letters, f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_letter=True)
+        return Effect(letters, f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
 
     return Lane(
         stream=stream,

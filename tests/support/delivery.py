@@ -179,7 +179,7 @@ def a_lane(handle: Handler = lambda _: Done(), **facts: object) -> Lane:
 
 
 def a_letter(message: Message, reason: str, fault: Fault) -> Effect:
-    return Effect("letters", f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_letter=True)
+    return Effect("letters", f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
 
 
 def a_delivery(sequence: int = 1, *, deliveries: int = 1, starts: int = 1, data: bytes = b"") -> Message:

@@ -29,7 +29,7 @@ BEGUN, VIOLATED = "begun", "violated"
 class FailingRouter(Victim):
     """The process. `witness`: where it writes, together with all others."""
 
-    command = ("-m", "tests.support.failing_router")
+    command = ("tests.support.failing_router",)
 
     def __init__(self, settings: dict[str, object], witness: Path) -> None:
         super().__init__(settings)

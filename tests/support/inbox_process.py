@@ -6,10 +6,7 @@ step order taken literally (insert the row, call the handler; a row that is ther
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from router.config import load
@@ -42,25 +39,18 @@ class InboxProcess(Victim):
     ) -> None:
         places = {"nats.url": nats_url, "mailbox.dsn": dsn, "http.port": 0}
         super().__init__({**places, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", **settings})
-        self._command = ("-m", "router", "inbox", "consume", *(handler or (HANDLER,)))
-
-    def spawn(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, *self._command],
-            env={**os.environ, **self._environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._command: Sequence[str] = ("router", "inbox", "consume", *(handler or (HANDLER,)))
 
     def start(self) -> "InboxProcess":
         self.spawn()
         assert self._process is not None
-        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the inbox did not start"
         self.ready = json.loads(line)
         return self
+
+    def _arguments(self) -> Sequence[str]:
+        return self._command
 
 
 class LiteralInbox(InboxProcess):
@@ -68,7 +58,7 @@ class LiteralInbox(InboxProcess):
 
     def __init__(self, nats_url: str, dsn: str) -> None:
         super().__init__(nats_url, dsn)
-        self._command = ("-m", "tests.support.inbox_process")
+        self._command = ("tests.support.inbox_process",)
 
 
 async def literally() -> None:

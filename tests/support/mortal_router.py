@@ -6,7 +6,6 @@ FATAL. `MortalRouter` starts it, and starts it again whenever it dies of that.
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import Awaitable
 from pathlib import Path
@@ -25,13 +24,13 @@ KILLED = 137
 class MortalRouter(RouterProcess):
     """The process' supervisor; it may die before it is ready, so nobody waits for that. `deaths` counts how often a request killed it."""
 
-    command = ("-m", "tests.support.mortal_router")
+    command = ("tests.support.mortal_router",)
     deaths = 0
 
     def revive(self) -> None:
         """Start it again if a request killed it; any other end is an error."""
         process = self._process
-        assert isinstance(process, subprocess.Popen)
+        assert process is not None
         if process.poll() is not None:
             assert process.returncode == KILLED
             self.deaths += 1

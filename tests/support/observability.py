@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.observability import HttpServer, Readiness, Registry, logs, render
+from router.observability import HttpServer, MetricRegistry, Readiness, logs, render
 
 
 class Lines:
@@ -48,7 +48,7 @@ def logs_left_alone() -> Iterator[None]:
         root.handlers, root.level = handlers, threshold
 
 
-def scraped(registry: Registry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+def scraped(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """A scrape by sample name and labels, read by Prometheus' own parser."""
     found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(render(registry.snapshot()).decode()):
@@ -58,7 +58,7 @@ def scraped(registry: Registry) -> dict[str, dict[tuple[tuple[str, str], ...], f
 
 
 @asynccontextmanager
-async def serving(registry: Registry, readiness: Readiness = dict) -> AsyncIterator[int]:
+async def serving(registry: MetricRegistry, readiness: Readiness = dict) -> AsyncIterator[int]:
     """A server on a free port; yields the port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(HttpServer("127.0.0.1", 0, registry, readiness).run(port.set_result))

@@ -19,7 +19,7 @@ AT_ONCE = 25  # rows that a service commits together
 
 
 class Relay(Victim):
-    command = ("-m", "router", "outbox", "relay")
+    command = ("router", "outbox", "relay")
     announces = "outbox.ready"
 
     def to_die_at(self, point: str, passes: int) -> None:

@@ -92,7 +92,7 @@ async def agent_series(url: str, home: Path) -> Series:
         await ready
         await nc.jetstream().publish(COUNT, a_command())
         await until(lambda: agent.applied == 1)
-        return await _once_told(f"http://127.0.0.1:{port}", "router_agent_applied_total", "router_lane_paused")
+        return await _once_told(f"http://127.0.0.1:{port}", "router_agent_applied_total", "router_consumer_paused")
 
 
 async def _a_little_of_everything(nc: Client) -> None:

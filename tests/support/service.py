@@ -5,13 +5,12 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from router.app import Ready, RouterService
 from router.config import Settings, load
+from tests.support.forking import ForkedProgram, fork_server
 
 POLICIES = Path(__file__).parent / "policies"
 
@@ -82,13 +81,13 @@ async def a_router(settings: Settings, policies: Path = POLICIES) -> AsyncIterat
 class RouterProcess:
     """`router serve` as a child process. Settings are given as environment variables: `ROUTER_DECIDE__ACK_WAIT_MS`."""
 
-    command: tuple[str, ...] = ("-m", "router", "serve")
+    command: tuple[str, ...] = ("router", "serve")
     announces = "router.ready"
 
     def __init__(self, settings: Mapping[str, object], policies: Path | None = POLICIES) -> None:
         self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
         self._policies = policies
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkedProgram | None = None
         self.ready: dict[str, str] = {}
 
     @property
@@ -100,7 +99,6 @@ class RouterProcess:
         """Returns when it is ready."""
         self.spawn()
         assert self._process is not None
-        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         self.ready = json.loads(line) if line else {}
         assert self.ready.get("event") == self.announces, f"the router did not start: {line!r}"
@@ -108,13 +106,11 @@ class RouterProcess:
 
     def spawn(self) -> None:
         """Returns at once."""
-        self._process = subprocess.Popen(
-            [sys.executable, *self.command, *(("--policies", str(self._policies)) if self._policies is not None else ())],
-            env={**os.environ, **self._environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._process = fork_server().start(self._arguments(), {**os.environ, **self._environ})
+
+    def _arguments(self) -> Sequence[str]:
+        """What follows `python -m`."""
+        return (*self.command, *(("--policies", str(self._policies)) if self._policies is not None else ()))
 
     def kill(self) -> None:
         self._send(signal.SIGKILL)

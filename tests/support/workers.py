@@ -9,8 +9,8 @@ from router.clock import now_ms
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable
-from router.later import Later
 from router.message import Message
 from tests.support.requests import a_message
 
@@ -82,11 +82,11 @@ class KnownTwin:
     def recall(self, assignment_id: str) -> Assignment | None:
         return self.at_hand.get(assignment_id)
 
-    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Later[T]:
-        asked: Later[Assignment | None] = Later()
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
+        asked: Deferred[Assignment | None] = Deferred()
         found = self.in_bucket if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id else None
-        asked.come(BrokerUnavailable("away") if self.is_away else found)
-        return asked.then(conclude)
+        asked.resolve(BrokerUnavailable("away") if self.is_away else found)
+        return asked.map(conclude)
 
 
 class Heard:
@@ -95,25 +95,25 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
 
-    def violated(self, message: Message, violations: tuple[tuple[str, str], ...]) -> None:
+    def on_violation(self, message: Message, violations: tuple[tuple[str, str], ...]) -> None:
         self.told.append(("violated", *violations))
 
-    def outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
+    def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         self.told.append(("outcome", status))
 
-    def uncorrelated(self) -> None:
+    def on_uncorrelated(self) -> None:
         self.told.append(("uncorrelated",))
 
-    def forged(self) -> None:
+    def on_forged(self) -> None:
         self.told.append(("forged",))
 
-    def duplicate(self, is_conflict: bool) -> None:
+    def on_duplicate(self, is_conflict: bool) -> None:
         self.told.append(("conflict" if is_conflict else "duplicate",))
 
     def observe(self, tenant_id: str, provider_id: str, **figures: Any) -> None:
         self.told.append(("figures", tenant_id, provider_id, *figures.values()))
 
-    def raised(self, alert: Any) -> None:
+    def raise_alert(self, alert: Any) -> None:
         self.told.append(("alert", alert.severity, alert.cause, dict(alert.metadata)))
 
     def words(self) -> list[str]:
@@ -121,7 +121,7 @@ class Heard:
 
 
 class AcksHeard(Heard):
-    """The same for acknowledgements, where both the meter and the states hear `acknowledged`."""
+    """The same for acknowledgements, where both the meter and the states have `on_ack`."""
 
-    def acknowledged(self, what: Any, known: Assignment | None = None) -> None:
+    def on_ack(self, what: Any, known: Assignment | None = None) -> None:
         self.told.append(("counted", what) if isinstance(what, str) else ("state", what.status, known is not None))

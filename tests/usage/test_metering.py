@@ -6,7 +6,7 @@ from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import UsageEvent, identity
 from router.message import Message
 from router.outcome import Fault
-from router.usage import metered, usage_effect
+from router.usage import make_usage_effect, make_usage_event
 from tests.support.workers import a_result, an_assignment, in_every_form
 
 
@@ -17,14 +17,14 @@ def result_of(message: Message) -> ExecResult:
 
 
 def event_of(message: Message, **known: object) -> UsageEvent:
-    event = metered(result_of(message), an_assignment(**known) if known else None)
+    event = make_usage_event(result_of(message), an_assignment(**known) if known else None)
     assert isinstance(event, UsageEvent), event
     return event
 
 
 @pytest.mark.parametrize("fields", [{}, {"status": "error", "cost": 0.0, "latency_ms": 0}, {"cost": 1e-9, "timestamp": 0}])
 def test_every_form_of_one_result_gives_the_same_bytes(fields: dict[str, object]) -> None:
-    effects = [usage_effect(event_of(message)) for message in in_every_form(**fields).values()]
+    effects = [make_usage_effect(event_of(message)) for message in in_every_form(**fields).values()]
     assert len({(effect.data, effect.id) for effect in effects}) == 1
 
 
@@ -35,7 +35,7 @@ def test_every_outcome_is_metered_whatever_its_status(status: str) -> None:
 
 def test_the_effect_is_stored_under_its_identity_and_without_headers() -> None:
     event = event_of(a_result())
-    effect = usage_effect(event)
+    effect = make_usage_effect(event)
     assert (effect.subject, effect.id, dict(effect.headers)) == ("beamline.usage.v1.metered", identity(event), {})
 
 
@@ -56,6 +56,6 @@ def test_the_identity_is_the_same_whether_the_assignment_is_known_or_not() -> No
 
 @pytest.mark.parametrize(("left_out", "named"), [("provider_id", "provider_id"), ("job", "job.type"), ("tenant_id", "tenant_id")])
 def test_what_neither_side_says_is_named(left_out: str, named: str) -> None:
-    fault = metered(result_of(a_result(**{left_out: None})), None)
+    fault = make_usage_event(result_of(a_result(**{left_out: None})), None)
     assert isinstance(fault, Fault)
     assert (fault.code, fault.field) == ("SCHEMA_VALIDATION_FAILED", named)

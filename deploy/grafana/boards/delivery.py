@@ -57,7 +57,7 @@ DELIVERY = Row(
             "Lanes paused",
             "A line at 1 is a lane that stores nothing and pulls nothing.",
             "short",
-            (now("router_lane_paused", "max", "consumer"), "{{consumer}}"),
+            (now("router_consumer_paused", "max", "consumer"), "{{consumer}}"),
             kind="states",
             steps=BAD_FROM_ONE,
         ),

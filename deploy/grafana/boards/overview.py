@@ -64,7 +64,7 @@ STANDING = Row(
             "Lanes paused",
             "Lanes that wait for what must be stored.",
             "short",
-            (now("router_lane_paused"), "paused"),
+            (now("router_consumer_paused"), "paused"),
             kind="number",
             steps=BAD_FROM_ONE,
         ),

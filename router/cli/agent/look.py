@@ -72,7 +72,7 @@ def state(
     """
     from msgspec.structs import asdict
 
-    from router.masking import shortened
+    from router.masking import shorten
     from router.runtime.remembered import state_in
 
     with ends.errors_told():
@@ -80,7 +80,7 @@ def state(
         if as_json:
             print_lines(asdict(one) for one in found)
         elif found:
-            print_table(("agent", "name", "value"), ((one.agent, one.name, shortened(json_text(one.value), SHOWN)) for one in found))
+            print_table(("agent", "name", "value"), ((one.agent, one.name, shorten(json_text(one.value), SHOWN)) for one in found))
         else:
             print("nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered")
         raise typer.Exit(ends.OK if found or name is None else ends.NO)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="A former version instead of the present one.", min=1)]
 Former = Annotated[int, typer.Argument(metavar="A", help="The version before.", min=1)]
-Later = Annotated[int, typer.Argument(metavar="B", help="The version after.", min=1)]
+Deferred = Annotated[int, typer.Argument(metavar="B", help="The version after.", min=1)]
 
 
 def list_(
@@ -79,7 +79,7 @@ def diff(
     tenant: Tenant,
     name: Name,
     former: Former,
-    later: Later,
+    later: Deferred,
     *,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,

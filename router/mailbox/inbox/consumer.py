@@ -16,7 +16,7 @@ from typing import Protocol
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.crashpoints import crashpoint
-from router.later import Later
+from router.deferred import Deferred
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue
@@ -56,12 +56,12 @@ class InboxConsumer:
         self._queue: BatchQueue[InboxDelivery] = BatchQueue()
         self._copies: dict[str, deque[InboxDelivery]] = {}  # by message id: in hand; its further copies wait for the first one's end
 
-    def handle(self, message: Message) -> Outcome | Later[Outcome]:
+    def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
         """CMD-051 (docs/requirements.md#cmd-051); called by delivery with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)
-        delivery = InboxDelivery(message, event, Later())
+        delivery = InboxDelivery(message, event, Deferred())
         self._enqueue(delivery)
         return delivery.later
 
@@ -69,7 +69,7 @@ class InboxConsumer:
         """Until cancelled. Raises nothing on purpose: a database that is away pauses the lane."""
         while True:
             deliveries = await self._queue.take(AT_ONCE, self._strategy.linger_s)
-            await self._receive([delivery for delivery in deliveries if not delivery.later.is_here])
+            await self._receive([delivery for delivery in deliveries if not delivery.later.is_resolved])
 
     def _enqueue(self, delivery: InboxDelivery) -> None:
         message_id = delivery.event.message_id
@@ -77,12 +77,12 @@ class InboxConsumer:
             copies.append(delivery)
             return
         self._copies[message_id] = deque()
-        delivery.later.tell(lambda _: self._on_concluded(message_id))
+        delivery.later.add_callback(lambda _: self._on_concluded(message_id))
         self._queue.add(delivery)
 
     def _on_concluded(self, message_id: str) -> None:
         for copy in self._copies.pop(message_id):
-            if not copy.later.is_here:
+            if not copy.later.is_resolved:
                 self._enqueue(copy)
 
     async def _receive(self, deliveries: Sequence[InboxDelivery]) -> None:
@@ -93,7 +93,7 @@ class InboxConsumer:
                 unavailable = InboxUnavailable(str(exc))
         if unavailable is not None:
             for delivery in deliveries:
-                delivery.later.come(unavailable)
+                delivery.later.resolve(unavailable)
             return
         crashpoint("inbox_received")
         begun = [delivery for delivery in deliveries if self._is_new(delivery, attempts.get(delivery.event.message_id))]
@@ -108,5 +108,5 @@ class InboxConsumer:
             delivery.attempts = attempts
             return True
         self._meter.on_duplicate(delivery.message)
-        delivery.later.come(Done())
+        delivery.later.resolve(Done())
         return False

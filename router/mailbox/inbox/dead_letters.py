@@ -1,4 +1,4 @@
-"""The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one (docs/contracts.md#inbox-letters).
+"""The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one (docs/contracts.md#inbox-dead-letters).
 
     subject   {context}.dlq.{original_subject}, in {CONTEXT}_DLQ; the context is the consumer's own
     id        dlq:{durable}:{message_id}: one message has one letter, whoever writes it

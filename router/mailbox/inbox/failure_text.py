@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from router.errors import RouterError
 from router.mailbox.errors import DatabaseRefused
-from router.masking import printable, shortened, without_keys, without_logins
+from router.masking import hide_keys, hide_logins, printable, shorten
 
 MOST_OF_A_TEXT = 500  # characters
 
@@ -33,4 +33,4 @@ def _text_of(exc: BaseException) -> str:
         text = str(exc)
     except Exception:  # an exception whose text is another one
         return ""
-    return printable(without_logins(without_keys(shortened(text, MOST_OF_A_TEXT))))
+    return printable(hide_logins(hide_keys(shorten(text, MOST_OF_A_TEXT))))

@@ -14,8 +14,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.deferred import Deferred
 from router.errors import BrokerUnavailable
-from router.later import Later
 from router.mailbox.inbox.event import InboxEvent
 from router.message import Message
 from router.outcome import Outcome
@@ -35,7 +35,7 @@ class InboxDelivery(Struct, eq=False):
 
     message: Message
     event: InboxEvent
-    later: Later[Outcome]
+    later: Deferred[Outcome]
     attempts: int = 0
 
 

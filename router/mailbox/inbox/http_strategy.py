@@ -81,7 +81,7 @@ class HttpStrategy:
             answer = await self._unserved.ask(delivery.event.message_id, partial(self._answer, delivery))
             await self._conclude(delivery, answer)
         except BrokerUnavailable as exc:
-            delivery.later.come(exc)
+            delivery.later.resolve(exc)
         finally:
             delivery.later.cancel()  # says nothing where something was said
 

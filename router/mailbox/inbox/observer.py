@@ -14,7 +14,7 @@ from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.message import Message
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
 
 log = logs.logger(__name__)
@@ -42,7 +42,7 @@ class InboxObserver(Silent):
         self._known: set[tuple[str, int, int]] = set()  # in hand and processed before
         self._durable = durable
         self._writer = writer
-        self._once = Once(every_s=1.0)
+        self._once = LogRateLimit(every_s=1.0)
 
     def on_duplicate(self, message: Message) -> None:
         self.stats.duplicates += 1
@@ -70,15 +70,15 @@ class InboxObserver(Silent):
         self.stats.letters += 1
         reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
         self.codes[reason] += 1
-        log.warning(events.LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
+        log.warning(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
         if isinstance(outcome, Retry):
             self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
 
     def flow_changed(self, cause: str | None) -> None:
         if cause is not None:
-            log.error(events.LANE_PAUSED, consumer=self._durable, cause=cause)
+            log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
-            log.info(events.LANE_RESUMED, consumer=self._durable)
+            log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
     def on_handler_trouble(self, trouble: str | None) -> None:
         """It serves no event any more, and why; None: it serves again."""
@@ -88,7 +88,7 @@ class InboxObserver(Silent):
             log.info(events.INBOX_SERVED, consumer=self._durable)
 
     def alarmed(self, message: Message, exc: BaseException) -> None:
-        if self._once.allows(type(exc).__name__):
+        if self._once.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
 
 

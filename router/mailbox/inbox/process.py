@@ -42,7 +42,7 @@ class ProcessInboxMessage:
 
     async def conclude(self, delivery: InboxDelivery, answer: HandlerAnswer) -> None:
         """Delivery hears of the outcome once the row says so."""
-        delivery.later.come(await self._outcome(delivery, answer))
+        delivery.later.resolve(await self._outcome(delivery, answer))
 
     async def _outcome(self, delivery: InboxDelivery, answer: HandlerAnswer) -> Outcome:
         match answer.result:

@@ -12,7 +12,7 @@ import asyncio
 
 from msgspec import Struct
 
-from router.later import Later
+from router.deferred import Deferred
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import InboxMark, PostgresInboxAdapter
 from router.mailbox.inbox.batch_queue import BatchQueue
@@ -24,7 +24,7 @@ LINGER_S = 0.005  # answers come one by one: a commit for each would cost more t
 
 class _PendingStatus(Struct, eq=False):
     mark: InboxMark
-    written: Later[None]
+    written: Deferred[None]
 
 
 class InboxStatusWriter:
@@ -35,9 +35,9 @@ class InboxStatusWriter:
         self._retry_s = retry_s
         self._queue: BatchQueue[_PendingStatus] = BatchQueue()
 
-    def write(self, mark: InboxMark) -> Later[None]:
+    def write(self, mark: InboxMark) -> Deferred[None]:
         """It comes when the mark is committed."""
-        writing = _PendingStatus(mark, Later())
+        writing = _PendingStatus(mark, Deferred())
         self._queue.add(writing)
         return writing.written
 
@@ -47,7 +47,7 @@ class InboxStatusWriter:
             writings = await self._queue.take(AT_ONCE, LINGER_S)
             await self._insist([writing.mark for writing in writings])
             for writing in writings:
-                writing.written.come(None)
+                writing.written.resolve(None)
 
     async def _insist(self, marks: list[InboxMark]) -> None:
         while True:

@@ -106,7 +106,7 @@ class TransactionalStrategy:
         while True:
             deliveries = await self._queue.take(most)
             begun = steady()
-            stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_here])
+            stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
             # As the pull window: what is slow, or fails, takes few along.
             most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
 
@@ -114,7 +114,7 @@ class TransactionalStrategy:
         """Those that were begun before, or took too long: one by one, each with all of its time, and nobody waits for them."""
         while True:
             for delivery in await self._retries.take(1):
-                if not delivery.later.is_here:
+                if not delivery.later.is_resolved:
                     await self._handle_alone(delivery)
 
     async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
@@ -166,7 +166,7 @@ class TransactionalStrategy:
             crashpoint("inbox_handled")
         crashpoint("inbox_marked")
         for delivery in deliveries:
-            delivery.later.come(Done())
+            delivery.later.resolve(Done())
 
     async def _run(self, session: Session, delivery: InboxDelivery) -> None:
         current_message.set(delivery.message)
@@ -205,4 +205,4 @@ def _misuse_error(result: object) -> HandlerMisused:
 def _suspend(deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
     """They are kept as they are: the database is away, or the inbox ends."""
     for delivery in deliveries:
-        delivery.later.come(InboxUnavailable(str(cause)))
+        delivery.later.resolve(InboxUnavailable(str(cause)))

@@ -1,1 +1,1 @@
-"""Agents to begin with: `router agent run router.samples.agents.ledger:Ledger`."""
+"""Sample agents: `router agent run router.samples.agents.ledger:Ledger`."""

@@ -1,9 +1,9 @@
-"""A sample agent: accounts that are credited and debited by commands, each command once.
+"""A sample agent: accounts that commands credit and debit, each command once.
 
 router agent run router.samples.agents.ledger:Ledger --store ledger.db
 nats pub cmd.default.demo.ledger.post '{"type": "post", "payload": {"account": "acme", "amount": 250}}'
 
-state      balance:{account}   what stands on it, in cents
+state      balance:{account}   the account's balance, in cents
 messages   evt.default.demo.ledger.posted   {account, amount, balance}
 """
 
@@ -15,8 +15,8 @@ from router.agent import Context, Envelope, Outgoing
 from router.errors import Poison
 
 POSTED = "evt.default.demo.ledger.posted"
-MOST = 2**63 - 1  # cents: more than that no JSON number of 64 bits holds
-MOST_OF_A_NAME = 128
+MAX_BALANCE = 2**63 - 1  # cents: a larger number needs more than 64 bits
+MAX_NAME = 128
 
 
 class Ledger:
@@ -25,17 +25,17 @@ class Ledger:
     name = "ledger"
 
     def receive(self, envelope: Envelope) -> None:
-        """A posting names an account and an amount of cents; anything else can never be posted."""
+        """Check that the posting names an account and an amount of cents. Raises Poison: another attempt would not help."""
         payload = envelope.payload
         if not isinstance(payload, dict) or not isinstance(payload.get("account"), str) or type(payload.get("amount")) is not int:
             raise Poison("a posting needs an account (text) and an amount (whole cents)")
-        if not 0 < len(payload["account"]) <= MOST_OF_A_NAME:
-            raise Poison(f"an account's name has 1 to {MOST_OF_A_NAME} characters")
+        if not 0 < len(payload["account"]) <= MAX_NAME:
+            raise Poison(f"an account's name has 1 to {MAX_NAME} characters")
 
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
         account, amount = envelope.payload["account"], envelope.payload["amount"]
         balance = ctx.state.get(f"balance:{account}", 0) + amount
-        if not -MOST <= balance <= MOST:
-            raise Poison("the balance would need more than 64 bits")  # this command alone: the account stays as it is
+        if not -MAX_BALANCE <= balance <= MAX_BALANCE:
+            raise Poison("the balance would need more than 64 bits")  # only this command fails: the account stays as it is
         ctx.state.put(f"balance:{account}", balance)
         return [Outgoing(POSTED, "posted", {"account": account, "amount": amount, "balance": balance})]

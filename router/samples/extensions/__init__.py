@@ -1,4 +1,4 @@
-"""Extensions to begin with: each a file that can be served, tried, tested, and copied.
+"""Sample extensions: each is one file that can be served, tried, tested and copied.
 
 router extension serve-samples                                      all of them
 router extension try router/samples/extensions/pii_guard.py:pii_guard --payload '"a@b.example"'

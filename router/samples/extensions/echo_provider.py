@@ -1,4 +1,4 @@
-"""A provider that says what it was told, word by word where a stream is asked for.
+"""A sample provider that repeats the prompt, word by word if a stream is requested.
 
 parameters: {"prefix": "You said: "}
 """
@@ -12,7 +12,7 @@ from router.extension import Invocation, Output, Refused, provider
 
 @provider("echo")
 async def echo(invocation: Invocation) -> AsyncIterator[str | Output]:
-    """Yields the prompt's words, then what they cost: nothing."""
+    """Yield the prompt's words, then the usage, which costs nothing."""
     if isinstance(invocation.prompt, bytes):
         raise Refused("the prompt is not text")
     prefix = invocation.parameters.get("prefix") or ""

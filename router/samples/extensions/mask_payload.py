@@ -1,9 +1,9 @@
-"""A pre-processor: masks e-mail addresses, card numbers and American social security numbers before an assignment is made.
+"""A pre-processor: it masks e-mail addresses, card numbers and American social security numbers before an assignment is made.
 
 config: {"allow": ["email"]}
 
-It changes the payload and the message's metadata, and both are all of a request's own words that an assignment carries. Use it
-with `"mode": "required"`: if an optional one fails, the request goes on as it came. The stored request is not changed.
+It changes the payload and the message's metadata, which are all of a request's texts that an assignment carries. Use it
+with `"mode": "required"`: if an optional one fails, the request continues unchanged. The stored request is not changed.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import re
 from collections.abc import Callable, Collection
 
 from router.extension import Answer, Refused, Request, pre
-from router.samples.extensions.pii_guard import PATTERNS, is_meant
+from router.samples.extensions.pii_guard import PATTERNS, is_real_match
 
 
 @pre("mask_payload")
 def mask_payload(request: Request) -> Answer:
-    """Adds `pii_masked` to the context: the kinds that were masked, or `none`. Refuses what it cannot look into."""
+    """Add `pii_masked` to the context: the masked kinds, or `none`. Refuse a payload that it cannot read."""
     if isinstance(request.payload, bytes) or request.message.payload_ref is not None:
         raise Refused("the payload is not text, or stands elsewhere: it cannot be masked here")
     kinds: set[str] = set()
     allowed = request.config.get("allow") or ()
-    change = _masking(allowed if isinstance(allowed, list | tuple) else (), kinds)
+    change = _make_mask(allowed if isinstance(allowed, list | tuple) else (), kinds)
     payload = _mask(request.payload, change)
     metadata = _mask_object(request.message.metadata or {}, change)
     if metadata.keys() != (request.message.metadata or {}).keys():
@@ -30,8 +30,8 @@ def mask_payload(request: Request) -> Answer:
     return Answer(payload=payload, message_metadata=metadata, metadata={"pii_masked": ",".join(sorted(kinds)) or "none"})
 
 
-def _masking(allowed: Collection[object], kinds: set[str]) -> Callable[[str], str]:
-    """What masks one text, and adds to `kinds` what it found there."""
+def _make_mask(allowed: Collection[object], kinds: set[str]) -> Callable[[str], str]:
+    """Return a function that masks one text and adds to `kinds` what it masked."""
 
     def mask(text: str) -> str:
         for kind in PATTERNS:
@@ -44,14 +44,14 @@ def _masking(allowed: Collection[object], kinds: set[str]) -> Callable[[str], st
 
 
 def _mask_kind(kind: str, text: str) -> str:
-    def replace(found: re.Match[str]) -> str:
-        return f"[{kind}]" if is_meant(kind, found[0]) else found[0]
+    def replace(match: re.Match[str]) -> str:
+        return f"[{kind}]" if is_real_match(kind, match[0]) else match[0]
 
     return PATTERNS[kind].sub(replace, text)
 
 
 def _mask(value: object, change: Callable[[str], str]) -> object:
-    """`value` with each text inside it changed, keys of objects too."""
+    """Return `value` with every text inside it changed, also keys of objects."""
     match value:
         case str():
             return change(value)

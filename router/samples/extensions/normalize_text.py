@@ -1,4 +1,4 @@
-"""A pre-processor: text without superfluous white space, in lower case where the policy says so.
+"""A pre-processor: it removes superfluous white space, and writes text in lower case if the policy says so.
 
 config: {"lowercase": true}
 """
@@ -12,23 +12,23 @@ from router.extension import Request, pre
 
 @pre("normalize_text")
 def normalize_text(request: Request) -> tuple[object, dict[str, str]]:
-    """One space between words, none around them; in lower case if config.lowercase is true."""
+    """Leave one space between words and none around them; write lower case if config.lowercase is true."""
     lowercase = request.config.get("lowercase") is True
-    return in_texts(request.payload, lambda text: _normal(text, lowercase)), {"normalized": "true"}
+    return change_texts(request.payload, lambda text: _normalize(text, lowercase)), {"normalized": "true"}
 
 
-def in_texts(payload: object, change: Callable[[str], str]) -> object:
-    """`payload` with each text inside it changed; keys, numbers and the shape stay."""
+def change_texts(payload: object, change: Callable[[str], str]) -> object:
+    """Return `payload` with every text inside it changed; keys, numbers and the shape stay."""
     match payload:
         case str():
             return change(payload)
         case list():
-            return [in_texts(part, change) for part in payload]
+            return [change_texts(part, change) for part in payload]
         case dict():
-            return {name: in_texts(part, change) for name, part in payload.items()}
+            return {name: change_texts(part, change) for name, part in payload.items()}
     return payload
 
 
-def _normal(text: str, lowercase: bool) -> str:
+def _normalize(text: str, lowercase: bool) -> str:
     one_line = " ".join(text.split())
     return one_line.lower() if lowercase else one_line

@@ -1,4 +1,4 @@
-"""A validator: lets no e-mail address, card number or American social security number through.
+"""A validator: it rejects e-mail addresses, card numbers and American social security numbers.
 
 config: {"allow": ["email"]}
 """
@@ -19,42 +19,42 @@ PATTERNS = {
 
 @validator("pii_guard")
 def pii_guard(request: Request) -> Rejection | None:
-    """Names what was found, never the text that it was found in."""
+    """Name the kind that was found, never the text."""
     allowed = request.config.get("allow") or ()
-    kinds = kinds_in(request.payload)
+    kinds = find_kinds(request.payload)
     first = next((name for name in PATTERNS if name in kinds and name not in allowed), None)
     return reject("pii_detected", {"field": "payload", "pattern": first}) if first is not None else None
 
 
-def kinds_in(payload: object) -> set[str]:
-    """The kinds of personal data in a payload's texts, by the names of `PATTERNS`."""
-    return {name for text in texts(payload) for name, pattern in PATTERNS.items() if _holds(name, pattern, text)}
+def find_kinds(payload: object) -> set[str]:
+    """Return the kinds of personal data in a payload's texts, by the names of `PATTERNS`."""
+    return {name for text in iterate_texts(payload) for name, pattern in PATTERNS.items() if _has_match(name, pattern, text)}
 
 
-def texts(payload: object) -> Iterator[str]:
-    """Every text in a payload, keys of objects too."""
+def iterate_texts(payload: object) -> Iterator[str]:
+    """Yield every text in a payload, also keys of objects."""
     match payload:
         case str():
             yield payload
         case list():
             for part in payload:
-                yield from texts(part)
+                yield from iterate_texts(part)
         case dict():
             for name, part in payload.items():
                 yield name
-                yield from texts(part)
+                yield from iterate_texts(part)
 
 
-def is_meant(name: str, found: str) -> bool:
-    """Whether what matches is what it looks like: long numbers are common, card numbers are not."""
-    return name != "credit_card" or _has_check_digit(re.sub(r"\D", "", found))
+def is_real_match(name: str, text: str) -> bool:
+    """Whether a match really is of its kind: long numbers are common, card numbers are not."""
+    return name != "credit_card" or _has_check_digit(re.sub(r"\D", "", text))
 
 
 def _has_check_digit(digits: str) -> bool:
-    """Luhn's: every second digit from the right counts twice."""
+    """Luhn's check: every second digit from the right counts twice."""
     doubled = [int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(digits))]
     return sum(value - 9 if value > 9 else value for value in doubled) % 10 == 0
 
 
-def _holds(name: str, pattern: re.Pattern[str], text: str) -> bool:
-    return any(is_meant(name, match[0]) for match in pattern.finditer(text))
+def _has_match(name: str, pattern: re.Pattern[str], text: str) -> bool:
+    return any(is_real_match(name, match[0]) for match in pattern.finditer(text))

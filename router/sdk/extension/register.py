@@ -17,7 +17,7 @@ import orjson
 from router.clock import steady
 from router.delivery.connection import Connection
 from router.errors import RouterError, Unanswered
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 from router.sdk.extension.author import Extension
 
 log = logs.logger(__name__)
@@ -36,7 +36,7 @@ class Registration:
     def __init__(self, extensions: Sequence[Extension], instances: Mapping[str, int], api_key: str | None = None) -> None:
         self._entries = [entry_of(extension, instances) for extension in extensions]
         self._headers = {"api_key": api_key} if api_key is not None else None
-        self._once = Once(every_s=60.0)
+        self._once = LogRateLimit(every_s=60.0)
 
     async def run(self, connection: Connection) -> None:
         """For ever: each entry until it stands, and all of them again after a reconnect."""
@@ -67,7 +67,7 @@ class Registration:
         return True
 
     def _tell(self, entry: Mapping[str, object], why: str) -> None:
-        if self._once.allows(entry["id"]):
+        if self._once.allow(entry["id"]):
             log.warning(events.EXTENSION_UNREGISTERED, extension=entry["id"], why=why)
 
 

@@ -23,7 +23,7 @@ Traced = Callable[[Mapping[str, str]], AbstractContextManager[None]]
 
 def tracing(extension: Extension) -> Traced:
     """What to do a request in; it is given the request's headers."""
-    traced = spans.tracing()
+    traced = spans.find_tracing()
     if traced is None:
         return lambda _: NO_SPAN
     told = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
@@ -31,14 +31,14 @@ def tracing(extension: Extension) -> Traced:
     @contextlib.contextmanager
     def span(headers: Mapping[str, str]) -> Iterator[None]:
         error: str | None = None
-        begun = traced.serve(f"extension {extension.id}", headers, told)
+        begun = traced.start_server_span(f"extension {extension.id}", headers, told)
         try:
-            with traced.current(begun):
+            with traced.activate(begun):
                 yield
         except Failed as failed:
             error = failed.code
             raise
         finally:
-            traced.ended(begun, error)
+            traced.end_span(begun, error)
 
     return span

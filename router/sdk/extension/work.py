@@ -17,7 +17,7 @@ from typing import Any
 
 from router.clock import steady
 from router.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
-from router.observability import Once, events, logs
+from router.observability import LogRateLimit, events, logs
 from router.sdk.extension.answered import of_post, of_pre, of_validator
 from router.sdk.extension.asked import read_request
 from router.sdk.extension.author import Extension
@@ -50,7 +50,7 @@ class Work:
         self._extension = extension
         self._pool = pool
         self._read, self._say = _BY_KIND[extension.kind]
-        self._lines = Once(every_s=1.0)
+        self._lines = LogRateLimit(every_s=1.0)
         self._tell = tell or self._log
         self._traced = tracing(extension)
 
@@ -109,7 +109,7 @@ class Work:
         return Failed(500, "failed", f"{self._extension.id} failed; its own log says why")
 
     def _log(self, exc: BaseException) -> None:
-        if self._lines.allows(type(exc).__name__):
+        if self._lines.allow(type(exc).__name__):
             log.error(events.EXTENSION_FAILED, extension=self._extension.id, error=type(exc).__name__, exc_info=exc)
 
 

@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router.cancelling import cancellable
+from router.cancellation import preserve_cancellation
 
 Ended = Callable[[asyncio.Future[str]], None]
 
@@ -33,12 +33,12 @@ async def cancelled_when_it_ends(end: Ended, keep: Callable[[Awaitable[str]], Aw
 
 @pytest.mark.parametrize("end", [answered, refused])
 async def test_a_cancellation_that_comes_with_the_end_is_kept(end: Ended) -> None:
-    assert (await cancelled_when_it_ends(end, cancellable)).cancelled()
+    assert (await cancelled_when_it_ends(end, preserve_cancellation)).cancelled()
 
 
 async def test_what_is_not_cancelled_answers_and_raises_as_before() -> None:
-    assert await cancellable(asyncio.sleep(0, "an answer")) == "an answer"
+    assert await preserve_cancellation(asyncio.sleep(0, "an answer")) == "an answer"
     refusal: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     refused(refusal)
     with pytest.raises(ConnectionRefusedError):
-        await cancellable(refusal)
+        await preserve_cancellation(refusal)

@@ -1,7 +1,7 @@
-"""What one endpoint did, for `$SRV.STATS`.
+"""Counts the requests of one endpoint, for `$SRV.STATS`.
 
-nats.micro counts while its own callback runs, and ours returns at once: the work is a task's. So we count, and put
-our figures in place of its own when it is asked.
+nats.micro counts while its own callback runs. Ours returns at once, because a task answers the request: so the station counts
+itself, and replaces the numbers of nats.micro when they are read.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Stats(Protocol):
-    """What nats.micro shows of an endpoint; times are nanoseconds."""
+class MicroStats(Protocol):
+    """What nats.micro publishes of an endpoint; times are nanoseconds."""
 
     name: str
     num_requests: int
@@ -20,8 +20,8 @@ class Stats(Protocol):
     last_error: str | None
 
 
-class Tally:
-    """One endpoint's figures."""
+class EndpointStats:
+    """The requests, errors and times of one endpoint."""
 
     def __init__(self) -> None:
         self._requests = 0
@@ -29,15 +29,15 @@ class Tally:
         self._nanos = 0
         self._last_error: str | None = None
 
-    def answered(self, nanos: int, error: str | None) -> None:
-        """`error` is a code, never a text that may hold what was asked."""
+    def count_answer(self, nanos: int, error: str | None) -> None:
+        """`error`: a code, never a text, which may quote the request."""
         self._requests += 1
         self._nanos += nanos
         if error is not None:
             self._errors += 1
             self._last_error = error
 
-    def show(self, stats: Stats) -> None:
+    def fill(self, stats: MicroStats) -> None:
         stats.num_requests = self._requests
         stats.num_errors = self._errors
         stats.processing_time = self._nanos

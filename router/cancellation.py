@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def cancellable(work: Awaitable[T]) -> T:
+async def preserve_cancellation(work: Awaitable[T]) -> T:
     """`work`, and then a cancellation that came while it ran, whatever became of it."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0

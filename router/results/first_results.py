@@ -1,9 +1,9 @@
-"""What the router learns from results: each known assignment teaches the figures of its own provider, once.
+"""What the router learns from results: each known assignment moves the figures of its own provider, once.
 
-A result is input: a worker may name any tenant and any provider in it, and may send it again under every status. So
-the figures and the breakers hear of a result only when its assignment is known, they hear of the provider that the
-assignment names, and they hear one outcome for each assignment, the first one. A worker that repeats itself, and a forger,
-change nothing. The memory holds known assignments alone, so a flood of made-up ids cannot push one out of it.
+A result is input: a worker may name any tenant and any provider in it, and may send it again with every status. So
+the figures and the breakers get a result only if its assignment is known, they get the provider that the assignment
+names, and they get one outcome for each assignment, the first. A worker that repeats itself, or forges results, changes nothing. The
+memory holds known assignments only, so a flood of invented ids cannot push one out of it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class ProviderFigures(Protocol):
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None: ...
 
 
-class Lessons:
-    """Assignments that taught, for `keep_s` each, at most `limit`: kept as hashes, about 200 bytes each."""
+class FirstResults:
+    """The assignments whose first result was used, for `keep_s` each, at most `limit`: hashes of about 200 bytes each."""
 
     def __init__(self, figures: ProviderFigures, limit: int = 100_000, keep_s: float = DAY_S, clock: Clock = steady) -> None:
         self._figures = figures
@@ -33,8 +33,8 @@ class Lessons:
         self._clock = clock
         self._taught: Memory[int, bool] = Memory(limit)
 
-    def learn(self, known: Assignment, result: ExecResult) -> None:
-        """Let the first result of an assignment move its provider's figures."""
+    def learn_from(self, known: Assignment, result: ExecResult) -> None:
+        """Move the provider's figures if this is the assignment's first result."""
         now, key = self._clock(), hash(known.assignment_id)
         if self._taught.recall(key, now) is not None:
             return

@@ -1,10 +1,10 @@
-"""Which workers may be remembered. A heartbeat is input: its sender chooses the names, how many there are, and what they promise.
+"""Decide which workers are remembered. A heartbeat is input: its sender chooses names, how many there are, and what they promise.
 
-    a place is given   while a group holds no more than are free: one group alone gets half, and a newcomer always finds one
-    a place is lost    to who is gone; under pressure also to a newcomer of the same group, by who was heard only once
-    a place is kept    by a worker that was heard again, `PROVEN_S` after it came, for as long as it is heard
+    gets a place    a new worker, while its group holds no more than are free: one group alone gets half, so newcomers find one
+    loses a place   a dead worker; if no place is free, also one that sent a single heartbeat, to a newcomer of its group
+    keeps a place   a worker with a second heartbeat, at least `PROVEN_S` after the first, as long as it goes on
 
-So names that are made up do not displace a worker that goes on beating, and give way to one that has just come.
+So invented names do not displace a worker that goes on beating, and give way to one that has just come.
 """
 
 from __future__ import annotations
@@ -12,42 +12,43 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable
 
-Key = tuple[str | None, str]  # (tenant, worker): two tenants may call their workers alike
+Key = tuple[str | None, str]  # (tenant, worker): two tenants may use one worker name
 
-GRACE_S = 1.0  # who came in this last moment is not displaced by the next one
+GRACE_S = 1.0  # a worker that came this recently is not displaced
 PROVEN_S = 1.0
 
 
-class Places:
-    """At most `limit`, shared by groups of workers (`group_of` a tenant). It remembers keys, never what was said."""
+class WorkerAdmission:
+    """At most `limit` places, shared by groups of workers (`group_of` a tenant). It holds keys, not heartbeats."""
 
     def __init__(self, limit: int, group_of: Callable[[str | None], Hashable]) -> None:
         self._limit = limit
         self._group_of = group_of
         self._groups: dict[Key, Hashable] = {}
         self._held: Counter[Hashable] = Counter()
-        self._fresh: dict[Hashable, OrderedDict[Key, float]] = {}  # heard once so far, since when; the oldest first
+        self._fresh: dict[Hashable, OrderedDict[Key, float]] = {}  # one heartbeat so far, and its time; the oldest first
 
     def has_room(self, key: Key) -> bool:
-        """Whether the key's group may take one more."""
+        """Whether the key's group may take one more place."""
         free = self._limit - len(self._groups)
         return free > 0 and self._held[self._group_of(key[0])] <= free
 
-    def displaced_by(self, key: Key, now: float) -> Key | None:
-        """Who gives way to a newcomer that finds no room; None: nobody may be asked to."""
+    def find_weakest(self, key: Key, now: float) -> Key | None:
+        """Return the worker that gives way to a newcomer when no place is free, or None."""
         for group in (self._group_of(key[0]), None):
             oldest = next(iter(self._fresh.get(group, {}).items()), None)
             if oldest is not None and now - oldest[1] >= GRACE_S:
                 return oldest[0]
         return None
 
-    def take(self, key: Key, now: float) -> None:
+    def admit(self, key: Key, now: float) -> None:
+        """Give a new worker a place."""
         group = self._groups[key] = self._group_of(key[0])
         self._held[group] += 1
         self._fresh.setdefault(group, OrderedDict())[key] = now
 
-    def heard_again(self, key: Key, now: float) -> None:
-        """It keeps its place from now on, if it came some time ago."""
+    def on_heartbeat(self, key: Key, now: float) -> None:
+        """Mark a worker as proven if its first heartbeat is some time ago."""
         fresh = self._fresh.get(self._groups[key])
         if fresh is not None and (since := fresh.get(key)) is not None and now - since >= PROVEN_S:
             self._prove(key)
@@ -55,7 +56,8 @@ class Places:
     def is_proven(self, key: Key) -> bool:
         return key not in self._fresh.get(self._groups.get(key), {})
 
-    def leave(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
+        """Free a worker's place."""
         self._prove(key)
         group = self._groups.pop(key)
         self._held[group] -= 1

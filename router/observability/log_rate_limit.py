@@ -1,4 +1,4 @@
-"""At most one line in a span of time for each key, in bounded memory: what a stranger can cause must not flood a log."""
+"""At most one log line per interval for each key, in bounded memory: clients cannot flood the log."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from router.clock import Clock, steady
 _OVERFLOW = object()
 
 
-class Once:
-    """`if once.allows((subject, header, rule)): log.warning(…)`.
+class LogRateLimit:
+    """`if rate_limit.allow((subject, header, rule)): log.warning(…)`.
 
-    `every_s`: seconds between two lines of one key. Above `limit` keys at a time the new ones share a single line.
+    `every_s`: seconds between two lines of one key. While there are `limit` keys, all new ones together get one line.
     """
 
     def __init__(self, every_s: float = 1.0, limit: int = 1000, clock: Clock = steady) -> None:
         self._every_s = every_s
         self._limit = limit
         self._clock = clock
-        self._until: dict[Hashable, float] = {}  # oldest first: a key is put at the end whenever it is allowed
+        self._until: dict[Hashable, float] = {}  # oldest first: a key moves to the end whenever it is allowed
 
-    def allows(self, key: Hashable) -> bool:
+    def allow(self, key: Hashable) -> bool:
+        """Whether a line of this key may be logged now; if so, the next one must wait."""
         now = self._clock()
         if key not in self._until:
             self._forget(now)

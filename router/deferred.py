@@ -1,0 +1,77 @@
+"""A value that is there later, handed over by a call: a future without the event loop's part in it.
+
+For work that is done for many callers at once (one request for a hundred lookups). A future costs each caller two turns of
+the loop, about 10 µs; this costs two calls. A caller that must wait may await it all the same.
+
+    deferred = Deferred()              its maker calls `resolve` once, in time, with the value or with the exception
+    deferred.add_callback(callback)    `callback` is called with the value or the exception, at once if it is there
+    deferred.map(function)             another Deferred, of `function(value)`
+    deferred.cancel()                  resolve with CancelledError: what the maker resolves with afterwards is ignored
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+DeferredCallback = Callable[[T | BaseException], object]
+
+
+class Deferred(Generic[T]):
+    """One value, or the exception in its place. Like a future, it belongs to one loop's thread."""
+
+    __slots__ = ("_callbacks", "_result", "is_resolved")
+
+    def __init__(self) -> None:
+        self.is_resolved = False
+        self._callbacks: list[DeferredCallback[T]] = []
+
+    def resolve(self, result: T | BaseException) -> None:
+        """Call every callback with the result. Only the first call counts."""
+        if not self.is_resolved:
+            self.is_resolved = True
+            self._result = result
+            for callback in self._callbacks:
+                callback(result)
+
+    def cancel(self) -> None:
+        self.resolve(asyncio.CancelledError())
+
+    def add_callback(self, callback: DeferredCallback[T]) -> None:
+        if self.is_resolved:
+            callback(self._result)
+        else:
+            self._callbacks.append(callback)
+
+    def map(self, function: Callable[[T], R]) -> Deferred[R]:
+        """A Deferred of `function(value)`; exceptions are passed on. Cancelling it does not cancel this one."""
+        mapped: Deferred[R] = Deferred()
+        self.add_callback(lambda result: None if mapped.is_resolved else mapped.resolve(_apply(function, result)))
+        return mapped
+
+    def __await__(self) -> Generator[Any, None, T]:
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.add_callback(lambda result: None if future.done() else _settle(future, result))
+        return (yield from future)
+
+
+def _apply(function: Callable[[T], R], result: T | BaseException) -> R | BaseException:
+    if isinstance(result, BaseException):
+        return result
+    try:
+        return function(result)
+    except Exception as exc:  # the callbacks decide what it means
+        return exc
+
+
+def _settle(future: asyncio.Future[T], result: T | BaseException) -> None:
+    if isinstance(result, asyncio.CancelledError):
+        future.cancel()
+    elif isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

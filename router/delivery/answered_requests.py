@@ -1,0 +1,67 @@
+"""Requests that were answered from their live copy: the stored copy only needs its ack, and takes its mark away.
+
+By hash, so many of each. A mark is for a copy that was stored when the live one was heard (`SAME_S`), for none that comes later with
+the same bytes. Two generations, so that forgetting the oldest costs nothing; what is forgotten is handled again, to the same end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from router.delivery.answers import MSG_ID, TENANT
+from router.message import Message
+
+SAME_S = 2.0  # between hearing a request and its stored time, on two machines' clocks
+MOST_MARKS = 300_000  # of answered requests whose stored copy has not come yet; some 40 MB
+
+
+class AnsweredCopies(Struct, gc=False):
+    """Of so many copies, the newest heard at `heard_at`, wall seconds."""
+
+    count: int
+    heard_at: float
+
+
+class AnsweredRequests:
+    """Of one subject on one instance."""
+
+    def __init__(self, most: int = MOST_MARKS) -> None:
+        self.counts: dict[int, AnsweredCopies] = {}  # read by the desk: empty is the common case
+        self._old: dict[int, AnsweredCopies] = {}
+        self._most = most // 2  # in a generation
+
+    def add(self, data: bytes, headers: Mapping[str, str], heard_at: float) -> None:
+        self.add_key(key_of(data, headers), heard_at, bool(headers.get(MSG_ID)))
+
+    def add_key(self, key: int, heard_at: float, has_id: bool) -> None:
+        """A stream stores one copy for each id, and one for each request without an id."""
+        if len(self.counts) >= self._most:
+            self.counts, self._old = {}, self.counts
+        mark = None if has_id else self.counts.get(key)
+        if mark is None:
+            self.counts[key] = AnsweredCopies(1, heard_at)
+        else:
+            mark.count, mark.heard_at = mark.count + 1, heard_at
+
+    def take(self, message: Message) -> bool:
+        """Whether this stored copy was answered; it is asked for once."""
+        key = key_of(message.data, message.headers)
+        marks = self._old if key in self._old else self.counts
+        mark = marks.get(key)
+        if mark is None:
+            return False
+        mark.count -= 1
+        if not mark.count:
+            del marks[key]
+        return abs(message.stored_at - mark.heard_at) <= SAME_S
+
+    def clear(self) -> None:
+        self.counts.clear()
+        self._old.clear()
+
+
+def key_of(data: bytes, headers: Mapping[str, str]) -> int:
+    """What names a request to the stream: its id and tenant header, and its bytes."""
+    return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)) if headers else hash(data)
