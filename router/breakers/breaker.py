@@ -1,13 +1,14 @@
-"""One breaker: the states count and change (`states`), the gate decides who may call and whose outcome is heard.
+"""One circuit breaker: `states` counts failures and changes the state; this file gives out permits and records outcomes.
 
-    enter ── closed ──> the lease that all share        half open ──> a probe, while one is free ──> None
-      └───── open, its time not over ──> None
-    succeeded | failed | left(lease) ──> recorded, if the lease still stands
+    acquire ── closed ──────────────────> the permit that all calls share
+            ── half open ───────────────> a permit for one probe, while a probe is free, else None
+            ── open, its time not over ─> None
+    record_success | record_failure | release(permit) ──> counts, if the permit is still valid
 
-pybreaker alone would let every caller through half-open, take a cancellation for a failure, close a new opening by an old
-probe's late success, and go by the wall clock. So it is never held around an await, and hears of outcomes alone.
+pybreaker alone would let every caller through while half open, count a cancellation as a failure, let an old probe's late
+success close a new opening, and use the wall clock. So no pybreaker call is held around an await: it receives outcomes only.
 
-On one event loop only; nothing waits.
+For one event loop; no method waits.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ OnTransition = Callable[[BreakerTransition], None]
 
 
 class CircuitBreaker:
-    """`now` is a steady clock, `today` the wall's, for `opened_at_ms` alone.
+    """`now` is a steady clock; `today` is the wall clock, used for `opened_at_ms` only.
 
-    `changed` hears of every change of state, in the midst of it: it may look, not act.
+    `on_change` is called inside every change of state: it may read this breaker, but must not call a method that changes it.
     """
 
     def __init__(
@@ -43,23 +44,23 @@ class CircuitBreaker:
     ) -> None:
         self.name = name
         self.rules = rules
-        self.state = CLOSED  # as it was stepped last; `phase` is what others see
+        self.state = CLOSED  # the last state that pybreaker was set to; `phase` is what other rooms read
         self._now = now
         self._today = today
         self._on_change = on_change
         self._generation = 0  # counts the changes of state
         self._shared_permit = CallPermit(0)
-        self._has_no_failures = True  # closed, and no failure is counted: then a success is noted, and nothing else is to be done
+        self._has_no_failures = True  # closed, and no failure is counted: then a success only enters the window
         self._probes = Probes()
         self._opened_at = 0.0  # on the steady clock, as the next one
         self._until = 0.0  # of an opening
         self._opened_at_ms: int | None = None
-        self._remote: tuple[float, int] | None = None  # while another instance's doing is taken over: how long still, since when
+        self._remote: tuple[float, int] | None = None  # set while another instance's transition is applied: seconds left, opened at (ms)
         self._window = Window(rules.error_rate_window_s)
         self._states = States(rules, self._on_state_change)
 
     def set_rules(self, rules: BreakerRules) -> None:
-        """Other rules from now on. The window begins again; failures in a row, and an opening's time, stay as they are."""
+        """Use other rules from now on. The window starts empty; failures in a row and the end of an opening stay."""
         self.rules = rules
         self._window = Window(rules.error_rate_window_s)
         self._states.set_rules(rules)
@@ -67,7 +68,7 @@ class CircuitBreaker:
     # -- calls -----------------------------------------------------------------------------------------------------
 
     def acquire(self, permit_s: float) -> CallPermit | None:
-        """The right to call once, None: no call is to be made. A probe's lease ends by itself after `lease_s` seconds."""
+        """A permit for one call; None: the caller must not call. A probe's permit expires after `permit_s` seconds."""
         if self.state == CLOSED:
             return self._shared_permit
         if self.block_end() > self._now():
@@ -77,9 +78,9 @@ class CircuitBreaker:
         return CallPermit(self._generation, self._probes.begin(self._now() + permit_s))
 
     def permit_for_outcome(self, started_at: float) -> CallPermit | None:
-        """For an outcome that names no lease: the shared one, else the probe that is out longest, else one of its own.
+        """A permit for an outcome that names none: the shared permit, else that of the oldest probe, else a new one.
 
-        None for what was `begun` before the opening, and for all that comes while open.
+        None for a call that started before the opening, and for every outcome while the breaker is open.
         """
         if self.state == CLOSED:
             return self._shared_permit
@@ -89,7 +90,7 @@ class CircuitBreaker:
         return CallPermit(self._generation, oldest) if oldest is not None else self.acquire(ORPHAN_PERMIT_S)
 
     def record_success(self, permit: CallPermit, latency_ms: float) -> None:
-        """The call went well; above the rules' latency it is a failure all the same."""
+        """Count a success. One that took longer than the rules' latency counts as a failure."""
         slow = self.rules.latency_threshold_ms
         if slow is not None and latency_ms > slow:
             self.record_failure(permit)
@@ -99,36 +100,36 @@ class CircuitBreaker:
             self._record(failed=False)
 
     def record_failure(self, permit: CallPermit) -> None:
-        """The callee's fault, or no answer in time."""
+        """Count a failure: the called service is at fault, or did not answer in time."""
         if self._use_permit(permit):
             self._record(failed=True)
 
     def release(self, permit: CallPermit) -> None:
-        """Neither: cancelled, or the caller's own fault. A probe's place is free again."""
+        """Release the permit without counting: the call was cancelled, or the caller was at fault. A probe is free again."""
         self._use_permit(permit)
 
-    # -- what is known ---------------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------------
 
     def block_end(self) -> float:
-        """On the steady clock: nobody is let through before; a time that is over: somebody is."""
+        """When the breaker will permit a call again, on the steady clock; a time in the past: it permits one now."""
         if self.state != HALF_OPEN:
             return self._until
         return self._probes.free_at(self._now(), self.rules.half_open_max_calls)
 
     @property
     def phase(self) -> str:
-        """closed | open | half_open; an opening whose time is over is half open, whether somebody has called since or not."""
+        """closed | open | half_open. An opening whose time is over is half open, also when no call has come since."""
         return HALF_OPEN if self.state == OPEN and self._until <= self._now() else self.state
 
     @property
     def snapshot(self) -> BreakerSnapshot:
-        """Where it stands now."""
+        """State and figures of this moment."""
         return BreakerSnapshot(self.phase, self._opened_at_ms, self._states.failures, self._window.rate(self._now()))
 
-    # -- another instance's doing ------------------------------------------------------------------------------------
+    # -- transitions of other instances ------------------------------------------------------------------------------
 
     def apply_remote_open(self, left_s: float, opened_at_ms: int) -> None:
-        """Somebody else opened it; it stays open for `left_s` seconds more, and never for longer than the rules say."""
+        """Apply another instance's opening: open for `left_s` more seconds, at most for the rules' timeout."""
         self._remote = (min(left_s, self.rules.timeout_s), opened_at_ms)
         self._states.open()
         self._remote = None
@@ -142,7 +143,7 @@ class CircuitBreaker:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _use_permit(self, permit: CallPermit) -> bool:
-        """Whether this lease still stands; a probe's ends by it."""
+        """Whether the permit is still valid; a probe's permit is used up by this."""
         if permit.probe == 0 or permit.generation != self._generation:
             return permit.generation == self._generation
         return self._probes.end(permit.probe, self._now())
@@ -162,7 +163,7 @@ class CircuitBreaker:
             self._states.open()
 
     def _on_state_change(self, state: str) -> None:
-        """pybreaker is changing its state: every lease of before is over."""
+        """pybreaker calls this while it changes its state. Every earlier permit becomes invalid."""
         was, self.state, self._has_no_failures = self.state, state, False
         self._generation += 1
         self._shared_permit = CallPermit(self._generation)

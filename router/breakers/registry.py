@@ -1,4 +1,4 @@
-"""Breakers by name: made when first asked for, as many as the book may hold; the one longest unused goes first."""
+"""Breakers by name: created at the first lookup, at most `limit`; the least recently used one is dropped first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from router.clock import Clock, steady, wall
 
 
 class BreakerRegistry:
-    """`rules_of` says a new breaker's rules. Forgetting one forgets an opening: `limit` is for names that strangers make up."""
+    """`rules_of` gives a new breaker's rules. `limit` bounds names that clients invent; a dropped breaker loses its opening."""
 
     def __init__(
         self,
@@ -32,17 +32,17 @@ class BreakerRegistry:
 
     def get(self, name: str) -> CircuitBreaker:
         """The breaker of this name."""
-        gate = self._breakers.get(name)
-        if gate is None:
+        breaker = self._breakers.get(name)
+        if breaker is None:
             return self._create(name)
         self._breakers.move_to_end(name)
-        return gate
+        return breaker
 
     def snapshots(self) -> Mapping[str, BreakerSnapshot]:
-        return {name: gate.snapshot for name, gate in self._breakers.items()}
+        return {name: breaker.snapshot for name, breaker in self._breakers.items()}
 
     def keep(self, names: Collection[str]) -> None:
-        """Forget every other one: who comes back by its name begins anew."""
+        """Drop every other breaker. A name that comes back starts with a closed breaker."""
         for name in [name for name in self._breakers if name not in names]:
             del self._breakers[name]
 

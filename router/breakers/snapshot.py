@@ -1,4 +1,4 @@
-"""What a breaker says of itself, as values: where it stands, how it got there, and who may make a call."""
+"""The values that a breaker returns: a permit for a call, a snapshot of its state, a transition."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ HALF_OPEN = "half_open"
 
 
 class CallPermit(Struct, frozen=True, gc=False):
-    """The right to make one call. Every change of state ends the leases of before: what comes of them is told to nobody."""
+    """The right to make one call. Every change of state makes earlier permits invalid: their outcomes are not counted."""
 
     generation: int  # counts the changes of state
-    probe: int = 0  # 0: of a closed breaker, which all callers share
+    probe: int = 0  # 0: the permit of a closed breaker, which all callers share
 
 
 class BreakerSnapshot(Struct, frozen=True):
@@ -26,11 +26,11 @@ class BreakerSnapshot(Struct, frozen=True):
 
 
 class BreakerTransition(Struct, frozen=True):
-    """One change of one breaker. `left_s`: seconds until probes may begin, 0 unless it opened."""
+    """One change of one breaker's state. `left_s`: seconds until probes may begin, 0 unless the breaker opened."""
 
     name: str
     before: str
     state: str
     opened_at_ms: int | None
     left_s: float
-    is_remote: bool  # another instance's doing, taken over by this one
+    is_remote: bool  # another instance's transition, applied by this one

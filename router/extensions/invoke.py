@@ -26,7 +26,7 @@ from router.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter,
 from router.extensions.registry import Route
 
 PAUSE_S = 0.1  # before the second attempt; doubled for each further one
-GRACE_S = 1.0  # a lease outlasts its call's timeout, or no timeout would ever be told to the breaker
+GRACE_S = 1.0  # a permit outlasts its call's timeout, or no timeout would ever be told to the breaker
 OVERDUE = 504  # the status by which a service says that the call's deadline is over
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
@@ -93,20 +93,20 @@ class Invoker:
         """Once. One coroutine around the call itself: what is done before and after it waits for nothing."""
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
-        gate, lease = self._acquire(route, timeout_s)
+        breaker, permit = self._acquire(route, timeout_s)
         try:
             answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
         except Exception as exc:
             failure = _failure_of(exc, call, timeout_s)
-            self._report_failure(route, gate, lease, failure, self._now() - began)
+            self._report_failure(route, breaker, permit, failure, self._now() - began)
             if failure is None or failure is exc:
                 raise
             raise failure from exc
         except BaseException:  # cancelled: nobody's fault
-            gate.release(lease)
+            breaker.release(permit)
             raise
         seconds = self._now() - began
-        gate.record_success(lease, seconds * 1000)
+        breaker.record_success(permit, seconds * 1000)
         self._meter.on_call(route.extension_id, route.kind, "ok", seconds)
         if self._health is not None:
             self._health.observe(route.extension_id, ok=True, latency_ms=seconds * 1000)
@@ -116,37 +116,39 @@ class Invoker:
         """The right to call. Raises ExtensionFailure."""
         if timeout_s <= 0:
             raise ExtensionFailure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
-        gate = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
-        lease = gate.acquire(timeout_s + GRACE_S)
-        if lease is None:
+        breaker = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
+        permit = breaker.acquire(timeout_s + GRACE_S)
+        if permit is None:
             self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
             raise ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open")
-        return gate, lease
+        return breaker, permit
 
-    def _report_failure(self, route: Route, gate: AnyBreaker, lease: CallPermit, failure: ExtensionFailure | None, seconds: float) -> None:
+    def _report_failure(
+        self, route: Route, breaker: AnyBreaker, permit: CallPermit, failure: ExtensionFailure | None, seconds: float
+    ) -> None:
         """None: the broker is away, or something of ours broke; the extension is not to blame, and nobody hears of it."""
         if failure is None:
-            gate.release(lease)
+            breaker.release(permit)
             return
-        (gate.record_failure if failure.is_callees else gate.release)(lease)
+        (breaker.record_failure if failure.is_callees else breaker.release)(permit)
         self._meter.on_call(route.extension_id, route.kind, failure.status, seconds)
         if self._health is not None and (failure.is_callees or failure.is_answer):
             self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
 
 
 class NullBreaker:
-    """The gate of a call that leaves no trace: open always, and deaf."""
+    """The breaker of a call that leaves no trace: open always, and deaf."""
 
     _LEASE = CallPermit(0)
 
     def acquire(self, permit_s: float) -> CallPermit | None:
         return self._LEASE
 
-    def record_success(self, lease: CallPermit, latency_ms: float) -> None: ...
+    def record_success(self, permit: CallPermit, latency_ms: float) -> None: ...
 
-    def record_failure(self, lease: CallPermit) -> None: ...
+    def record_failure(self, permit: CallPermit) -> None: ...
 
-    def release(self, lease: CallPermit) -> None: ...
+    def release(self, permit: CallPermit) -> None: ...
 
 
 NULL_BREAKER = NullBreaker()

@@ -107,20 +107,20 @@ class ProviderInvoker:
         if route is None:
             relay.fail(make_not_found(request))
             return
-        gate = self._breakers.get(route.extension_id)
-        lease = gate.acquire(left_s)
-        if lease is None:
+        breaker = self._breakers.get(route.extension_id)
+        permit = breaker.acquire(left_s)
+        if permit is None:
             self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
             relay.fail(ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open"))
             return
         try:
             failure = await self._relay(relay, route, request, left_s)
         except BaseException:  # cancelled: nobody's fault
-            gate.release(lease)
+            breaker.release(permit)
             raise
         if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the asker's deadline pass, and told of it a moment before we did
-        self._note(gate, lease, failure, relay.latency_ms)
+        self._note(breaker, permit, failure, relay.latency_ms)
 
     async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
         headers = {**call_headers(request), STREAM: "true", DEADLINE: str(int(left_s * 1000))}
@@ -135,14 +135,14 @@ class ProviderInvoker:
         relay.fail(failure)
         return failure
 
-    def _note(self, gate: CircuitBreaker, lease: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
-        self._meter.on_call(gate.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
+    def _note(self, breaker: CircuitBreaker, permit: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
+        self._meter.on_call(breaker.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
         if failure is None or failure.is_callees or failure.is_answer:
-            self._health.observe(gate.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
+            self._health.observe(breaker.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
         if failure is None:
-            gate.record_success(lease, latency_ms)
+            breaker.record_success(permit, latency_ms)
         else:
-            (gate.record_failure if failure.is_callees else gate.release)(lease)
+            (breaker.record_failure if failure.is_callees else breaker.release)(permit)
 
     def _route(self, request: ProviderRequest) -> Route | None:
         policy_id = request.metadata.get("policy_id")

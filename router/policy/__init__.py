@@ -1,7 +1,7 @@
 """Policies: documents become values, and a value with a request becomes a decision. Pure: no clock, file or log in here.
 
     bytes ── load_policy ──> Policy ── PolicyTable ──> evaluate(policy, request, states, now) ──> Decision | Refusal
-                                                     ^ Sessions: remembered choices; RateLimits: asked before
+                                                     ^ Sessions: remembered choices; RateLimits: checked before
 
 Running extensions, measuring providers and storing documents belong to other rooms.
 """

@@ -1,13 +1,13 @@
 """The providers' breakers, one for each (tenant, provider) that a policy with a breaker names.
 
-    a result       ── observe ──> well, failed or nothing ──> its gate
-    a decision     ── shut ──> the tenant's gates that are not closed, else None: nothing to look at
-                   ── chosen ──> a probe's lease, until the assignment's deadline
-    other routers  ── told ──> an opening or a closing taken over
+    a result       ── observe ──> success, failure or neutral ──> its breaker
+    a decision     ── find_not_closed ──> the tenant's breakers that are open or half open; None: all are closed
+                   ── on_decision ──> a probe's permit, until the assignment's deadline
+    other routers  ── apply_remote ──> an opening or a closing is applied here
 
-Counts are this instance's own. A result names no lease, and may come to another instance than the one that decided: half
-open, any outcome counts that was begun after the opening, as its latency tells, and frees the probe that is out longest.
-What its latency hides (the time that it waited for a worker) is over after the longest deadline, which is the default timeout.
+Each instance counts for itself. A result names no permit, and may reach another instance than the one that decided. So while a
+breaker is half open, every outcome counts whose work began after the opening (the result's latency tells), and it frees the
+oldest probe. The latency leaves out the wait for a worker; that wait ends with the longest deadline, which is the default timeout.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from router.policy.breaker_rules import Pair, ProviderRules
 from router.policy.outcomes import ProviderOutcome, classify_outcome
 from router.policy.policy import Policy
 
-LONGEST_MS = deadline_ms(inf)  # whatever a worker says, it was not longer at work
+LONGEST_MS = deadline_ms(inf)  # a worker works no longer than this, whatever latency it reports
 
 Table = Mapping[tuple[str, str], Policy]
 
 
 class RemoteTransition(Struct, frozen=True):
-    """What another instance did: open until a moment of the steady clock, or closed (None)."""
+    """A transition on another instance: open until a moment of the steady clock, or closed (None)."""
 
     until: float | None
     opened_at_ms: int
 
 
 class ProviderBreakers:
-    """At most `limit`; the one longest without a result goes first. `policies` gives the table in force, by (tenant, policy):
-    the same object until it changes. Pairs are (tenant, provider).
+    """At most `limit` breakers; the one longest without a result is dropped first. `policies` returns the current table by
+    (tenant, policy), the same object until it changes. Pairs are (tenant, provider).
 
-    A gate's name is `{tenant}/{provider}`: neither can hold a slash.
+    A breaker's name is `{tenant}/{provider}`: neither can hold a slash.
     """
 
     def __init__(
@@ -63,27 +63,27 @@ class ProviderBreakers:
         self._on_create = on_create
         self._on_change = on_change
         self._breakers: dict[Pair, CircuitBreaker] = {}
-        self._not_closed: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a gate that is not closed
+        self._not_closed: dict[str, dict[str, CircuitBreaker]] = {}  # tenant -> provider -> a breaker that is not closed
         self._remote: Mapping[Pair, RemoteTransition] = {}
         self._policies_seen: Table = {}
         self._rules = ProviderRules({})
 
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
         """One outcome, once."""
-        gate = self._find(tenant_id, provider_id)
+        breaker = self._find(tenant_id, provider_id)
         begun = self._now() - min(latency_ms, LONGEST_MS) / 1000
-        if gate is None or (lease := gate.permit_for_outcome(begun)) is None:
+        if breaker is None or (permit := breaker.permit_for_outcome(begun)) is None:
             return
         match classify_outcome(status, error_code):
             case ProviderOutcome.SUCCESS:
-                gate.record_success(lease, latency_ms)
+                breaker.record_success(permit, latency_ms)
             case ProviderOutcome.FAILURE:
-                gate.record_failure(lease)
+                breaker.record_failure(permit)
             case ProviderOutcome.NEUTRAL:
-                gate.release(lease)
+                breaker.release(permit)
 
     def find_not_closed(self, tenant_id: str) -> Mapping[str, CircuitBreaker] | None:
-        """The tenant's gates that may stop somebody, by provider; None when all are closed."""
+        """The tenant's breakers that are open or half open, by provider; None when all are closed."""
         self._refresh_rules()
         return self._not_closed.get(tenant_id)
 
@@ -92,26 +92,26 @@ class ProviderBreakers:
 
         Rule: docs/extensions.md#provider-breaker.
         """
-        gate = self._not_closed.get(tenant_id, {}).get(decision.provider_id)
-        if gate is not None:
-            gate.acquire(deadline_ms(decision.expected_latency_ms) / 1000)
+        breaker = self._not_closed.get(tenant_id, {}).get(decision.provider_id)
+        if breaker is not None:
+            breaker.acquire(deadline_ms(decision.expected_latency_ms) / 1000)
 
     def apply_remote(self, news: Mapping[Pair, RemoteTransition]) -> None:
-        """What other instances did since they were last told of."""
+        """Apply the transitions that other instances have published since the last call."""
         self._remote = {pair: told for pair, told in {**self._remote, **news}.items() if told.until is not None}
         for pair, told in news.items():
-            if (gate := self._find(*pair)) is not None:
-                self._apply(gate, told)
+            if (breaker := self._find(*pair)) is not None:
+                self._apply(breaker, told)
 
     def snapshots(self) -> Mapping[Pair, BreakerSnapshot]:
-        """All that are there."""
+        """A snapshot of every breaker."""
         self._refresh_rules()
-        return {pair: gate.snapshot for pair, gate in self._breakers.items()}
+        return {pair: breaker.snapshot for pair, breaker in self._breakers.items()}
 
     def list_not_closed(self) -> Iterator[tuple[Pair, str]]:
-        """Those that are not closed, open or half open."""
+        """Pair and state of every breaker that is open or half open."""
         self._refresh_rules()
-        return (((tenant_id, name), gate.phase) for tenant_id, shut in self._not_closed.items() for name, gate in shut.items())
+        return (((tenant_id, name), breaker.phase) for tenant_id, shut in self._not_closed.items() for name, breaker in shut.items())
 
     def __len__(self) -> int:
         return len(self._breakers)
@@ -120,26 +120,28 @@ class ProviderBreakers:
         """None: no policy asks for a breaker of this provider."""
         self._refresh_rules()
         pair = tenant_id, provider_id
-        gate = self._breakers.get(pair)
-        if gate is not None:
+        breaker = self._breakers.get(pair)
+        if breaker is not None:
             self._order.recall(pair, 0.0)
-            return gate
+            return breaker
         rules = self._rules.find(tenant_id, provider_id)
         return self._create(pair, rules) if rules is not None else None
 
     def _create(self, pair: Pair, rules: BreakerRules) -> CircuitBreaker:
-        gate = self._breakers[pair] = CircuitBreaker("/".join(pair), rules, now=self._now, today=self._today, on_change=self._on_transition)
+        breaker = self._breakers[pair] = CircuitBreaker(
+            "/".join(pair), rules, now=self._now, today=self._today, on_change=self._on_transition
+        )
         self._on_create(*pair)
         self._order.keep(pair, True, inf, 0.0, owner=pair[0])
         if (told := self._remote.get(pair)) is not None:
-            self._apply(gate, told)
-        return gate
+            self._apply(breaker, told)
+        return breaker
 
-    def _apply(self, gate: CircuitBreaker, told: RemoteTransition) -> None:
+    def _apply(self, breaker: CircuitBreaker, told: RemoteTransition) -> None:
         if told.until is None:
-            gate.apply_remote_close()
+            breaker.apply_remote_close()
         else:
-            gate.apply_remote_open(told.until - self._now(), told.opened_at_ms)
+            breaker.apply_remote_open(told.until - self._now(), told.opened_at_ms)
 
     def _on_transition(self, transition: BreakerTransition) -> None:
         tenant_id, _, provider_id = transition.name.partition("/")
@@ -150,18 +152,18 @@ class ProviderBreakers:
         self._on_change(transition)
 
     def _refresh_rules(self) -> None:
-        """When the policies changed: other rules, breakers that nobody asks for any more, and those that others told of before."""
+        """After a change of the policies: update rules, drop breakers that no policy names, create those with a remote transition."""
         if self._policies() is self._policies_seen:
             return
         self._policies_seen = self._policies()
         self._rules = ProviderRules(self._policies_seen, self._rules)
-        for pair, gate in list(self._breakers.items()):
+        for pair, breaker in list(self._breakers.items()):
             rules = self._rules.find(*pair)
             if rules is None:
                 self._order.forget(pair)
                 self._forget(pair)
-            elif rules != gate.rules:
-                gate.set_rules(rules)
+            elif rules != breaker.rules:
+                breaker.set_rules(rules)
         for pair in self._remote:
             self._find(*pair)
 

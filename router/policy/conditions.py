@@ -1,4 +1,4 @@
-"""Conditions (`when`), compiled once at load to closures that look at one request.
+"""Conditions (`when`), compiled at load to closures that test one request.
 
     {}                                        always
     {"status": ["timeout", "5xx"]}            context.status is one of these
@@ -7,10 +7,10 @@
     several keys                              all of them
 
 A path starts at `context`, `constraints`, `metadata` or `message`; any other first word is looked up in the context.
-What is missing (or null), and what does not compare, makes its condition false, `!=` included. No condition raises.
+A missing value (or null), and values of kinds that do not compare, make the condition false, `!=` too. No condition raises.
 
-A request must not make a condition slow: `in` looks into lists of at most 1 000 members and texts of at most 16 384 characters, anything
-longer holds nothing; an object or a list is compared with what the policy says, never with another part of the request.
+A request must not make a condition slow: `in` searches lists of at most 1 000 members and texts of at most 16 384 characters, and
+is false for longer ones; an object or a list is compared with a constant of the policy, never with another part of the request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_MEMBERS = 1_000  # of a list that `in` looks into
 MOST_TEXT = 16_384  # characters of a text that `in` looks into
 MOST_STEPS, LONGEST_PATH = 16, 256  # of a path: steps, characters
 
-MISSING: Final = object()  # of no kind, so it compares with nothing
+MISSING: Final = object()  # it has no kind, so it is equal to no value
 STATUS_CLASS = re.compile(r"[1-5]xx")
 _CLASSES = tuple(f"{first}xx" for first in range(1, 6))
 _PATH = re.compile(r"[A-Za-z0-9_:-]+(\.[A-Za-z0-9_:-]+)*")
@@ -39,7 +39,7 @@ _MESSAGE_FIELDS = ("tenant_id", "message_type", "message_id", "payload", "payloa
 
 
 class ConditionInput(Struct, frozen=True):
-    """What a condition looks at. `status` stands for `context.status`: a reported one, or one of the engine's own."""
+    """What a condition tests. `status` replaces `context.status`: the reported status, or one of the engine's own."""
 
     request: RouteRequest
     status: object = MISSING
@@ -55,7 +55,7 @@ def match_always(_scene: ConditionInput) -> bool:
 
 
 def compile_condition(document: Mapping[str, object], path: str, problems: Problems) -> Condition:
-    """The closure for `document`; what cannot be read goes to `problems` under `path`."""
+    """The closure for `document`; adds every mistake in it to `problems` under `path`."""
     if len(document) > MOST_ENTRIES:
         problems.add(path, f"has {len(document)} entries where {MOST_ENTRIES} are allowed")
         return match_always
@@ -68,7 +68,7 @@ def compile_condition(document: Mapping[str, object], path: str, problems: Probl
 
 
 def kind_of(value: object) -> str | None:
-    """The JSON kind of a value: only values of one kind compare. None: a kind that never does."""
+    """The JSON kind of a value; only values of the same kind compare. None: a value that never compares."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -117,7 +117,7 @@ def _comparison(compare: Callable[[object, object], bool], value: object, path: 
 
 
 def _require_scalar(value: object) -> object:
-    """Two parts of a request, each as large as the request: what is no text, number or boolean compares with nothing."""
+    """A text, number or boolean as it is, else MISSING: comparing two large parts of a request would cost too much."""
     return MISSING if isinstance(value, Mapping | list | tuple) else value
 
 
@@ -199,7 +199,7 @@ def _is_within(a: object, b: object) -> bool:
 
 
 def _is_member(a: object, members: Sequence[object]) -> bool:
-    """What `==` says of each; most lists hold nothing that is equal at all, and Python sees that ten times faster."""
+    """Whether `==` holds for any member. Python's own `in` is tried first: it rejects most lists ten times faster."""
     class_of_a = _class_of(a)
     if a not in members and (class_of_a is None or class_of_a not in members):
         return False

@@ -1,9 +1,9 @@
-"""What differs between two documents, place by place, as a person would say it.
+"""The differences between two JSON documents, path by path.
 
     providers[openai].weight: 70 -> 50
 
-Entries of a list that have names of their own (`name`, `id`) are compared by name, so that one put in front is one
-difference; where the order of those that stayed has changed too, that is one more. Other lists are compared whole.
+List entries that have a `name` or an `id` are compared by it, so that an entry inserted in front is one difference. If the order
+of the other entries has changed too, that is one more difference. Other lists are compared as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAMES = ("name", "id")
 
 
 class Absent:
-    """In place of a value that is not there: null is a value."""
+    """The type of ABSENT, which stands for a missing value: null is a value."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -26,7 +26,7 @@ ABSENT = Absent()
 
 
 class DocumentDifference(Struct, frozen=True):
-    """One place; `before` or `after` is ABSENT where there is nothing."""
+    """One difference; `before` or `after` is ABSENT where the document has no value at the path."""
 
     path: str
     before: object
@@ -34,7 +34,7 @@ class DocumentDifference(Struct, frozen=True):
 
 
 def find_differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[DocumentDifference]:
-    """In the order of the documents, what is new last; empty: they say the same."""
+    """All differences, in the order of the documents, new keys last; empty: both say the same."""
     return list(_compare_objects(before, after, ""))
 
 
@@ -66,7 +66,7 @@ def _compare_order(before: list[str], after: list[str], path: str) -> Iterator[D
 
 
 def _index_by_name(value: object) -> dict[str, object] | None:
-    """The entries of a list by their names; None: it is no such list. An absent list is an empty one."""
+    """The entries of a list by their names; None: not every entry has a unique name. An absent list counts as empty."""
     if value is ABSENT:
         return {}
     if not isinstance(value, list):
@@ -82,7 +82,7 @@ def _name(entry: object) -> str | None:
 
 
 def _is_same(before: object, after: object) -> bool:
-    """Python takes True for 1; JSON does not."""
+    """Whether two JSON values are equal: unlike in Python, true is not 1."""
     if isinstance(before, bool) or isinstance(after, bool):
         return before is after
     if isinstance(before, Mapping) and isinstance(after, Mapping):

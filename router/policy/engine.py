@@ -1,9 +1,9 @@
-"""The decision: policy + request + what is known of the providers -> Decision | Refusal. Pure, and it never raises.
+"""The decision: policy + request + states of the providers -> Decision | Refusal. Pure, and it never raises.
 
     evaluate ── nothing special about the request ──> the plan, made at load: a lookup, or one hash
         └────── limits, states, a failure, a trace ──> selection, which looks at every provider
 
-Both ways give the same answer. Live requests, dry runs and explanations all call `evaluate`.
+Both paths give the same answer. Live requests, dry runs and explanations all call `evaluate`.
 """
 
 from __future__ import annotations

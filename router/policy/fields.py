@@ -1,8 +1,8 @@
-"""Reading one JSON object key by key, and collecting everything that is wrong with it instead of stopping at the first.
+"""Reading one JSON object key by key, collecting all mistakes instead of stopping at the first.
 
     fields = Fields(document, "providers[1]", problems)
     weight = fields.number("weight", 0, 100, default=0)      # out of bounds: a problem, and the default
-    fields.close("a provider")                               # whatever was not asked for is an unknown key
+    fields.close("a provider")                               # every key that was not read is unknown: a problem
 
 JSON null means absent. Knows nothing of policies.
 """
@@ -24,7 +24,7 @@ _MAX_PATH, _MAX_MESSAGE = 200, 400  # characters: both may quote the document
 
 
 class DocumentError(RouterError):
-    """A document that is not what it should be.
+    """A document with mistakes.
 
     `errors` holds the first twenty (path, message), in the order of reading, and one that counts those left out.
     """
@@ -45,7 +45,7 @@ class PolicyError(DocumentError):
 
 
 class Problems:
-    """What was found wrong so far: the first ones, and how many there were after them."""
+    """The mistakes found so far: the first ones, and the number of the others."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []
@@ -58,7 +58,7 @@ class Problems:
             self._more += 1
 
     def skip(self, count: int) -> None:
-        """So many more, which nobody need put into words."""
+        """Count further problems without a message for each."""
         self._more += count
 
     def raise_if_any(self, error: type[DocumentError] = PolicyError) -> None:
@@ -143,7 +143,7 @@ class Fields:
         return default
 
     def free(self, key: str) -> Mapping[str, object]:
-        """An object whose inside is its reader's business; `{}` if absent."""
+        """An object whose content is not checked here; `{}` if absent."""
         value = self.take(key)
         if value is None or isinstance(value, Mapping):
             return {} if value is None else value

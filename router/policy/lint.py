@@ -1,4 +1,4 @@
-"""What is legal in a policy and still looks wrong. Errors here are policies that refuse every request."""
+"""Remarks on legal policies that look wrong. An error is a policy that refuses every request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Remark = tuple[str, str]  # path, message
 
 
 def lint(policy: Policy) -> list[PolicyFinding]:
-    """Findings in the order of the document; an empty list is praise."""
+    """Findings in the order of the document; empty: no remark."""
     findings = [PolicyFinding(path, "warning", message) for path, message in _warnings(policy)]
     if policy.refusal is not None:
         findings.append(PolicyFinding("pipeline", "error", policy.refusal.message))

@@ -1,7 +1,7 @@
 """Older forms of a policy document, rewritten to the one form that the parser knows.
 
-Every rewriting leaves a warning that names the new form. What is no older form is passed on untouched, however wrong:
-saying what is wrong is the parser's work.
+Every rewrite adds a warning that names the new form. Any other content is passed on unchanged, even if it is wrong: the parser
+reports mistakes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _provider_names(document: Document, warn: Warn) -> None:
 def _provider(entry: object, index: int, is_weighted: bool, warn: Warn) -> object:
     if isinstance(entry, str):
         warn(f"providers[{index}]", "write {name, weight, priority}")
-        # A bare list is an order of preference; beside `weights` it only says who takes part.
+        # A bare list is an order of preference; beside `weights` it only lists the providers.
         return {"name": entry} if is_weighted else {"name": entry, "weight": FULL_WEIGHT, "priority": max(0, 100 - index)}
     if isinstance(entry, Mapping) and "id" in entry and "name" not in entry:
         warn(f"providers[{index}].id", "write name")
@@ -70,7 +70,7 @@ def _weights_map(document: Document, warn: Warn) -> None:
     if isinstance(document["providers"], list):
         document["providers"] = [_add_weight(entry, left) for entry in document["providers"]]
     del document["weights"]
-    if left:  # weights of nobody: the parser refuses the key
+    if left:  # weights of unlisted providers: the parser refuses the key
         document["weights"] = left
 
 
@@ -130,7 +130,7 @@ def _sticky_names(document: Document, warn: Warn) -> None:
 
 
 def _is_same_value(new: object, old: object) -> bool:
-    """Two texts that are equal, or the same time: `10m` and `600s`."""
+    """Whether two texts are equal, or are the same duration: `10m` and `600s`."""
     if new == old:
         return True
     times = [_DURATION.fullmatch(text) if isinstance(text, str) else None for text in (new, old)]

@@ -1,7 +1,7 @@
-"""What a worker's outcome says of its provider: well, failed, or nothing at all (docs/extensions.md#provider-breaker).
+"""Classify a worker's outcome for its provider's breaker: success, failure or neutral (docs/extensions.md#provider-breaker).
 
-By status and code alone, never by the text of a message. A cancellation, a refused request, a rate limit and an error
-without a code are not the provider's fault, and no proof of its health either.
+The status and the code decide, never the text of a message. A cancellation, a refused request, a rate limit and an error
+without a code are not the provider's fault, and do not prove that it is healthy.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A document becomes a Policy, or a PolicyError that says everything that is wrong with it, each with its path.
+"""Read a document as a Policy, or raise a PolicyError that lists every mistake with its path.
 
     bytes -> load_policy -> document -> normalise -> parse_policy -> Policy
 
-Sizes and counts are looked at first: the largest legal document is read on the loop within milliseconds, a larger one is not read.
+Sizes and counts are checked first: the largest legal document is read on the event loop within milliseconds, a larger one is not read.
 
-Which keys there are is said in `sections`; any other key is an error. Versions are counted by whoever stores policies.
+Which keys there are is said in `sections`; any other key is an error. The policy store counts versions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ParsedPolicy(Struct, frozen=True):
 
 
 def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
-    """`parse_policy` for the bytes of a JSON document. The limits come first: what nests deeper could be read, and never be stored."""
+    """`parse_policy` for the bytes of a JSON document. Checks depth first: a deeper document could be read, but not written back."""
     check_size(data)
     if is_deeper(data, MAX_DEPTH):
         raise PolicyError([("policy", f"is nested deeper than {MAX_DEPTH}")])
@@ -75,7 +75,7 @@ def parse_policy(document: object, tenant_id: str, policy_id: str, version: int 
 
 
 def _check_counts(document: Mapping[str, object]) -> None:
-    """Before anything is read or rewritten. Raises PolicyError."""
+    """Check the lengths of all lists, before anything is read or rewritten. Raises PolicyError."""
     nested = document.get("extensions")
     problems = Problems()
     for part, prefix in ((document, ""), (nested if isinstance(nested, Mapping) else {}, "extensions.")):

@@ -11,17 +11,17 @@ import math
 from router.memory import Memory
 from router.policy.policy import Policy
 
-_SLACK_S = 1e-6  # what floats lose: a caller that waits exactly as long as it was told is let through
+_SLACK_S = 1e-6  # rounding of floats: a caller that waits exactly as long as the answer said is allowed
 
 
 class RateLimits:
-    """At most `limit` buckets; the one longest unused goes first, and starts again full."""
+    """At most `limit` buckets; the least recently used one is dropped first, and starts full when it is needed again."""
 
     def __init__(self, limit: int = 100_000) -> None:
         self._full_at: Memory[str, float] = Memory(limit)
 
     def allow(self, policy: Policy, tenant_id: str, now: float) -> float | None:
-        """None: go on, a token is spent. Else the milliseconds after which to ask again. `now`: seconds of a steady clock."""
+        """Take a token: None. Without one: the milliseconds until the next token. `now`: seconds of a steady clock."""
         limit = policy.rate_limit
         if limit is None:
             return None

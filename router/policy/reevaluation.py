@@ -1,9 +1,9 @@
-"""A decision that was made, with all that it was made from, so that it can be made again (docs/policies.md#decision).
+"""A recorded decision with every input of `evaluate`, so that it can be evaluated again (docs/policies.md#decision).
 
-    RecordedDecision ── again(policy, case) ──> the answer, the trace, and a doubt
+    RecordedDecision ── reevaluate(policy, case) ──> the answer, the trace, and a doubt
 
-Nothing of a case is a secret: the payload is not in it, and what stood under a masked key is hidden. So making it again may
-look at something that is not there any more. `doubt` says so, and only where the choice depended on it.
+A record holds no secret: the payload is left out, and values under masked keys are hidden. So a new evaluation may read a value
+that the record does not hold. `doubt` says so, and only where the choice depended on that value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RecordedDecision(Struct, frozen=True, kw_only=True):
 
 
 class Reevaluation(Struct, frozen=True):
-    """The same decision, made again. With a `doubt` it need not be what the whole request would have got."""
+    """The result of a new evaluation. With a `doubt` the whole request might have got another answer."""
 
     answer: Decision | Refusal
     steps: tuple[TraceStep, ...]
@@ -51,7 +51,7 @@ class Reevaluation(Struct, frozen=True):
 
 
 def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
-    """Evaluate a case by a policy: by its own version this is an explanation, by another one a comparison."""
+    """Evaluate a recorded decision with a policy: its own version explains it, another version compares."""
     steps: list[TraceStep] = []
     answer = evaluate(
         policy,
@@ -66,7 +66,7 @@ def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
 
 
 def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
-    """Same provider for the same reason, or the same refusal. Figures move with every result; they are no other choice."""
+    """Whether both choose the same provider for the same reason, or refuse with the same code. Figures may differ."""
     return choice_of(one) == choice_of(other)
 
 
@@ -80,7 +80,7 @@ def _has_same_sessions(policy: Policy, case: RecordedDecision) -> bool:
 
 
 def _find_doubts(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
-    """What this evaluation looked at and the record does not hold."""
+    """Each value that this evaluation read and the record does not hold, as a sentence."""
     if case.is_cut:
         yield "the request was too large to be recorded whole"
     asked = {step.subject for step in steps if step.stage == "fallback"}

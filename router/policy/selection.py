@@ -1,12 +1,12 @@
-"""The choice when something is known that the plan did not foresee: limits, run-time states, a reported failure.
+"""The choice where the plan does not suffice: the request sets limits, there are run-time states, or a failure is reported.
 
     a failure is reported  ── rules ──> retry 50 | fallback 25
-    somebody is eligible   ── sticky 100 ──> weighted 50, in the highest priority tier
-    nobody is              ── rules ──> fallback 25 | circuit_breaker_fallback 20
+    a provider is eligible ── sticky 100 ──> weighted 50, in the highest priority tier
+    none is                ── rules ──> fallback 25 | circuit_breaker_fallback 20
     else                   ── decision_failed (no_provider_available)
 
-A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its
-figures are known, and let through by its breaker; else the next rule is asked.
+A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its figures are
+known, and not blocked by its breaker; else the next rule is tried.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_STATUS = 128  # characters in a trace
 
 
 class Selection(Struct, frozen=True):
-    """One evaluation and everything it may look at; `key` is what the draw hashes."""
+    """One evaluation and all its inputs; the draw hashes `key`."""
 
     policy: Policy
     request: RouteRequest
@@ -82,7 +82,7 @@ class Selection(Struct, frozen=True):
         return Refusal(DECISION_FAILED, "No provider is eligible and no fallback applies", details)
 
     def _apply_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
-        """The first rule that matches one of the statuses and has somebody who may take the request."""
+        """The decision of the first rule that matches one of the statuses and whose provider may take the request."""
         scenes = [ConditionInput(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
             if not any(rule.applies(scene) for scene in scenes):
@@ -95,7 +95,7 @@ class Selection(Struct, frozen=True):
         return None
 
     def _note_rule(self, index: int, verdict: Callable[[], str]) -> None:
-        """A status is whatever a request says: it is put into words only where somebody reads them."""
+        """Trace a rule. `verdict` is called only when a trace is wanted: a request may hold a very long status."""
         if self.trace is not None:
             self._note("fallback", f"fallbacks[{index}]", verdict())
 
@@ -115,7 +115,7 @@ class Selection(Struct, frozen=True):
         return why
 
     def _find_obstacle(self, name: str) -> str | None:
-        """What keeps a provider from this request; a breaker is named only when nothing else does."""
+        """Why the provider may not take this request; its breaker is named only when there is no other reason."""
         provider, state = self.policy.plan.providers.get(name), self.states.get(name)
         if provider is not None and not provider.enabled:
             return "disabled"

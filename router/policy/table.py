@@ -1,4 +1,4 @@
-"""The policies in force: one table, swapped whole, so that a request sees the old set or the new one and never a mixture."""
+"""The current policies: one table, replaced as a whole, so that a request sees the old set or the new one, never a mixture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Key = tuple[str, str]  # tenant (or `_shared`), policy
 
 
 class PolicyTable:
-    """`Policies` in memory."""
+    """A `PolicyFinder` in memory."""
 
     def __init__(self, policies: Mapping[Key, Policy] | None = None) -> None:
         self.replace(policies or {})
@@ -22,7 +22,7 @@ class PolicyTable:
         return table.get((tenant_id, policy_id)) or table.get((SHARED, policy_id))
 
     def has_tenant(self, tenant_id: str) -> bool:
-        """Whether the tenant has a policy of its own."""
+        """Whether the tenant has at least one policy of its own."""
         return tenant_id in self._tenants
 
     def replace(self, policies: Mapping[Key, Policy]) -> None:
@@ -31,5 +31,5 @@ class PolicyTable:
         self._tenants = frozenset(tenant_id for tenant_id, _ in self._table)
 
     def get_all(self) -> Mapping[Key, Policy]:
-        """The whole table: the same object until it is replaced, so that who has read it knows whether to read again."""
+        """The whole table: the same object until the next `replace`, so that a caller can tell by identity whether it changed."""
         return self._all
