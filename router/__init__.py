@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.sdk import Agent, Answer, Bus, Client, ExecAssignment, InvocationFailed, Invoking, StepResult, Worker, run
+    from router.sdk import Agent, Answer, Bus, Client, ExecAssignment, InvocationFailed, ProviderHandler, StepResult, Worker, run
 
 __version__ = "0.1.0"
 __all__ = [
@@ -20,14 +20,16 @@ __all__ = [
     "Client",
     "ExecAssignment",
     "InvocationFailed",
-    "Invoking",
+    "ProviderHandler",
     "StepResult",
     "Worker",
     "__version__",
     "run",
 ]
 
-_OFFERED = frozenset({"Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "StepResult", "Worker", "run"})
+_OFFERED = frozenset(
+    {"Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "ProviderHandler", "StepResult", "Worker", "run"}
+)
 
 
 def __getattr__(name: str) -> object:

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from router.runtime.adapter import AgentAdapter, Context, Outgoing, State
+from router.runtime.adapter import AgentAdapter, AgentState, Context, Outgoing
 from router.runtime.envelope import Envelope
-from router.runtime.places import Places
+from router.runtime.topology import AgentTopology
 from router.sdk.agent import Agent
 
-__all__ = ["Agent", "AgentAdapter", "Context", "Envelope", "Outgoing", "Places", "State"]
+__all__ = ["Agent", "AgentAdapter", "AgentState", "AgentTopology", "Context", "Envelope", "Outgoing"]

@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 from router.sdk.extension import (
-    Answer,
     Extension,
     ExtensionServer,
     Invocation,
@@ -23,6 +22,7 @@ from router.sdk.extension import (
     Refused,
     Rejection,
     Request,
+    Response,
     post,
     pre,
     provider,
@@ -32,7 +32,6 @@ from router.sdk.extension import (
 )
 
 __all__ = [
-    "Answer",
     "Extension",
     "ExtensionServer",
     "Invocation",
@@ -40,6 +39,7 @@ __all__ = [
     "Refused",
     "Rejection",
     "Request",
+    "Response",
     "post",
     "pre",
     "provider",

@@ -24,12 +24,12 @@ from router.delivery.topology import Topology
 from router.message import Message
 from router.outcome import Done, Receipt
 from router.runtime.agent import AgentRuntime
-from router.runtime.batch import Batch
-from router.runtime.database import Database
-from router.runtime.outbound import Outlet
-from router.runtime.places import Places, posts_of, topology_of
+from router.runtime.batch import BatchProcessor
+from router.runtime.database import StoreFile
+from router.runtime.outbound import OutputRules
 from router.runtime.receipts import Receipts
 from router.runtime.store import Store
+from router.runtime.topology import AgentTopology, subscriptions_of, topology_of
 
 SUBJECT = "cmd.default.demo.counter.add"
 ADDED = "evt.default.demo.counter.added"
@@ -60,7 +60,7 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     """Store commands 0 … count - 1 in the work queue."""
     connection = await connect({"servers": [url]})
     jetstream = JetStream(connection)
-    await topology.create(jetstream, Topology(Places().streams()))
+    await topology.create(jetstream, Topology(AgentTopology().streams()))
     for number in range(count):
         connection.post(SUBJECT, command(number))
         if number % BATCH == BATCH - 1:
@@ -85,7 +85,7 @@ async def agent(ready: Ready, *, url: str, store: str, first: int, last: int) ->
 async def _worked(runtime: AgentRuntime, jetstream: JetStream, ready: Ready, first: int, last: int) -> Measured:
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(runtime.run(jetstream, ready))
-        figures = await stretch(lambda: runtime.tally.applied, first, last)
+        figures = await stretch(lambda: runtime.stats.applied, first, last)
         working.cancel()
         return figures
 
@@ -105,8 +105,8 @@ async def one_by_one(ready: Ready, *, url: str, store: str, first: int, last: in
 
 async def _durable(url: str, store: str) -> None:
     connection = await connect({"servers": [url]})
-    posts = posts_of(Counter(), Places())
-    await topology.create(JetStream(connection), topology_of(posts, Places(), "bench"))
+    posts = subscriptions_of(Counter(), AgentTopology())
+    await topology.create(JetStream(connection), topology_of(posts, AgentTopology(), "bench"))
     await connection.close()
 
 
@@ -115,10 +115,12 @@ class OneByOne:
 
     def __init__(self, client: nats.NATS, store: Path) -> None:
         self._js = client.jetstream()
-        self.database = Database(store)
+        self.database = StoreFile(store)
         self._store = Store(self.database, "counter")
         self._receipts = Receipts()
-        self._batch = Batch(Counter(), self._store, self._receipts, limit=5, outlet=Outlet(Places().is_bound), bury=lambda _: _never)
+        self._batch = BatchProcessor(
+            Counter(), self._store, self._receipts, limit=5, rules=OutputRules(AgentTopology().is_bound), mark_dead=lambda _: _never
+        )
         self.done = 0
 
     async def run(self, last: int) -> None:
@@ -151,9 +153,11 @@ def _message(message: Msg) -> Message:
 async def large(ready: Ready, *, store: str, events: int) -> Measured:
     """Events in batches, marked as sent with the next one; what the process holds at a fifth and in the end; the store opened again."""
     begun, fifth = time.perf_counter(), 0
-    database = Database(Path(store))
+    database = StoreFile(Path(store))
     receipts = Receipts()
-    batch = Batch(Counter(), Store(database, "counter"), receipts, limit=5, outlet=Outlet(Places().is_bound), bury=lambda _: _never)
+    batch = BatchProcessor(
+        Counter(), Store(database, "counter"), receipts, limit=5, rules=OutputRules(AgentTopology().is_bound), mark_dead=lambda _: _never
+    )
     for start in range(0, events, HEAP):
         numbers = range(start, min(start + HEAP, events))
         for outcome in batch.handle([a_delivery(number) for number in numbers]):
@@ -164,8 +168,8 @@ async def large(ready: Ready, *, store: str, events: int) -> Measured:
     seconds, growth = time.perf_counter() - begun, resident_bytes() - fifth
     database.close()
     begun = time.perf_counter()
-    again = Database(Path(store))
-    left = Store(again, "counter").resumable(5)
+    again = StoreFile(Path(store))
+    left = Store(again, "counter").list_resumable(5)
     opened = time.perf_counter() - begun
     assert left == []
     again.close()

@@ -15,7 +15,7 @@ from msgspec import Struct
 from router.bus.subjects import letters_of
 from router.config import Settings
 from router.mailbox.inbox.dead_letters import letters_stream, pattern_of
-from router.runtime.places import LETTERS
+from router.runtime.topology import LETTERS
 
 SYSTEMS = ("router", "bus", "inbox", "agents")
 

@@ -16,7 +16,7 @@ this with a connection.
 
 from __future__ import annotations
 
-from router.bus.answers import Answer, Handle, Nak, Term
+from router.bus.answers import BusAnswer, BusHandler, Nak, Term
 from router.bus.consumer import PACE, Interest
 from router.bus.metrics import BusMetrics
 from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
@@ -29,11 +29,11 @@ from router.contracts.envelope_making import make_envelope
 
 __all__ = [
     "PACE",
-    "Answer",
     "BucketProcessed",
+    "BusAnswer",
+    "BusHandler",
     "BusMetrics",
     "BusSettings",
-    "Handle",
     "Interest",
     "MemoryProcessed",
     "MessageEnvelope",

@@ -32,5 +32,5 @@ class Term(Struct, frozen=True):
     reason: str = "the handler refused it"
 
 
-Answer = Nak | Term | Write | None
-Handle = Callable[[MessageEnvelope], Answer | Awaitable[Answer]]
+BusAnswer = Nak | Term | Write | None
+BusHandler = Callable[[MessageEnvelope], BusAnswer | Awaitable[BusAnswer]]

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from router.bus.handling import Handling
-from router.bus.letters import letter_writer
-from router.bus.metrics import Metered
+from router.bus.dead_letters import build_dead_letter_writer
+from router.bus.handling import EnvelopeProcessor
+from router.bus.metrics import MeteringObserver
 from router.bus.settings import BusSettings
 from router.bus.subjects import COMMANDS, EVENTS, names_in
-from router.bus.topology import declared, stand_up, stream_of
+from router.bus.topology import apply_topology, declare_streams, stream_of
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
@@ -57,7 +57,7 @@ def durable_of(settings: BusSettings, interest: Interest, pace: Pace = PACE) -> 
 def consumer_of(
     settings: BusSettings,
     durable: ConsumerSpec,
-    handling: Handling,
+    handling: EnvelopeProcessor,
     jetstream: JetStream,
     *,
     pace: Pace = PACE,
@@ -70,29 +70,29 @@ def consumer_of(
         durable=durable.durable,
         pace=pace,
         handle=handling,
-        letter=letter_writer(settings, jetstream.connection.max_payload),
+        letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
         apology=lambda *_: None,
         last_word=TERM,
-        observer=Metered(observer, handling.meter),
+        observer=MeteringObserver(observer, handling.meter),
     )
     return Consumer(
         lane,
         jetstream,
         starts_bucket=settings.starts_bucket,
         answer=lambda *_: None,
-        restore=_restoring(settings, durable, jetstream),
+        restore=_build_restore(settings, durable, jetstream),
         deadlines=deadlines,
     )
 
 
-def _restoring(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
-    wanted = Topology(declared(settings).streams, (durable,))
+def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetStream) -> Callable[[], Awaitable[str | None]]:
+    wanted = Topology(declare_streams(settings).streams, (durable,))
 
     async def restore() -> str | None:
         """The durable's identity; whatever is missing is made."""
         if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
             return found
-        await stand_up(jetstream, settings, wanted)
+        await apply_topology(jetstream, settings, wanted)
         return await topology.identity(jetstream, durable.stream, durable.durable)
 
     return restore

@@ -15,7 +15,7 @@ import inspect
 import time
 from collections.abc import Awaitable
 
-from router.bus.answers import Answer, Handle, Nak, Term
+from router.bus.answers import BusAnswer, BusHandler, Nak, Term
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.bus.processed import Processed, Write
 from router.bus.settings import BusSettings
@@ -31,10 +31,10 @@ HANDLER_NAK = "handler_nak"
 HANDLER_TERM = "handler_term"
 
 
-class Handling:
+class EnvelopeProcessor:
     """A lane's `handle`."""
 
-    def __init__(self, settings: BusSettings, handle: Handle, processed: Processed, meter: ConsumerMeter | None = None) -> None:
+    def __init__(self, settings: BusSettings, handle: BusHandler, processed: Processed, meter: ConsumerMeter | None = None) -> None:
         """`meter`: None = counted for nobody. Raises Misconfigured for a handler that does not take an envelope."""
         require_call("handle", handle, "envelope")
         self._settings = settings
@@ -49,27 +49,27 @@ class Handling:
         limits = self._settings
         if self._misuse is not None:
             raise BrokerUnavailable(str(self._misuse))
-        self.meter.delivered()
+        self.meter.on_delivery()
         try:
             envelope = read_envelope(message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth)
         except Malformed as refused:
-            self.meter.violated(refused.code)
+            self.meter.on_violation(refused.code)
             return Dead(refused.as_fault())
-        return self._once(envelope, _key_of(message, envelope))
+        return self._process_once(envelope, _key_of(message, envelope))
 
-    async def until_misused(self) -> None:
+    async def wait_for_misuse(self) -> None:
         """A supervised child: raises HandlerMisused once the handler answered what means nothing."""
         await self._is_misused.wait()
         assert self._misuse is not None  # what the event says  # noqa: S101
         raise self._misuse
 
-    async def _once(self, envelope: MessageEnvelope, key: str) -> Outcome:
+    async def _process_once(self, envelope: MessageEnvelope, key: str) -> Outcome:
         while (first := self._running.get(key)) is not None:
             await asyncio.wait({first})
         in_hand = self._running[key] = asyncio.get_running_loop().create_future()
         try:
             if await self._processed.has(key):
-                self.meter.duplicate()
+                self.meter.on_duplicate()
                 return Done()
             if self._misuse is not None:  # of another message, meanwhile
                 raise BrokerUnavailable(str(self._misuse))
@@ -81,17 +81,17 @@ class Handling:
     async def _process(self, envelope: MessageEnvelope, key: str) -> Outcome:
         answer = await self._answer(envelope)
         crashpoint("bus_processed")
-        return await self._meaning_of(key, answer)
+        return await self._outcome_of(key, answer)
 
-    async def _answer(self, envelope: MessageEnvelope) -> Answer:
+    async def _answer(self, envelope: MessageEnvelope) -> BusAnswer:
         begun = time.perf_counter()
         try:
             answer = self._handle(envelope)
             return await answer if inspect.isawaitable(answer) else answer
         finally:
-            self.meter.handled(time.perf_counter() - begun)
+            self.meter.on_handled(time.perf_counter() - begun)
 
-    async def _meaning_of(self, key: str, answer: Answer) -> Outcome:
+    async def _outcome_of(self, key: str, answer: BusAnswer) -> Outcome:
         match answer:
             case Nak(reason, delay):
                 return Retry(Fault(HANDLER_NAK, reason), delay)
@@ -102,16 +102,16 @@ class Handling:
                 crashpoint("bus_marked")
                 return Done()
             case _:
-                raise self._ended_by(f"it returned {type(answer).__name__}, and should return None, Nak, Term or what writes to the store")
+                raise self._end_with(f"it returned {type(answer).__name__}, and should return None, Nak, Term or what writes to the store")
 
     async def _mark(self, key: str, write: Write | None) -> None:
         try:
             if not await self._processed.mark(key, write):
-                self.meter.duplicate()
+                self.meter.on_duplicate()
         except Misconfigured as exc:
-            raise self._ended_by(str(exc)) from exc
+            raise self._end_with(str(exc)) from exc
 
-    def _ended_by(self, misuse: str) -> BrokerUnavailable:
+    def _end_with(self, misuse: str) -> BrokerUnavailable:
         """As if the broker were away: what is in hand is kept, and spends nothing, until the consumer has ended."""
         self._misuse = HandlerMisused("handle", misuse)
         self._is_misused.set()

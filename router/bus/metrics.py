@@ -48,23 +48,23 @@ class ConsumerMeter:
         self._durable = durable
         self._seconds = metrics.handler_seconds[durable]
 
-    def delivered(self) -> None:
+    def on_delivery(self) -> None:
         self._metrics.delivered[self._durable,] += 1
 
-    def duplicate(self) -> None:
+    def on_duplicate(self) -> None:
         self._metrics.duplicates[self._durable,] += 1
 
-    def violated(self, code: str) -> None:
+    def on_violation(self, code: str) -> None:
         self._metrics.violations[self._durable, code] += 1
 
-    def handled(self, seconds: float) -> None:
+    def on_handled(self, seconds: float) -> None:
         self._seconds.observe(seconds)
 
-    def dead(self, reason: str) -> None:
+    def on_dead_letter(self, reason: str) -> None:
         self._metrics.letters[self._durable, reason] += 1
 
 
-class Metered:
+class MeteringObserver:
     """A lane's observer: counts the dead letters, and tells another one everything."""
 
     def __init__(self, told: Observer, meter: ConsumerMeter) -> None:
@@ -80,7 +80,7 @@ class Metered:
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if isinstance(outcome, Dead):
-            self._meter.dead(outcome.reason)
+            self._meter.on_dead_letter(outcome.reason)
         elif is_final and isinstance(outcome, Retry):  # its last
-            self._meter.dead(MAXDELIVER_EXHAUSTED)
+            self._meter.on_dead_letter(MAXDELIVER_EXHAUSTED)
         self._told.settled(message, outcome, is_final)

@@ -33,7 +33,7 @@ class Publisher:
 
     async def event(self, envelope: MessageEnvelope) -> Receipt:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
-        return await self._store(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
+        return await self._publish(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
 
     async def command(self, command: str, envelope: MessageEnvelope) -> Receipt:
         """Store a command, `iteration.start` and so on.
@@ -41,18 +41,18 @@ class Publisher:
         Raises UnknownSubject, Poison (too large, of a version that is not supported), BrokerRefused, and BrokerUnavailable: then it
         may be stored or not, and publishing the same envelope again is safe within the duplicate window and for every consumer.
         """
-        return await self._store(command_subject(self._settings.stream_prefix, command), envelope)
+        return await self._publish(command_subject(self._settings.stream_prefix, command), envelope)
 
-    async def _store(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+    async def _publish(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         try:
-            receipt = await self._stored(subject, envelope)
+            receipt = await self._publish_and_wait(subject, envelope)
         except RouterError as exc:
             self._published[subject, exc.code] += 1
             raise
         self._published[subject, DUPLICATE if receipt.is_duplicate else STORED] += 1
         return receipt
 
-    async def _stored(self, subject: str, envelope: MessageEnvelope) -> Receipt:
+    async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
         told = await self._evidence.stored((effect,))

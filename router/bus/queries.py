@@ -69,7 +69,7 @@ def _payload(answer: Mapping[str, object]) -> Mapping[str, object]:
     raise QueryRefused(str(error.get("code", "internal")), str(error.get("message", "the answer cannot be read")))
 
 
-class Responding:
+class QueryResponder:
     """Answers one query on one connection: `run` until cancelled."""
 
     def __init__(

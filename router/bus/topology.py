@@ -17,12 +17,12 @@ from router.delivery.topology import Difference, StreamSpec, Topology, bucket
 LETTERS = "dlq"
 
 
-def declared(settings: BusSettings) -> Topology:
+def declare_streams(settings: BusSettings) -> Topology:
     """Every stream and bucket that the bus needs; a consumer declares its own durable."""
-    return Topology(streams=(*_asked(settings), _letters(settings), bucket(settings.starts_bucket, ttl=settings.starts_ttl)))
+    return Topology(streams=(*_stream_specs(settings), _letters(settings), bucket(settings.starts_bucket, ttl=settings.starts_ttl)))
 
 
-async def stand_up(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
+async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
     """Make what is missing, where the settings say so; what is then not as declared. Raises BrokerUnavailable, BrokerRefused."""
     return await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
 
@@ -32,7 +32,7 @@ def stream_of(settings: BusSettings, category: str) -> str:
     return f"{settings.stream_prefix}-{category}"
 
 
-def _asked(settings: BusSettings) -> tuple[StreamSpec, ...]:
+def _stream_specs(settings: BusSettings) -> tuple[StreamSpec, ...]:
     prefix = settings.stream_prefix
     return (
         _stream(settings, EVENTS, f"{prefix}.{EVENTS}.*"),

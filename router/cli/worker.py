@@ -18,7 +18,7 @@ from router.cli.session import settings_of
 if TYPE_CHECKING:
     from router.config import Settings
     from router.contracts.exec_assignment import ExecAssignment
-    from router.sdk import Client, Places, StepResult, Worker
+    from router.sdk import Client, StepResult, Worker, WorkerTopology
     from router.sdk.start_point import Start
 
 
@@ -60,7 +60,7 @@ def worker(
         raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
     from router.sdk import Client, Worker
     from router.sdk.echo import Echo
-    from router.sdk.invoking import Invoking
+    from router.sdk.provider_handler import ProviderHandler
 
     with ends.errors_told():
         settings = settings_of(nats_url, config)
@@ -68,7 +68,11 @@ def worker(
         echoing = Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost)
         made = Worker(
             settings.nats,
-            function_at(target, "my_package.models:answer") if target is not None else Invoking(client) if client is not None else echoing,
+            function_at(target, "my_package.models:answer")
+            if target is not None
+            else ProviderHandler(client)
+            if client is not None
+            else echoing,
             worker_id=worker_id or f"{socket.gethostname()}:{os.getpid()}",
             subject=subject or settings.assignment.subjects[0],
             durable=durable,
@@ -78,17 +82,17 @@ def worker(
             drain_s=drain,
             encoding=encoding,
             on_done=_untold if quiet else _told,
-            places=places_of(settings),
+            topology=places_of(settings),
             start=cast("Start", start),  # it refuses what is none
         )
     ends.run(_work(made, settings, {"durable": durable, "slots": slots}, client))
 
 
-def places_of(settings: Settings) -> Places:
+def places_of(settings: Settings) -> WorkerTopology:
     """Where a worker of the router with these settings works."""
-    from router.sdk import Places
+    from router.sdk import WorkerTopology
 
-    return Places(
+    return WorkerTopology(
         stream=settings.streams.assignments.name,
         starts=settings.buckets.starts.name,
         results=settings.results.subject,

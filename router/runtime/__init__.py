@@ -3,10 +3,10 @@
 What an agent's author writes is `adapter`; what he is handed is `envelope`. The protocol
 (docs/durability.md#protocol), and where its steps are:
 
-    1 receive    `agent`, `lanes`: one lane for each stream, on delivery's own room
+    1 receive    `agent`, `tree`: one lane for each stream, on delivery's own room
     2 dedupe     `batch` asks `store`: applied -> its unsent messages, ack; dead -> its letter, term
-    3 persist    `batch`, `case`: one commit for all new messages
-    4 apply      `batch`, `outbound`, `memory`: the adapter's state, its messages and the status in one commit
+    3 persist    `batch`, `batch_item`: one commit for all new messages
+    4 apply      `batch`, `outbound`, `state`: the adapter's state, its messages and the status in one commit
     5 publish    delivery, under deterministic ids; `receipts` remembers where they stand
     6 ack        delivery, only now
     start        `resume`: what was received and not applied, what was not sent; then the lanes begin

@@ -41,7 +41,7 @@ class Outgoing(Struct, frozen=True, gc=False):
     ts: Ts | None = None
 
 
-class State(Protocol):
+class AgentState(Protocol):
     """What an agent remembers: JSON values under names, in the same file and the same commit as its messages."""
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -58,7 +58,7 @@ class Context(Struct, frozen=True, gc=False):
 
     agent: str
     idempotency_key: str
-    state: State
+    state: AgentState
     attempt: int  # from 1
 
 

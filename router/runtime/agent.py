@@ -10,38 +10,44 @@ from pathlib import Path
 
 from router.delivery.api import JetStream
 from router.runtime.adapter import AgentAdapter, check_adapter
-from router.runtime.database import Database
-from router.runtime.ground import prepare
-from router.runtime.lanes import Lanes
-from router.runtime.noted import Raise, Tally, Told
-from router.runtime.places import Places, posts_of
+from router.runtime.database import StoreFile
+from router.runtime.observer import AgentAlerts, AgentStats, Raise
+from router.runtime.preparation import prepare
+from router.runtime.store_worker import StoreWorker
 from router.runtime.thread import StoreThread
-from router.runtime.work import Work
+from router.runtime.topology import AgentTopology, subscriptions_of
+from router.runtime.tree import AgentTree
 from router.supervision import Child, Helper, supervise
 
-HERE = Places()
+DEFAULT_TOPOLOGY = AgentTopology()
 
 
 class AgentRuntime:
     """An adapter, its store and where it works. `run` until cancelled; then it drains."""
 
     def __init__(
-        self, adapter: AgentAdapter, store: Path, places: Places = HERE, *, drain_s: float = 10.0, alert: Raise = lambda _: None
+        self,
+        adapter: AgentAdapter,
+        store: Path,
+        topology: AgentTopology = DEFAULT_TOPOLOGY,
+        *,
+        drain_s: float = 10.0,
+        alert: Raise = lambda _: None,
     ) -> None:
         """`drain_s`: seconds that work in hand may take at the end.
 
         Raises Misconfigured for a name or filters that cannot be, or methods that could not be called.
         """
         check_adapter(adapter)
-        self.tally = Tally()
+        self.stats = AgentStats()
         self._adapter = adapter
         self._path = store
-        self._places = places
+        self._topology = topology
         self._drain_s = drain_s
-        self._told = Told(self.tally, alert)
-        self._posts = posts_of(adapter, places)
-        self._work: Work | None = None
-        self._lanes: Lanes | None = None
+        self._alerts = AgentAlerts(self.stats, alert)
+        self._subscriptions = subscriptions_of(adapter, topology)
+        self._work: StoreWorker | None = None
+        self._lanes: AgentTree | None = None
 
     @property
     def duplicates(self) -> int:
@@ -60,7 +66,7 @@ class AgentRuntime:
 
     @property
     def durables(self) -> tuple[str, ...]:
-        return tuple(post.durable for post in self._posts)
+        return tuple(subscription.durable for subscription in self._subscriptions)
 
     async def run(self, jetstream: JetStream, on_ready: Callable[[], None] = lambda: None, *beside: Child) -> None:
         """`beside`: children that live as long as the agent.
@@ -69,7 +75,7 @@ class AgentRuntime:
         """
         thread = StoreThread()
         try:
-            database = await thread.run(Database, self._path)
+            database = await thread.run(StoreFile, self._path)
             try:
                 await self._run(database, thread, jetstream, on_ready, beside)
             finally:
@@ -79,11 +85,13 @@ class AgentRuntime:
             await thread.close()
 
     async def _run(
-        self, database: Database, thread: StoreThread, jetstream: JetStream, on_ready: Callable[[], None], beside: Sequence[Child]
+        self, database: StoreFile, thread: StoreThread, jetstream: JetStream, on_ready: Callable[[], None], beside: Sequence[Child]
     ) -> None:
-        work = self._work = Work(self._adapter, database, thread, self._places, max_payload=jetstream.connection.max_payload)
-        there = await prepare(jetstream, self._posts, self._places, database.id)
+        work = self._work = StoreWorker(self._adapter, database, thread, self._topology, max_payload=jetstream.connection.max_payload)
+        there = await prepare(jetstream, self._subscriptions, self._topology, database.id)
         await work.resume(jetstream)
         on_ready()
-        lanes = self._lanes = Lanes(self._adapter.name, jetstream, there, self._places, work=work, told=self._told, drain_s=self._drain_s)
-        await supervise(lanes.tree(self._posts, *beside))
+        lanes = self._lanes = AgentTree(
+            self._adapter.name, jetstream, there, self._topology, work=work, alerts=self._alerts, drain_s=self._drain_s
+        )
+        await supervise(lanes.tree(self._subscriptions, *beside))

@@ -22,14 +22,14 @@ from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry
 from router.runtime.adapter import AgentAdapter, Context, read_messages
-from router.runtime.case import Case, is_replay, read_case, rounds, row_of
+from router.runtime.batch_item import BatchItem, is_replay, read_item, row_of, split_by_key
 from router.runtime.database import StoreFailed
 from router.runtime.envelope import stored_envelope
-from router.runtime.memory import Draft
-from router.runtime.outbound import Outlet, effect_of, emitted
+from router.runtime.outbound import OutputRules, build_outgoing_row, effect_of
 from router.runtime.receipts import Receipts
-from router.runtime.rows import Emitted, Known, Resumable
+from router.runtime.rows import KnownEvent, OutgoingRow, ResumableEvent
 from router.runtime.schema import DEAD, RECEIVED
+from router.runtime.state import StateTransaction
 from router.runtime.store import Store
 from router.signatures import HandlerMisused
 
@@ -40,7 +40,7 @@ SPENT = Fault("internal", "begun as often as allowed, and never applied: the pro
 GIVEN_UP = Fault("internal", "it was given up before")
 
 
-class Batch:
+class BatchProcessor:
     """An agent at work on its store. `limit`: attempts, the first included; `bury` makes the commit that follows a letter.
 
     `max_bytes`: of a message that it takes.
@@ -53,8 +53,8 @@ class Batch:
         receipts: Receipts,
         *,
         limit: int,
-        outlet: Outlet,
-        bury: Callable[[int], Commit],
+        rules: OutputRules,
+        mark_dead: Callable[[int], Commit],
         max_bytes: int = MAX_PAYLOAD_BYTES,
     ) -> None:
         self._adapter = adapter
@@ -62,136 +62,136 @@ class Batch:
         self._store = store
         self._receipts = receipts
         self._limit = limit
-        self._outlet = outlet
-        self._bury = bury
+        self._rules = rules
+        self._mark_dead = mark_dead
         self._max_bytes = max_bytes
         self.duplicates = 0  # messages that were applied before; written in the store's thread alone
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
         """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for an `apply` that returns nonsense."""
-        cases = [read_case(message, self._max_bytes) for message in messages]
+        items = [read_item(message, self._max_bytes) for message in messages]
         crashpoint("agent_received")
-        for unique in rounds([case for case in cases if isinstance(case, Case)]):
-            self._work(unique)
-        return [case if isinstance(case, Dead) else case.outcome or Retry(FAILED) for case in cases]
+        for unique in split_by_key([item for item in items if isinstance(item, BatchItem)]):
+            self._process(unique)
+        return [item if isinstance(item, Dead) else item.outcome or Retry(FAILED) for item in items]
 
-    def resume(self, row: Resumable) -> bool:
+    def resume(self, row: ResumableEvent) -> bool:
         """One more attempt at what was received before; whether it is applied now. It must be the store's only work."""
-        case = Case(None, stored_envelope(row.content), row.place, row.attempts + 1)
+        item = BatchItem(None, stored_envelope(row.content), row.place, row.attempts + 1)
         with self._store.transaction():
             self._store.begin_again([row.place])
-        self._apply([case])
-        return isinstance(case.outcome, Done)
+        self._apply([item])
+        return isinstance(item.outcome, Done)
 
-    def _work(self, cases: Sequence[Case]) -> None:
+    def _process(self, items: Sequence[BatchItem]) -> None:
         """Cases of different keys."""
-        known = self._store.find([case.envelope.idempotency_key for case in cases])
+        known = self._store.find([item.envelope.idempotency_key for item in items])
         crashpoint("agent_deduplicated")
-        begun = self._persist(cases, known)
+        begun = self._persist(items, known)
         crashpoint("agent_persisted")
         if begun:
             self._apply(begun)
-        self._settle_applied([case for case in cases if case.outcome is None])
+        self._settle_applied([item for item in items if item.outcome is None])
 
     # -- dedupe and persist --------------------------------------------------------------------------------------
 
-    def _persist(self, cases: Sequence[Case], known: dict[str, Known]) -> list[Case]:
-        new, again, revived = [], [], []
-        for case in cases:
-            row = known.get(case.envelope.idempotency_key)
+    def _persist(self, items: Sequence[BatchItem], known: dict[str, KnownEvent]) -> list[BatchItem]:
+        new, again, reset = [], [], []
+        for item in items:
+            row = known.get(item.envelope.idempotency_key)
             if row is None:
-                case.place = self._store.next_place()
-                new.append(case)
+                item.place = self._store.next_place()
+                new.append(item)
             else:
-                case.place, case.attempt = row.place, row.attempts + 1
+                item.place, item.attempt = row.place, row.attempts + 1
                 if row.status == RECEIVED and row.attempts < self._limit:
-                    again.append(case)
+                    again.append(item)
                 elif row.status == RECEIVED:
-                    case.outcome = Dead(SPENT, MAXDELIVER_EXHAUSTED, commit=self._bury(row.place))
-                elif row.status == DEAD and is_replay(case.message):
-                    case.attempt = 1
-                    revived.append(case)
+                    item.outcome = Dead(SPENT, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(row.place))
+                elif row.status == DEAD and is_replay(item.message):
+                    item.attempt = 1
+                    reset.append(item)
                 elif row.status == DEAD:
-                    case.outcome = Dead(GIVEN_UP, PROCESSING_ERROR)
+                    item.outcome = Dead(GIVEN_UP, PROCESSING_ERROR)
         marks = self._receipts.take()
-        if new or again or revived or marks:
+        if new or again or reset or marks:
             with self._store.transaction():
-                self._store.receive([row_of(case) for case in new])
-                self._store.begin_again([case.place for case in again])
-                self._store.revive([row_of(case) for case in revived])
+                self._store.receive([row_of(item) for item in new])
+                self._store.begin_again([item.place for item in again])
+                self._store.reset_dead([row_of(item) for item in reset])
                 self._store.mark(marks)
         self._take_stored_content(again)
-        return [*new, *again, *revived]
+        return [*new, *again, *reset]
 
-    def _take_stored_content(self, cases: Sequence[Case]) -> None:
+    def _take_stored_content(self, items: Sequence[BatchItem]) -> None:
         """Another message may bear the key: applied is what the store holds, or a replay of the store would differ."""
-        if not cases:
+        if not items:
             return
-        contents = self._store.contents_of([case.place for case in cases])
-        for case in cases:
-            case.envelope = stored_envelope(contents[case.place])
+        contents = self._store.contents_of([item.place for item in items])
+        for item in items:
+            item.envelope = stored_envelope(contents[item.place])
 
-    def _settle_applied(self, cases: Sequence[Case]) -> None:
+    def _settle_applied(self, items: Sequence[BatchItem]) -> None:
         """Found as applied: what it sent may not stand in its stream yet."""
-        if not cases:
+        if not items:
             return
-        unsent = self._store.unsent_of([case.place for case in cases])
-        self.duplicates += len(cases)
-        for case in cases:
-            log.info(events.DUPLICATE_DETECTED, idempotency_key=case.envelope.idempotency_key, agent=self._agent)
-            self._done(case, [one for one in unsent if one.place == case.place])
+        unsent = self._store.list_unsent_of([item.place for item in items])
+        self.duplicates += len(items)
+        for item in items:
+            log.info(events.DUPLICATE_DETECTED, idempotency_key=item.envelope.idempotency_key, agent=self._agent)
+            self._finish(item, [one for one in unsent if one.place == item.place])
 
     # -- apply ---------------------------------------------------------------------------------------------------
 
-    def _apply(self, cases: Sequence[Case]) -> None:
+    def _apply(self, items: Sequence[BatchItem]) -> None:
         try:
             with self._store.transaction():
-                draft = Draft(self._store.remembered)
-                applied = [case for case in cases if self._apply_one(case, draft)]
-                self._store.apply([case.place for case in applied], [one for case in applied for one in case.emitted], draft.rows)
+                state = StateTransaction(self._store.read_state)
+                applied = [item for item in items if self._apply_one(item, state)]
+                self._store.apply([item.place for item in applied], [one for item in applied for one in item.outgoing], state.rows)
                 crashpoint("agent_applying")
         except HandlerMisused:
-            self._take_back(cases)
+            self._withdraw_attempts(items)
             raise
-        self._store.committed(draft.rows)
+        self._store.on_commit(state.rows)
         crashpoint("agent_applied")
-        for case in applied:
-            self._done(case, case.emitted)
+        for item in applied:
+            self._finish(item, item.outgoing)
 
-    def _take_back(self, cases: Sequence[Case]) -> None:
-        """The agent ends, and this attempt is none: what was begun is applied once `apply` is mended."""
+    def _withdraw_attempts(self, items: Sequence[BatchItem]) -> None:
+        """The agent ends, and this attempt does not count: what was begun is applied once `apply` is mended."""
         with self._store.transaction():
-            self._store.take_back([case.place for case in cases])
+            self._store.withdraw_attempts([item.place for item in items])
 
-    def _apply_one(self, case: Case, draft: Draft) -> bool:
+    def _apply_one(self, item: BatchItem, state: StateTransaction) -> bool:
         try:
-            self._adapter.receive(case.envelope)
-            answer = self._adapter.apply(Context(self._agent, case.envelope.idempotency_key, draft, case.attempt), case.envelope)
-            case.emitted = [
-                emitted(self._agent, case.envelope, one, place=case.place, number=number, outlet=self._outlet)
+            self._adapter.receive(item.envelope)
+            answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
+            item.outgoing = [
+                build_outgoing_row(self._agent, item.envelope, one, place=item.place, number=number, rules=self._rules)
                 for number, one in enumerate(read_messages(answer))
             ]
         except (StoreFailed, HandlerMisused):
             raise
         except Poison as exc:
-            draft.drop()
-            case.outcome = Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR, commit=self._bury(case.place))
+            state.rollback()
+            item.outcome = Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR, commit=self._mark_dead(item.place))
             return False
         except Exception as exc:  # whatever an author's code raises
-            draft.drop()
-            case.outcome = self._failed(case, exc)
+            state.rollback()
+            item.outcome = self._on_failure(item, exc)
             return False
-        draft.keep()
+        state.commit()
         return True
 
-    def _failed(self, case: Case, exc: Exception) -> Outcome:
+    def _on_failure(self, item: BatchItem, exc: Exception) -> Outcome:
         """Tried again while there are attempts, and deliveries by the server, left (docs/requirements.md#mf-8)."""
-        log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=case.attempt, error=type(exc).__name__, exc_info=exc)
-        deliveries = case.message.deliveries if case.message is not None else 0
-        if max(case.attempt, deliveries) < self._limit:
+        log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=item.attempt, error=type(exc).__name__, exc_info=exc)
+        deliveries = item.message.deliveries if item.message is not None else 0
+        if max(item.attempt, deliveries) < self._limit:
             return Retry(FAILED)
-        return Dead(FAILED, MAXDELIVER_EXHAUSTED, commit=self._bury(case.place))
+        return Dead(FAILED, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(item.place))
 
-    def _done(self, case: Case, messages: Sequence[Emitted]) -> None:
+    def _finish(self, item: BatchItem, messages: Sequence[OutgoingRow]) -> None:
         self._receipts.expect(messages)
-        case.outcome = Done(tuple([effect_of(one) for one in messages]))
+        item.outcome = Done(tuple([effect_of(one) for one in messages]))

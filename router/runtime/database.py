@@ -18,7 +18,7 @@ from pathlib import Path
 
 from router.errors import Misconfigured, RouterError
 from router.runtime import schema
-from router.runtime.lock import Lock
+from router.runtime.lock import StoreLock
 from router.runtime.schema_check import differences
 
 BUSY_MS = 5_000  # another program (a backup) may hold the file this long
@@ -48,18 +48,18 @@ class StoreFailed(RouterError):
         self.number = number
 
 
-class Database:
+class StoreFile:
     """An open store. Used by one thread at a time; `close` gives the lock back."""
 
-    def __init__(self, path: Path, *, is_lasting: bool = True) -> None:
+    def __init__(self, path: Path, *, is_durable: bool = True) -> None:
         """`is_lasting` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
         self.path = path
-        self._lock = Lock(path)
+        self._lock = StoreLock(path)
         try:
-            with self.errors_told():
+            with self.translate_errors():
                 path.touch(mode=0o600)
-                self.connection = _connected(f"file:{path.resolve()}")
-                _set_up(self.connection, is_lasting)
+                self.connection = _connect(f"file:{path.resolve()}")
+                _set_up(self.connection, is_durable)
                 _bring_forward(self.connection, path)
         except OSError as exc:
             self._lock.release()
@@ -72,7 +72,7 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """All of it, or nothing; on the disk when this returns. Raises StoreFailed."""
-        with self.errors_told():
+        with self.translate_errors():
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
@@ -83,7 +83,7 @@ class Database:
                 raise
 
     @contextmanager
-    def errors_told(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as exc:
@@ -97,13 +97,13 @@ class Database:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
     """A store looked at, also while an agent works on it. Raises Misconfigured, or StoreFailed."""
     if not path.is_file():
         raise Misconfigured("store", f"there is no {path}")
     connection = None
     try:
-        connection = _connected(f"file:{path.resolve()}?mode=ro")
+        connection = _connect(f"file:{path.resolve()}?mode=ro")
         _check(connection, path, _version(connection))
         yield connection
     except sqlite3.Error as exc:
@@ -113,16 +113,16 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             connection.close()
 
 
-def _connected(uri: str) -> sqlite3.Connection:
+def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     connection.execute("PRAGMA trusted_schema = OFF")  # what a schema calls may have no effects
     return connection
 
 
-def _set_up(connection: sqlite3.Connection, is_lasting: bool) -> None:
+def _set_up(connection: sqlite3.Connection, is_durable: bool) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA synchronous = {'FULL' if is_lasting else 'OFF'}")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'OFF'}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
 
 

@@ -67,7 +67,7 @@ def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envel
     key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or _place_of(message)
     trace, span = _id(body, "trace_id"), _id(body, "span_id")
     if trace is None or span is None:
-        instead = _traced(message.headers, key)
+        instead = _trace_of(message.headers, key)
         trace, span = trace or instead[0], span or instead[1]
     return Envelope(
         idempotency_key=key,
@@ -85,7 +85,7 @@ def stored_envelope(content: bytes) -> Envelope:
     return Envelope(**orjson.loads(content))
 
 
-def derived(*parts: str) -> tuple[str, str]:
+def derive_ids(*parts: str) -> tuple[str, str]:
     """An id of 16 bytes and one of 8, as hex: the same parts give the same two, on every Python and for ever."""
     whole = _FRESH.copy()
     whole.update("\x00".join(parts).encode())
@@ -151,8 +151,8 @@ def _place_of(message: Message) -> str:
     return f"{message.stream}:{message.sequence}:{message.stored_ns}"
 
 
-def _traced(headers: Mapping[str, str], key: str) -> tuple[str, str]:
+def _trace_of(headers: Mapping[str, str], key: str) -> tuple[str, str]:
     if contract.TRACEPARENT not in headers or (traceparent := contract.traceparent_in(headers)) is None:
-        return derived("trace", key)
+        return derive_ids("trace", key)
     _, trace, span, *_ = traceparent.split("-")
     return trace, span

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from router.errors import Misconfigured
 from router.runtime import schema
-from router.runtime.database import reading
+from router.runtime.database import open_read_only
 
 STATUSES = (schema.RECEIVED, schema.APPLIED, schema.DEAD)
 _QUERY = (
@@ -22,14 +22,14 @@ _QUERY = (
 )
 
 
-class Wanted(Struct, frozen=True):
+class EventFilter(Struct, frozen=True):
     """None: whatever it is."""
 
     status: str | None = None
     key: str | None = None
 
 
-class Listed(Struct, frozen=True):
+class ListedEvent(Struct, frozen=True):
     """One event. `sent`, `unsent`: its outgoing messages with and without a receipt."""
 
     place: int
@@ -51,9 +51,9 @@ class Listed(Struct, frozen=True):
         return {**asdict(self), "content": orjson.loads(self.content)}
 
 
-def newest_first(path: Path, wanted: Wanted, limit: int) -> list[Listed]:
+def list_newest_events(path: Path, wanted: EventFilter, limit: int) -> list[ListedEvent]:
     """Raises Misconfigured, StoreFailed."""
     if wanted.status not in (None, *STATUSES):
         raise Misconfigured("status", f"should be one of {', '.join(STATUSES)}")
-    with reading(path) as db:
-        return [Listed(*row) for row in db.execute(_QUERY, (wanted.status, wanted.key, limit))]
+    with open_read_only(path) as db:
+        return [ListedEvent(*row) for row in db.execute(_QUERY, (wanted.status, wanted.key, limit))]

@@ -9,7 +9,7 @@ from pathlib import Path
 from router.errors import Misconfigured
 
 
-class Lock:
+class StoreLock:
     """Held as long as its file is open: the end of a process, whatever it was, gives it back."""
 
     def __init__(self, path: Path) -> None:

@@ -20,13 +20,13 @@ from router.contracts.codec import write_value
 from router.errors import Poison
 from router.message import NO_HEADERS, Effect
 from router.runtime.adapter import Outgoing
-from router.runtime.envelope import Envelope, derived, traceparent_of
-from router.runtime.rows import Emitted
+from router.runtime.envelope import Envelope, derive_ids, traceparent_of
+from router.runtime.rows import OutgoingRow
 
 HEAD_BYTES = 512  # id and traceparent: the server counts headers too
 
 
-class Outlet:
+class OutputRules:
     """What can be sent. `is_bound`: whether a stream of ours takes a subject; `max_bytes` of a body.
 
     `check` raises Unsendable for a subject or a type that cannot be sent; the few that an agent uses are looked at once.
@@ -43,18 +43,18 @@ class Unsendable(Poison):
     code = "unsendable"
 
 
-def emitted(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, number: int, outlet: Outlet) -> Emitted:
+def build_outgoing_row(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, number: int, rules: OutputRules) -> OutgoingRow:
     """One message of the row at `place`. Raises Unsendable."""
-    outlet.check(outgoing.subject, outgoing.type)
-    message_id, span_id = derived("outgoing", agent, cause.idempotency_key, str(number))
+    rules.check(outgoing.subject, outgoing.type)
+    message_id, span_id = derive_ids("outgoing", agent, cause.idempotency_key, str(number))
     data = _body(cause, outgoing, message_id, span_id)
-    if len(data) > outlet.max_bytes:
+    if len(data) > rules.max_bytes:
         # The server would end the connection over it, and over its next try.
-        raise Unsendable(f"an outgoing message has {len(data)} bytes, more than {outlet.max_bytes}")
-    return Emitted(place, number, message_id, outgoing.subject, data, traceparent_of(cause.trace_id, span_id))
+        raise Unsendable(f"an outgoing message has {len(data)} bytes, more than {rules.max_bytes}")
+    return OutgoingRow(place, number, message_id, outgoing.subject, data, traceparent_of(cause.trace_id, span_id))
 
 
-def effect_of(one: Emitted) -> Effect:
+def effect_of(one: OutgoingRow) -> Effect:
     headers = {"traceparent": one.traceparent} if one.traceparent is not None else NO_HEADERS
     return Effect(one.subject, one.data, one.id, headers)
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from router.outcome import Receipt
-from router.runtime.rows import Emitted, Mark
+from router.runtime.rows import Mark, OutgoingRow
 
 PAUSE_S = 0.25
 
@@ -25,7 +25,7 @@ class Receipts:
         self._marks: deque[Mark] = deque()
         self.wanted = asyncio.Event()
 
-    def expect(self, messages: Iterable[Emitted]) -> None:
+    def expect(self, messages: Iterable[OutgoingRow]) -> None:
         for one in messages:
             self._expected[one.id] = (one.place, one.number)
 

@@ -17,16 +17,16 @@ from msgspec import Struct
 
 from router.errors import Misconfigured, RouterError
 from router.runtime.adapter import AgentAdapter, Context, check_adapter, read_messages
-from router.runtime.database import Database, reading
+from router.runtime.database import StoreFile, open_read_only
 from router.runtime.envelope import stored_envelope
 from router.runtime.hashes import Hashes, hashes_of
-from router.runtime.memory import Draft
-from router.runtime.outbound import Outlet, emitted
-from router.runtime.rows import Emitted, New
+from router.runtime.outbound import OutputRules, build_outgoing_row
+from router.runtime.rows import NewEvent, OutgoingRow
+from router.runtime.state import StateTransaction
 from router.runtime.store import Store
 
 PAGE = 500
-ANYWHERE = Outlet(lambda _: True, 2**62)  # nothing is sent
+ANYWHERE = OutputRules(lambda _: True, 2**62)  # nothing is sent
 _EVENTS = (
     "SELECT place, idempotency_key, stream, stream_seq, subject, content, turn, attempts FROM events WHERE agent = ?"
     " ORDER BY turn IS NULL, turn, place"
@@ -36,13 +36,13 @@ Row = tuple[int, str, str, int, str, bytes, int | None, int]
 Progress = Callable[[int, int], None]  # events done, events in all
 
 
-class Diverged(RouterError):
+class ReplayDiverged(RouterError):
     """The agent failed at an event that it had applied before."""
 
     code = "diverged"
 
 
-class Replayed(Struct, frozen=True):
+class ReplayResult(Struct, frozen=True):
     """What the store says, and what applying its events again says."""
 
     stored: Hashes
@@ -53,17 +53,17 @@ class Replayed(Struct, frozen=True):
         return self.stored == self.replayed
 
 
-def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None) -> Replayed:
+def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None) -> ReplayResult:
     """Raises Misconfigured when there is something at `into`, StoreFailed, Diverged. The source is only read."""
     check_adapter(adapter)
     if into.exists():
         raise Misconfigured("into", f"{into} exists: a replay begins from nothing")
-    with reading(source) as db:
+    with open_read_only(source) as db:
         stored = hashes_of(db)
-        fresh = Database(into, is_lasting=False)
+        fresh = StoreFile(into, is_durable=False)
         try:
             _replay(adapter, db, Store(fresh, adapter.name), stored.events, progress)
-            return Replayed(stored, hashes_of(fresh.connection))
+            return ReplayResult(stored, hashes_of(fresh.connection))
         finally:
             fresh.close()
 
@@ -72,26 +72,29 @@ def _replay(adapter: AgentAdapter, db: sqlite3.Connection, store: Store, count: 
     rows, done = db.execute(_EVENTS, (adapter.name,)), 0
     while page := rows.fetchmany(PAGE):
         with store.transaction():
-            store.receive([New(*row[:6]) for row in page])
+            store.receive([NewEvent(*row[:6]) for row in page])
             _apply(adapter, store, [row for row in page if row[6] is not None])
         done += len(page)
         progress(done, count)
 
 
 def _apply(adapter: AgentAdapter, store: Store, page: Sequence[Row]) -> None:
-    draft = Draft(store.remembered)
-    messages = [one for row in page for one in _apply_one(adapter, draft, row)]
-    store.apply([row[0] for row in page], messages, draft.rows)
+    state = StateTransaction(store.read_state)
+    messages = [one for row in page for one in _apply_one(adapter, state, row)]
+    store.apply([row[0] for row in page], messages, state.rows)
 
 
-def _apply_one(adapter: AgentAdapter, draft: Draft, row: Row) -> list[Emitted]:
+def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list[OutgoingRow]:
     place, key, _, _, _, content, _, attempts = row
     envelope = stored_envelope(content)
     try:
         adapter.receive(envelope)
-        answers = read_messages(adapter.apply(Context(adapter.name, key, draft, attempts), envelope))
-        messages = [emitted(adapter.name, envelope, one, place=place, number=number, outlet=ANYWHERE) for number, one in enumerate(answers)]
+        answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
+        messages = [
+            build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ANYWHERE)
+            for number, one in enumerate(answers)
+        ]
     except Exception as exc:  # whatever an author's code raises
-        raise Diverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {exc}") from exc
-    draft.keep()
+        raise ReplayDiverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {exc}") from exc
+    state.commit()
     return messages

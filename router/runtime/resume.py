@@ -13,10 +13,10 @@ from router.delivery.api import JetStream
 from router.delivery.evidence import Evidence, NotStored
 from router.delivery.storing import evidence_on
 from router.observability import events, logs
-from router.runtime.batch import Batch
+from router.runtime.batch import BatchProcessor
 from router.runtime.outbound import effect_of
 from router.runtime.receipts import Receipts
-from router.runtime.rows import Emitted
+from router.runtime.rows import OutgoingRow
 from router.runtime.store import Store
 from router.runtime.thread import StoreThread
 
@@ -25,9 +25,9 @@ log = logs.logger(__name__)
 RETRY_S = 1.0
 
 
-async def resume(batch: Batch, store: Store, receipts: Receipts, *, thread: StoreThread, jetstream: JetStream, limit: int) -> None:
+async def resume(batch: BatchProcessor, store: Store, receipts: Receipts, *, thread: StoreThread, jetstream: JetStream, limit: int) -> None:
     """Raises StoreFailed."""
-    rows = await thread.run(store.resumable, limit)
+    rows = await thread.run(store.list_resumable, limit)
     applied = [await thread.run(batch.resume, row) for row in rows]
     sent = await _send(store, receipts, thread, jetstream)
     if rows or sent:
@@ -38,7 +38,7 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
     """Everything that has no receipt yet; how many that were."""
     count, after = 0, (0, -1)
     async with evidence_on(jetstream) as evidence:
-        while page := await thread.run(store.unsent, *after):
+        while page := await thread.run(store.list_unsent, *after):
             await thread.run(receipts.expect, page)
             await _insist(evidence, receipts, page)
             await thread.run(_write_down, store, receipts)
@@ -46,7 +46,7 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
     return count
 
 
-async def _insist(evidence: Evidence, receipts: Receipts, page: Sequence[Emitted]) -> None:
+async def _insist(evidence: Evidence, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
     effects = [effect_of(one) for one in page]
     while isinstance(result := await evidence.stored(effects), NotStored):
         log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)

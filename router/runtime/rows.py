@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Known(Struct, frozen=True, gc=False):
+class KnownEvent(Struct, frozen=True, gc=False):
     """What the store knows of one key."""
 
     place: int
@@ -13,7 +13,7 @@ class Known(Struct, frozen=True, gc=False):
     attempts: int
 
 
-class New(Struct, frozen=True, gc=False):
+class NewEvent(Struct, frozen=True, gc=False):
     """A row to be: one event, as it was received."""
 
     place: int
@@ -24,7 +24,7 @@ class New(Struct, frozen=True, gc=False):
     content: bytes
 
 
-class Resumable(Struct, frozen=True, gc=False):
+class ResumableEvent(Struct, frozen=True, gc=False):
     """A row that was received and never applied: the process died, or the adapter failed."""
 
     place: int
@@ -32,7 +32,7 @@ class Resumable(Struct, frozen=True, gc=False):
     content: bytes
 
 
-class Emitted(Struct, frozen=True, gc=False):
+class OutgoingRow(Struct, frozen=True, gc=False):
     """One outgoing message, as bytes: `id` is its Nats-Msg-Id."""
 
     place: int

@@ -20,18 +20,18 @@ Object = tuple[str, str, str, str]  # type, name, table, its SQL with single spa
 
 def differences(connection: sqlite3.Connection, version: int) -> Sequence[str]:
     """What is there and is not ours, and what of ours is missing or changed; at most MOST_TOLD of them."""
-    found, ours = _objects(connection), _ours(schema.MIGRATIONS[:version])
-    strange = [f"{kind} {_printed(name)}" for kind, name, _, _ in sorted(found - ours)]
+    found, ours = _objects(connection), _expected_objects(schema.MIGRATIONS[:version])
+    strange = [f"{kind} {_format_name(name)}" for kind, name, _, _ in sorted(found - ours)]
     missing = [f"no {kind} {name}" for kind, name, _, _ in sorted(ours - found) if f"{kind} {name}" not in strange]
     return [*strange, *missing][:MOST_TOLD]
 
 
-def _printed(name: str) -> str:
+def _format_name(name: str) -> str:
     return name if name.isidentifier() and len(name) <= 64 else ascii(name[:64])
 
 
 @cache
-def _ours(migrations: tuple[str, ...]) -> frozenset[Object]:
+def _expected_objects(migrations: tuple[str, ...]) -> frozenset[Object]:
     """What these migrations make of an empty file."""
     connection = sqlite3.connect(":memory:")
     try:

@@ -15,12 +15,12 @@ from router.clock import now_ms
 from router.errors import Misconfigured
 from router.message import Effect, Message
 from router.runtime.envelope import read_envelope
-from router.runtime.places import Places
+from router.runtime.topology import AgentTopology
 
 
-def subject_of(text: str, places: Places) -> str:
+def subject_of(text: str, topology: AgentTopology) -> str:
     """Where it goes. Raises Misconfigured for what no agent can listen to."""
-    subject = text if places.is_bound(text) else f"cmd.{places.scope}.{text}"
+    subject = text if topology.is_bound(text) else f"cmd.{topology.scope}.{text}"
     if not ids.is_literal_subject(subject) or "." not in text:
         raise Misconfigured("SUBJECT", f"should be like ledger.post, or begin with cmd. or evt., and {text[:128]!r} is not")
     return subject

@@ -14,8 +14,8 @@ import orjson
 
 from router.errors import Misconfigured
 from router.runtime.bulk import runs, write_rows
-from router.runtime.database import Database, StoreFailed
-from router.runtime.rows import Emitted, Known, Mark, Memory, New, Resumable
+from router.runtime.database import StoreFailed, StoreFile
+from router.runtime.rows import KnownEvent, Mark, Memory, NewEvent, OutgoingRow, ResumableEvent
 from router.runtime.schema import DEAD, LAST
 
 PAGE = 500
@@ -25,12 +25,12 @@ HOT, HOT_BYTES = 4096, 4096  # values of the state that are kept at hand, and ho
 class Store:
     """One agent's rows in one open database. Raises Misconfigured for positions that no agent gives."""
 
-    def __init__(self, database: Database, agent: str) -> None:
+    def __init__(self, database: StoreFile, agent: str) -> None:
         self.database = database
         self._agent = agent
         self._db = database.connection
         self._hot: dict[str, bytes] = {}  # as committed: this process alone writes the file
-        with database.errors_told():
+        with database.translate_errors():
             self._last_place = self._greatest("place", "SELECT max(place) FROM events")
             self._last_turn = self._greatest("turn", "SELECT max(turn) FROM events WHERE turn IS NOT NULL")
 
@@ -43,27 +43,27 @@ class Store:
 
     # -- dedupe and persist --------------------------------------------------------------------------------------
 
-    def find(self, keys: Sequence[str]) -> dict[str, Known]:
+    def find(self, keys: Sequence[str]) -> dict[str, KnownEvent]:
         """What is known of these keys; one query, however many."""
-        with self.database.errors_told():
+        with self.database.translate_errors():
             rows = self._db.execute(
                 # CROSS: key by key, in the index; as `IN (SELECT …)` they would be sorted into a table first.
                 "SELECT idempotency_key, place, status, attempts FROM json_each(?) AS one"
                 " CROSS JOIN events ON agent = ? AND idempotency_key = one.value",
                 (orjson.dumps(keys).decode(), self._agent),
             ).fetchall()
-        return {key: Known(place, status, attempts if type(attempts) is int else LAST) for key, place, status, attempts in rows}
+        return {key: KnownEvent(place, status, attempts if type(attempts) is int else LAST) for key, place, status, attempts in rows}
 
     def contents_of(self, places: Sequence[int]) -> dict[int, bytes]:
         """What was persisted of these events."""
-        with self.database.errors_told():
+        with self.database.translate_errors():
             return dict(
                 self._db.execute(
                     "SELECT place, content FROM events WHERE place IN (SELECT value FROM json_each(?))", (orjson.dumps(places).decode(),)
                 ).fetchall()
             )
 
-    def receive(self, rows: Sequence[New]) -> None:
+    def receive(self, rows: Sequence[NewEvent]) -> None:
         write_rows(
             self._db,
             "INSERT INTO events (place, idempotency_key, stream, stream_seq, subject, content, agent, status, attempts)"
@@ -76,11 +76,11 @@ class Store:
         """One more attempt: written down before it is made, for it may be the process' last."""
         self._db.executemany("UPDATE events SET attempts = attempts + 1 WHERE place = ?", [(place,) for place in places])
 
-    def take_back(self, places: Iterable[int]) -> None:
-        """An attempt that counts for nothing."""
+    def withdraw_attempts(self, places: Iterable[int]) -> None:
+        """Take one attempt off each of these events."""
         self._db.executemany("UPDATE events SET attempts = attempts - 1 WHERE place = ?", [(place,) for place in places])
 
-    def revive(self, rows: Sequence[New]) -> None:
+    def reset_dead(self, rows: Sequence[NewEvent]) -> None:
         """Given up once, and sent again by an operator: as if new, with what it says now."""
         self._db.executemany(
             "UPDATE events SET status = 'received', attempts = 1, stream = ?, stream_seq = ?, subject = ?, content = ? WHERE place = ?",
@@ -89,7 +89,7 @@ class Store:
 
     # -- apply ---------------------------------------------------------------------------------------------------
 
-    def apply(self, places: Sequence[int], emitted: Sequence[Emitted], memory: Sequence[Memory]) -> None:
+    def apply(self, places: Sequence[int], outgoing: Sequence[OutgoingRow], memory: Sequence[Memory]) -> None:
         """Everything that a batch did: status, messages, state."""
         for first, last in runs(places):
             statement = "UPDATE events SET status = 'applied', turn = place + ? WHERE place BETWEEN ? AND ?"
@@ -100,7 +100,7 @@ class Store:
         write_rows(
             self._db,
             "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
-            [(one.place, one.number, one.id, one.subject, bytearray(one.data), one.traceparent) for one in emitted],
+            [(one.place, one.number, one.id, one.subject, bytearray(one.data), one.traceparent) for one in outgoing],
         )
         write_rows(
             self._db,
@@ -113,11 +113,11 @@ class Store:
             "DELETE FROM memory WHERE agent = ? AND name = ?", [(self._agent, name) for name, value in memory if value is None]
         )
 
-    def committed(self, memory: Sequence[Memory]) -> None:
+    def on_commit(self, memory: Sequence[Memory]) -> None:
         """What `apply` wrote stands."""
         self._keep_hot(memory)
 
-    def remembered(self, name: str) -> bytes | None:
+    def read_state(self, name: str) -> bytes | None:
         hot = self._hot.get(name)
         if hot is not None:
             return hot
@@ -149,42 +149,42 @@ class Store:
             marks,
         )
 
-    def bury(self, places: Sequence[int]) -> None:
+    def mark_dead(self, places: Sequence[int]) -> None:
         """Their letters are stored."""
         self._db.executemany(f"UPDATE events SET status = '{DEAD}' WHERE place = ? AND status = 'received'", [(place,) for place in places])  # noqa: S608 - a constant
 
     # -- what is left --------------------------------------------------------------------------------------------
 
-    def resumable(self, limit: int) -> list[Resumable]:
+    def list_resumable(self, limit: int) -> list[ResumableEvent]:
         """Received, not applied, and begun less often than allowed; in the order of their arrival."""
-        with self.database.errors_told():
+        with self.database.translate_errors():
             rows = self._db.execute(
                 # The planner would take the agent's index, and look at every event there is.
                 "SELECT place, attempts, content FROM events INDEXED BY events_received"
                 " WHERE status = 'received' AND agent = ? AND attempts < ? ORDER BY place",
                 (self._agent, limit),
             ).fetchall()
-        return [Resumable(*row) for row in rows]
+        return [ResumableEvent(*row) for row in rows]
 
-    def unsent_of(self, places: Sequence[int]) -> list[Emitted]:
+    def list_unsent_of(self, places: Sequence[int]) -> list[OutgoingRow]:
         """Messages of these events that may not stand in any stream yet."""
-        with self.database.errors_told():
+        with self.database.translate_errors():
             rows = self._db.execute(
                 "SELECT place, number, id, subject, data, traceparent FROM outgoing"
                 " WHERE stored_seq IS NULL AND place IN (SELECT value FROM json_each(?)) ORDER BY place, number",
                 (orjson.dumps(places).decode(),),
             ).fetchall()
-        return [Emitted(*row) for row in rows]
+        return [OutgoingRow(*row) for row in rows]
 
-    def unsent(self, place: int, number: int) -> list[Emitted]:
+    def list_unsent(self, place: int, number: int) -> list[OutgoingRow]:
         """A page of all such messages, behind this one."""
-        with self.database.errors_told():
+        with self.database.translate_errors():
             rows = self._db.execute(
                 "SELECT place, number, id, subject, data, traceparent FROM outgoing"
                 " WHERE stored_seq IS NULL AND (place, number) > (?, ?) ORDER BY place, number LIMIT ?",
                 (place, number, PAGE),
             ).fetchall()
-        return [Emitted(*row) for row in rows]
+        return [OutgoingRow(*row) for row in rows]
 
     def _greatest(self, name: str, query: str) -> int:
         """Raises Misconfigured where no event could follow: SQLite counts to 2^63 - 1."""

@@ -17,7 +17,7 @@ class StoreThread:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="event-store")
 
     async def run(self, work: Callable[..., T], *arguments: object) -> T:
-        """Raises what `work` raises. Work that was begun goes on when whoever waits for it is cancelled."""
+        """Raises what `store_worker` raises. Work that was begun goes on when whoever waits for it is cancelled."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     async def close(self) -> None:

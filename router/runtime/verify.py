@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.runtime.database import reading
+from router.runtime.database import open_read_only
 from router.runtime.schema import LAST
 from router.runtime.schema_check import differences
 
@@ -29,7 +29,7 @@ POSITIONS = f"""
        OR turn IS NOT NULL AND (typeof(turn) <> 'integer' OR turn NOT BETWEEN 1 AND {LAST})"""  # noqa: S608 - a constant
 
 
-class Finding(Struct, frozen=True):
+class StoreFinding(Struct, frozen=True):
     """One check. `fail`: something is broken; `warn`: something waits."""
 
     name: str
@@ -37,55 +37,55 @@ class Finding(Struct, frozen=True):
     detail: str
 
 
-def verify(path: Path, limit: int = 5) -> list[Finding]:
+def verify(path: Path, limit: int = 5) -> list[StoreFinding]:
     """Reads every page of the file: it takes as long as that. Raises Misconfigured, StoreFailed."""
-    with reading(path) as db:
+    with open_read_only(path) as db:
         return [
             _integrity(db),
             _schema(db),
             _journal(db),
-            _waiting(db, "received", "SELECT count(*) FROM events WHERE status = 'received'"),
-            _waiting(db, "unsent", "SELECT count(*) FROM outgoing WHERE stored_seq IS NULL"),
-            _waiting(db, "exhausted", f"SELECT count(*) FROM events WHERE status = 'received' AND attempts >= {int(limit)}"),  # noqa: S608 - a number
-            _broken(db, "gaps", "SELECT max(turn) - count(turn) FROM events"),
-            _broken(db, "orphans", "SELECT count(*) FROM outgoing WHERE place NOT IN (SELECT place FROM events)"),
-            _broken(db, "positions", POSITIONS),
+            _warn_if_any(db, "received", "SELECT count(*) FROM events WHERE status = 'received'"),
+            _warn_if_any(db, "unsent", "SELECT count(*) FROM outgoing WHERE stored_seq IS NULL"),
+            _warn_if_any(db, "exhausted", f"SELECT count(*) FROM events WHERE status = 'received' AND attempts >= {int(limit)}"),  # noqa: S608 - a number
+            _fail_if_any(db, "gaps", "SELECT max(turn) - count(turn) FROM events"),
+            _fail_if_any(db, "orphans", "SELECT count(*) FROM outgoing WHERE place NOT IN (SELECT place FROM events)"),
+            _fail_if_any(db, "positions", POSITIONS),
         ]
 
 
-def _integrity(db: sqlite3.Connection) -> Finding:
+def _integrity(db: sqlite3.Connection) -> StoreFinding:
     try:
         said = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     except sqlite3.DatabaseError as exc:
         said = [str(exc)]
-    return Finding("integrity", OK if said == ["ok"] else FAIL, "; ".join(said))
+    return StoreFinding("integrity", OK if said == ["ok"] else FAIL, "; ".join(said))
 
 
-def _schema(db: sqlite3.Connection) -> Finding:
+def _schema(db: sqlite3.Connection) -> StoreFinding:
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         found = differences(db, int(version))
     except sqlite3.DatabaseError as exc:
         found = [str(exc)]
-    return Finding("schema", FAIL if found else OK, ", ".join(found))
+    return StoreFinding("schema", FAIL if found else OK, ", ".join(found))
 
 
-def _journal(db: sqlite3.Connection) -> Finding:
+def _journal(db: sqlite3.Connection) -> StoreFinding:
     (mode,) = db.execute("PRAGMA journal_mode").fetchone()
-    return Finding("durability", OK if mode == "wal" else FAIL, f"journal {mode}")
+    return StoreFinding("durability", OK if mode == "wal" else FAIL, f"journal {mode}")
 
 
-def _waiting(db: sqlite3.Connection, name: str, query: str) -> Finding:
-    return _counted(db, name, query, WARN)
+def _warn_if_any(db: sqlite3.Connection, name: str, query: str) -> StoreFinding:
+    return _check_count(db, name, query, WARN)
 
 
-def _broken(db: sqlite3.Connection, name: str, query: str) -> Finding:
-    return _counted(db, name, query, FAIL)
+def _fail_if_any(db: sqlite3.Connection, name: str, query: str) -> StoreFinding:
+    return _check_count(db, name, query, FAIL)
 
 
-def _counted(db: sqlite3.Connection, name: str, query: str, verdict: str) -> Finding:
+def _check_count(db: sqlite3.Connection, name: str, query: str, verdict: str) -> StoreFinding:
     try:
         count = db.execute(query).fetchone()[0] or 0
     except sqlite3.DatabaseError as exc:
-        return Finding(name, FAIL, str(exc))
-    return Finding(name, verdict if count else OK, f"{count:,}")
+        return StoreFinding(name, FAIL, str(exc))
+    return StoreFinding(name, verdict if count else OK, f"{count:,}")

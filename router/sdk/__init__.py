@@ -23,16 +23,28 @@ if TYPE_CHECKING:
     from router.contracts.exec_assignment import ExecAssignment
     from router.sdk.agent import Agent
     from router.sdk.answer import Answer
-    from router.sdk.assignments import Places
+    from router.sdk.assignments import WorkerTopology
     from router.sdk.bus import Bus
     from router.sdk.client import Client
-    from router.sdk.ending import run
-    from router.sdk.invoking import Invoking
+    from router.sdk.provider_handler import ProviderHandler
     from router.sdk.providers import InvocationFailed
+    from router.sdk.signals import run
     from router.sdk.step import StepResult
     from router.sdk.worker import Worker
 
-__all__ = ["Agent", "Answer", "Bus", "Client", "ExecAssignment", "InvocationFailed", "Invoking", "Places", "StepResult", "Worker", "run"]
+__all__ = [
+    "Agent",
+    "Answer",
+    "Bus",
+    "Client",
+    "ExecAssignment",
+    "InvocationFailed",
+    "ProviderHandler",
+    "StepResult",
+    "Worker",
+    "WorkerTopology",
+    "run",
+]
 
 _HOMES = {
     "Agent": "router.sdk.agent",
@@ -41,11 +53,11 @@ _HOMES = {
     "Client": "router.sdk.client",
     "ExecAssignment": "router.contracts.exec_assignment",
     "InvocationFailed": "router.sdk.providers",
-    "Invoking": "router.sdk.invoking",
-    "Places": "router.sdk.assignments",
+    "ProviderHandler": "router.sdk.provider_handler",
+    "WorkerTopology": "router.sdk.assignments",
     "StepResult": "router.sdk.step",
     "Worker": "router.sdk.worker",
-    "run": "router.sdk.ending",
+    "run": "router.sdk.signals",
 }
 
 

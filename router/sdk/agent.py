@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 from router.delivery.api import JetStream
 from router.observability.broker_log import BrokerLog
 from router.runtime.adapter import AgentAdapter
-from router.runtime.agent import HERE, AgentRuntime
-from router.runtime.places import Places
+from router.runtime.agent import DEFAULT_TOPOLOGY, AgentRuntime
+from router.runtime.topology import AgentTopology
 from router.sdk.agent_pages import AgentPages
-from router.sdk.ending import until_signal
-from router.sdk.reach import connected
+from router.sdk.connect import open_connection
+from router.sdk.signals import run_until_signal
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -43,7 +43,7 @@ class Agent:
         adapter: AgentAdapter,
         *,
         store: str | Path,
-        places: Places = HERE,
+        topology: AgentTopology = DEFAULT_TOPOLOGY,
         drain_s: float = 10.0,
         http: tuple[str, int] | None = None,
     ) -> None:
@@ -52,24 +52,24 @@ class Agent:
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)
-        self._runtime = AgentRuntime(adapter, Path(store), places, drain_s=drain_s, alert=self._alerts.raise_alert)
+        self._runtime = AgentRuntime(adapter, Path(store), topology, drain_s=drain_s, alert=self._alerts.raise_alert)
         self._pages = AgentPages(adapter.name, self._runtime, http) if http is not None else None
 
     @property
     def applied(self) -> int:
         """Messages acknowledged in this life, duplicates included."""
-        return self._runtime.tally.applied
+        return self._runtime.stats.applied
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """`on_ready` hears the server's URL once, before the first message is fetched.
 
         Raises BrokerUnavailable when no server answers, Misconfigured when the store or the durable is another's, StoreFailed.
         """
-        await until_signal(self.work(on_ready))
+        await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that listens to signals itself."""
-        connection = await connected(self._nats, "router-agent", broker := BrokerLog("agent"))
+        connection = await open_connection(self._nats, "router-agent", broker := BrokerLog("agent"))
         self._alerts.attach(connection)
         url = connection.connected_url
         address = f"nats://{url.hostname}:{url.port}" if url is not None else ""

@@ -29,37 +29,37 @@ class AgentPages:
     def child(self, connection: Connection, on_bound: Callable[[int], None] = lambda _: None) -> Child:
         """Beside the agent's lanes; `on_bound` hears the port."""
         self._connection = connection
-        metrics = self._watched(Metrics())
+        metrics = self._register(Metrics())
         server = HttpServer(*self._where, metrics.registry, self._checks)
         self._helper = Helper("http", lambda: server.run(on_bound))  # an agent works on without its pages
         return self._helper.child
 
-    def _watched(self, metrics: Metrics) -> Metrics:
-        runtime, tally = self._runtime, self._runtime.tally
+    def _register(self, metrics: Metrics) -> Metrics:
+        runtime, tally = self._runtime, self._runtime.stats
         metrics.ready.set_function(lambda: readiness_series(self._checks()))
         metrics.connected.set_function(self._is_connected)
         metrics.helper_failing.set_function(lambda: failing([*runtime.helpers, *([self._helper] if self._helper is not None else ())]))
-        metrics.agent_applied.set_function(self._of(lambda: tally.applied))
-        metrics.agent_duplicates.set_function(self._of(lambda: runtime.duplicates))
-        metrics.agent_dead.set_function(self._of(lambda: tally.dead))
-        metrics.agent_given_up.set_function(self._of(lambda: tally.given_up))
-        metrics.agent_rescued.set_function(self._of(lambda: tally.rescued))
+        metrics.agent_applied.set_function(self._label(lambda: tally.applied))
+        metrics.agent_duplicates.set_function(self._label(lambda: runtime.duplicates))
+        metrics.agent_dead.set_function(self._label(lambda: tally.dead))
+        metrics.agent_given_up.set_function(self._label(lambda: tally.given_up))
+        metrics.agent_rescued.set_function(self._label(lambda: tally.rescued))
         metrics.agent_store_bytes.set_function(lambda: runtime.store_bytes, self._agent)
         for durable in runtime.durables:
             metrics.consumer_paused.set_function(partial(self._is_paused, durable), durable)
         return metrics
 
-    def _of(self, read: Callable[[], int]) -> Callable[[], Mapping[Labels, Value]]:
+    def _label(self, read: Callable[[], int]) -> Callable[[], Mapping[Labels, Value]]:
         return lambda: {(self._agent,): read()}
 
     def _is_paused(self, durable: str) -> int:
-        return int(durable in self._runtime.tally.paused)
+        return int(durable in self._runtime.stats.paused)
 
     def _is_connected(self) -> int:
         return int(self._connection is not None and self._connection.is_connected)
 
     def _checks(self) -> Mapping[str, ReadinessCheck]:
-        paused = sorted(self._runtime.tally.paused)
+        paused = sorted(self._runtime.stats.paused)
         return {
             "broker": ReadinessCheck(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
             "lanes": ReadinessCheck(not paused, f"paused: {', '.join(paused)}" if paused else "fetching"),

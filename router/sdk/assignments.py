@@ -27,9 +27,9 @@ from router.masking import shorten
 from router.message import Effect, Message
 from router.outcome import Done, Fault, Outcome, Retry
 from router.sdk import reports
-from router.sdk.attempts import Attempted, Attempts
+from router.sdk.attempts import Attempts, AttemptsResult
 from router.sdk.start_point import StartPoint
-from router.sdk.step import GIVEN_UP, UNREADABLE, UNSENDABLE, StepResult, failed
+from router.sdk.step import GIVEN_UP, UNREADABLE, UNSENDABLE, StepResult, build_failure
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
 
@@ -37,7 +37,7 @@ Accepts = Callable[[ExecAssignment], str | None]
 OnDone = Callable[[ExecAssignment, StepResult, int], None]
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class WorkerTopology(Struct, frozen=True, kw_only=True):
     """Where a worker finds and says what; the defaults are the router's."""
 
     stream: str = "ROUTER_ASSIGNMENTS"
@@ -48,7 +48,7 @@ class Places(Struct, frozen=True, kw_only=True):
     heartbeats: str = heartbeat.SUBJECTS[0]
 
 
-PLACES = Places()
+DEFAULT_TOPOLOGY = WorkerTopology()
 
 
 class Assignments:
@@ -63,7 +63,7 @@ class Assignments:
         encoding: str,
         accepts: Accepts,
         on_done: OnDone,
-        places: Places,
+        topology: WorkerTopology,
         start_point: StartPoint | None = None,
     ) -> None:
         self._connection = connection
@@ -72,7 +72,7 @@ class Assignments:
         self._encoding = encoding
         self._accepts = accepts
         self._on_done = on_done
-        self._places = places
+        self._topology = topology
         self._start_point = start_point
 
     async def handle(self, message: Message) -> Outcome:
@@ -88,7 +88,7 @@ class Assignments:
             self._acknowledge(found, message, REJECTED, reason)
             return Retry(Fault("rejected", f"not accepted by {self._worker_id}: {reason}"))
         self._acknowledge(found, message, ACCEPTED)
-        attempted = await self._attempts.at(found)
+        attempted = await self._attempts.run(found)
         self._on_done(found, attempted.step, attempted.latency_ms)
         return Done((self._report(found, message, attempted),))
 
@@ -96,7 +96,7 @@ class Assignments:
         """Whether it waited before the durable was made, and is not to be done for that."""
         return (
             self._start_point is not None
-            and self._start_point.covers(message)
+            and self._start_point.is_before_start(message)
             and await self._start_point.is_over(found.tenant_id, found.assignment_id)
         )
 
@@ -107,16 +107,16 @@ class Assignments:
         except Poison:
             found, code = None, UNREADABLE
         data = reports.unstarted_bytes(message, found, fault, code=code, now_ms=now_ms())
-        headers = reports.told_with(found, message) if found is not None else {}
-        return reports.letter_effect(self._places.letters, data, message, headers)
+        headers = reports.build_headers(found, message) if found is not None else {}
+        return reports.letter_effect(self._topology.letters, data, message, headers)
 
-    def _report(self, found: ExecAssignment, message: Message, attempted: Attempted) -> Effect:
+    def _report(self, found: ExecAssignment, message: Message, attempted: AttemptsResult) -> Effect:
         if attempted.is_hopeless:
-            data = self._written(found, reports.cut_to_letter(attempted), reports.JSON)
-            return reports.letter_effect(self._places.letters, data, message, reports.told_with(found, message))
-        return reports.result_effect(self._places.results, self._written(found, attempted, self._encoding), found, message)
+            data = self._encode_result(found, reports.cut_to_letter(attempted), reports.JSON)
+            return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(found, message))
+        return reports.result_effect(self._topology.results, self._encode_result(found, attempted, self._encoding), found, message)
 
-    def _written(self, found: ExecAssignment, attempted: Attempted, encoding: str) -> bytes:
+    def _encode_result(self, found: ExecAssignment, attempted: AttemptsResult, encoding: str) -> bytes:
         """Its bytes, or an error's where it cannot be sent: an outcome must not be lost to what a handler put into it."""
         try:
             data = reports.result_bytes(found, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
@@ -126,7 +126,7 @@ class Assignments:
             if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:
                 return data
             problem = f"the result has {len(data)} bytes, more than the server takes"
-        cut = replace(attempted, step=replace(failed(UNSENDABLE, problem), cost=attempted.step.cost))
+        cut = replace(attempted, step=replace(build_failure(UNSENDABLE, problem), cost=attempted.step.cost))
         return reports.result_bytes(found, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
 
     def _acknowledge(self, found: ExecAssignment, message: Message, status: str, says: str | None = None) -> None:
@@ -139,10 +139,10 @@ class Assignments:
             tenant_id=found.tenant_id,
             trace_id=found.trace_id,
         )
-        headers = {**reports.told_with(found, message), "Nats-Msg-Id": f"ack:{found.assignment_id}:{status}:{self._worker_id}"}
-        self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding), "", head_of(headers))
+        headers = {**reports.build_headers(found, message), "Nats-Msg-Id": f"ack:{found.assignment_id}:{status}:{self._worker_id}"}
+        self._connection.post(self._topology.acks, reports.ack_bytes(said, self._encoding), "", head_of(headers))
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
             said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
-            self._connection.post(self._places.acks, reports.ack_bytes(said, self._encoding))
+            self._connection.post(self._topology.acks, reports.ack_bytes(said, self._encoding))

@@ -21,12 +21,12 @@ from router.contracts.exec_assignment import ExecAssignment
 from router.errors import Poison, Transient
 from router.masking import shorten
 from router.observability import events, logs
-from router.sdk.step import CANCELLED, ERROR, FAILED, HOPELESS, OVERDUE, TIMEOUT, UNSENDABLE, Handler, StepResult, failed
+from router.sdk.step import CANCELLED, ERROR, FAILED, HOPELESS, OVERDUE, TIMEOUT, UNSENDABLE, Handler, StepResult, build_failure
 
 log = logs.logger(__name__)
 
 
-class Attempted(Struct, frozen=True):
+class AttemptsResult(Struct, frozen=True):
     """What came of all attempts; the step's cost is that of all of them."""
 
     step: StepResult
@@ -43,48 +43,48 @@ class Attempts:
         is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
         self._pool = None if is_async else ThreadPoolExecutor(slots, thread_name_prefix="router-worker")
 
-    async def at(self, assignment: ExecAssignment) -> Attempted:
+    async def run(self, assignment: ExecAssignment) -> AttemptsResult:
         """Every attempt that is allowed, or needed."""
-        begun, tally, is_hopeless = steady(), _Tally(), False
+        begun, totals, is_hopeless = steady(), _AttemptTotals(), False
         try:
             async with asyncio.timeout(assignment.deadline_ms / 1000):
-                step = await self._repeated(assignment, tally)
+                step = await self._repeat(assignment, totals)
         except TimeoutError:
-            step = failed(OVERDUE, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
+            step = build_failure(OVERDUE, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
         except Poison as exc:
-            step, is_hopeless = failed(HOPELESS, _said(exc)), True
+            step, is_hopeless = build_failure(HOPELESS, _describe(exc)), True
         latency_ms = round((steady() - begun) * 1000)
-        return Attempted(replace(step, cost=tally.cost + step.cost), tally.attempts, latency_ms, is_hopeless)
+        return AttemptsResult(replace(step, cost=totals.cost + step.cost), totals.attempts, latency_ms, is_hopeless)
 
     def close(self) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _repeated(self, assignment: ExecAssignment, tally: _Tally) -> StepResult:
+    async def _repeat(self, assignment: ExecAssignment, totals: _AttemptTotals) -> StepResult:
         while True:
-            tally.attempts += 1
-            step = await self._once(assignment)
-            if not (step.status == ERROR and step.is_retriable) or tally.attempts >= assignment.max_attempts:
+            totals.attempts += 1
+            step = await self._run_once(assignment)
+            if not (step.status == ERROR and step.is_retriable) or totals.attempts >= assignment.max_attempts:
                 return step
-            tally.cost += step.cost
+            totals.cost += step.cost
             await asyncio.sleep(assignment.backoff_ms / 1000)
 
-    async def _once(self, assignment: ExecAssignment) -> StepResult:
+    async def _run_once(self, assignment: ExecAssignment) -> StepResult:
         try:
             return await self._answer(assignment)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise  # by the deadline, or by a drain: not the handler's word
-            return failed(FAILED, "the handler was cancelled", status=CANCELLED)
+            return build_failure(FAILED, "the handler was cancelled", status=CANCELLED)
         except Poison:
             raise
         except Transient as exc:
-            return failed(FAILED, _said(exc), is_retriable=True)
+            return build_failure(FAILED, _describe(exc), is_retriable=True)
         except TimeoutError as exc:
-            return failed(OVERDUE, _said(exc), status=TIMEOUT)
+            return build_failure(OVERDUE, _describe(exc), status=TIMEOUT)
         except Exception as exc:
             log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=repr(exc), exc_info=exc)
-            return failed(FAILED, _said(exc))
+            return build_failure(FAILED, _describe(exc))
 
     async def _answer(self, assignment: ExecAssignment) -> StepResult:
         if self._pool is None:
@@ -93,11 +93,11 @@ class Attempts:
             answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
         step: object = await answer if inspect.isawaitable(answer) else answer  # whatever a stranger's function gives
         if not isinstance(step, StepResult):
-            return failed(UNSENDABLE, f"the handler returned {type(step).__name__}, not a StepResult")
+            return build_failure(UNSENDABLE, f"the handler returned {type(step).__name__}, not a StepResult")
         return step
 
 
-class _Tally:
+class _AttemptTotals:
     """What earlier attempts leave behind, also when the deadline cuts the last one off."""
 
     def __init__(self) -> None:
@@ -105,5 +105,5 @@ class _Tally:
         self.cost = 0.0
 
 
-def _said(exc: Exception) -> str:
+def _describe(exc: Exception) -> str:
     return shorten(str(exc)) or type(exc).__name__

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Self
 
 from router.app.bus import bus_settings
 from router.app.connect import connect_by
-from router.bus import BucketProcessed, BusMetrics, Handle, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
+from router.bus import BucketProcessed, BusHandler, BusMetrics, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
 from router.bus.consumer import PACE, consumer_of, durable_of
-from router.bus.handling import Handling
+from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
-from router.bus.queries import Responder, Responding, ask
+from router.bus.queries import QueryResponder, Responder, ask
 from router.bus.subjects import EVENTS
-from router.bus.topology import declared, stand_up
+from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
 from router.delivery.api import JetStream
@@ -38,8 +38,8 @@ from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.observability import events, logs
 from router.outcome import Receipt
-from router.sdk.bus_noted import BusNoted
-from router.sdk.ending import until_signal
+from router.sdk.bus_consumer_logger import BusConsumerLogger
+from router.sdk.signals import run_until_signal
 from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Bus:
             opened.push_async_callback(connection.close)
             jetstream = JetStream(connection, self._all.nats.js_domain)
             if self._all.topology != "off":
-                _tell(await stand_up(jetstream, self.settings, declared(self.settings)))
+                _tell(await apply_topology(jetstream, self.settings, declare_streams(self.settings)))
             evidence = await opened.enter_async_context(evidence_on(jetstream))
             self._publisher = Publisher(self.settings, connection, evidence, self.metrics)
             self._jetstream = jetstream
@@ -132,7 +132,7 @@ class Bus:
     async def consume(
         self,
         name: str,
-        handle: Handle,
+        handle: BusHandler,
         *,
         category: str = EVENTS,
         only: str | None = None,
@@ -147,15 +147,15 @@ class Bus:
         """
         durable = durable_of(self.settings, Interest(name=name, category=category, only=only), pace)
         processed = self._store_at(store, durable.durable)
-        handling = Handling(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
-        await until_signal(self._consume(name, handling, durable, processed, pace))
+        handling = EnvelopeProcessor(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
+        await run_until_signal(self._consume(name, handling, durable, processed, pace))
 
-    async def _consume(self, name: str, handling: Handling, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
+    async def _consume(self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
         await self._durable_there(durable)
         await processed.open()
         try:
-            consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusNoted(durable.durable))
-            children = (Child(name, consumer.run, shutdown_s=17.0), Child("handler", handling.until_misused))
+            consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusConsumerLogger(durable.durable))
+            children = (Child(name, consumer.run, shutdown_s=17.0), Child("handler", handling.wait_for_misuse))
             await supervise(Supervisor("bus", children, intensity=Intensity(5, 30)))
         finally:
             await processed.close()
@@ -164,7 +164,7 @@ class Bus:
         """Made, or found as it should be. A broker that is away is waited for. Raises Misconfigured, BrokerRefused."""
         while True:
             try:
-                differences = await stand_up(self.jetstream, self.settings, Topology((), (durable,)))
+                differences = await apply_topology(self.jetstream, self.settings, Topology((), (durable,)))
             except BrokerUnavailable:
                 await asyncio.sleep(LOOK_AGAIN_S)
                 continue
@@ -178,7 +178,7 @@ class Bus:
 
     async def respond(self, query: str, respond: Responder) -> None:
         """Answer a query until cancelled, or until SIGTERM or Ctrl-C."""
-        await until_signal(Responding(self.jetstream.connection, self.settings, query, respond).run())
+        await run_until_signal(QueryResponder(self.jetstream.connection, self.settings, query, respond).run())
 
     def _store_at(self, store: str | Path | Processed | None, durable: str) -> Processed:
         if store is None:

@@ -27,8 +27,8 @@ from router.contracts.codec import text_of
 from router.delivery.connection import Connection, head_of
 from router.errors import Misconfigured, RouterError, Unanswered
 from router.sdk.answer import Answer, read_answer
+from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.providers import ProviderCalls
-from router.sdk.reach import DEFAULT_URL, connected
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -55,7 +55,7 @@ class Client(ProviderCalls):
 
     async def __aenter__(self) -> Self:
         """Raises BrokerUnavailable when no server answers."""
-        connection = self._connection = await connected(self._nats, "router-client")
+        connection = self._connection = await open_connection(self._nats, "router-client")
         self._inbox = connection.new_inbox()
         await connection.attend(f"{self._inbox}.*", self._hear)
         return self
@@ -123,17 +123,17 @@ class Client(ProviderCalls):
         token = uuid.uuid4().hex
         inbox = f"{self._inbox}.{token}"
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = _settling(answer, read, subject)
+        self._waiting[token] = _build_settler(answer, read, subject)
         try:
             with (
                 connection.denials.awaited(subject, answer),
-                _sending(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried,
+                _open_span(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried,
             ):
                 head = head_of(carried)
                 if len(head) + len(body) > connection.max_payload:
                     raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
                 post = partial(connection.post, subject, body, inbox, head)
-                return await _answered(answer, post, subject, timeout_s=timeout, attempts=attempts)
+                return await _wait_for_answer(answer, post, subject, timeout_s=timeout, attempts=attempts)
         finally:
             del self._waiting[token]
             answer.cancel()
@@ -149,7 +149,7 @@ class Client(ProviderCalls):
             settle(data, not data and headers is not None and headers.get("Status") == "503")
 
 
-def _sending(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
+def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
     """In a span, where the process has an SDK to make one with. What makes it is heavier than all the rest of a client."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return nullcontext(headers)
@@ -158,7 +158,7 @@ def _sending(subject: str, headers: Mapping[str, str]) -> AbstractContextManager
     return trace_request(subject, headers)
 
 
-async def _answered(answer: asyncio.Future[T], post: Callable[[], None], subject: str, *, timeout_s: float, attempts: int) -> T:
+async def _wait_for_answer(answer: asyncio.Future[T], post: Callable[[], None], subject: str, *, timeout_s: float, attempts: int) -> T:
     """Asked again while nobody answers. Raises Unanswered."""
     for _ in range(attempts):
         post()
@@ -172,7 +172,7 @@ async def _answered(answer: asyncio.Future[T], post: Callable[[], None], subject
     )
 
 
-def _settling(answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str) -> Callable[[bytes, bool], None]:
+def _build_settler(answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str) -> Callable[[bytes, bool], None]:
     """What is done with each message that comes for a question; `read` gives None for one that is no answer yet."""
 
     def settle(data: bytes, is_nobody: bool) -> None:

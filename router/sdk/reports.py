@@ -25,8 +25,8 @@ from router.contracts.result import MAX_CODE
 from router.masking import shorten
 from router.message import Effect, Message
 from router.outcome import Fault
-from router.sdk.attempts import Attempted
-from router.sdk.step import SAID
+from router.sdk.attempts import AttemptsResult
+from router.sdk.step import RESULT_STATUS
 
 JSON = "json"
 PROTOBUF = "protobuf"
@@ -39,7 +39,7 @@ def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
     return orjson.dumps(fields) if encoding == JSON else ack_pb2.ExecAssignmentAck(**fields).SerializeToString()
 
 
-def result_bytes(assignment: ExecAssignment, done: Attempted, *, worker_id: str, now_ms: int, encoding: str = JSON) -> bytes:
+def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id: str, now_ms: int, encoding: str = JSON) -> bytes:
     """A result on the wire. Raises TypeError for an output or metadata that JSON cannot hold."""
     body = _result(assignment, done, worker_id, now_ms)
     return orjson.dumps({**body, **_payload(done.step.output)}) if encoding == JSON else _protobuf(body)
@@ -47,7 +47,7 @@ def result_bytes(assignment: ExecAssignment, done: Attempted, *, worker_id: str,
 
 def result_effect(subject: str, data: bytes, assignment: ExecAssignment, message: Message) -> Effect:
     """A result, to be stored once however often its assignment is delivered."""
-    return Effect(subject, data, f"result:{assignment.assignment_id}", told_with(assignment, message))
+    return Effect(subject, data, f"result:{assignment.assignment_id}", build_headers(assignment, message))
 
 
 def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[str, str]) -> Effect:
@@ -56,7 +56,7 @@ def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[
     return Effect(subject, data, letter_id, headers, is_dead_letter=True)
 
 
-def cut_to_letter(done: Attempted) -> Attempted:
+def cut_to_letter(done: AttemptsResult) -> AttemptsResult:
     """What a letter keeps of it: why it was given up, cut to a length; no output, for that is a result's."""
     step = done.step
     message = step.error_message[:MAX_TEXT] if step.error_message is not None else None
@@ -65,12 +65,12 @@ def cut_to_letter(done: Attempted) -> Attempted:
 
 def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
     """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
-    known = _who(assignment) if assignment is not None else _guessed(message)
+    known = _correlation_of(assignment) if assignment is not None else _guess_correlation(message)
     why = {"error_code": code, "error_message": shorten(fault.message)}
     return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
 
 
-def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
+def build_headers(assignment: ExecAssignment, message: Message) -> dict[str, str]:
     """The headers of what is said about an assignment: those of the header contract."""
     headers = {"version": "1", "tenant_id": assignment.tenant_id}
     if assignment.trace_id is not None:
@@ -80,7 +80,7 @@ def told_with(assignment: ExecAssignment, message: Message) -> dict[str, str]:
     return headers
 
 
-def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms: int) -> dict[str, Any]:
+def _result(assignment: ExecAssignment, done: AttemptsResult, worker_id: str, now_ms: int) -> dict[str, Any]:
     step = done.step
     code, message = step.error_code, step.error_message
     errors = {
@@ -88,8 +88,8 @@ def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms:
         "error_message": shorten(message) if message is not None else None,
     }
     return {
-        **_who(assignment),
-        "status": SAID[step.status],
+        **_correlation_of(assignment),
+        "status": RESULT_STATUS[step.status],
         "latency_ms": done.latency_ms,
         "cost": step.cost,
         **{name: value for name, value in errors.items() if value is not None},
@@ -98,7 +98,7 @@ def _result(assignment: ExecAssignment, done: Attempted, worker_id: str, now_ms:
     }
 
 
-def _who(assignment: ExecAssignment) -> dict[str, Any]:
+def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
     """The correlation fields: which assignment, of whom."""
     named = ("trace_id", "run_id", "flow_id", "step_id")
     return {
@@ -112,7 +112,7 @@ def _who(assignment: ExecAssignment) -> dict[str, Any]:
     }
 
 
-def _guessed(message: Message) -> dict[str, Any]:
+def _guess_correlation(message: Message) -> dict[str, Any]:
     """An assignment's message id is its assignment id, and its tenant stands in a header."""
     found = {"assignment_id": contract.message_id_in(message.headers), "tenant_id": contract.tenant_in(message.headers)}
     return {"version": "1", **{name: value for name, value in found.items() if value is not None}}

@@ -70,7 +70,7 @@ class StartPoint:
         if (how, found) != (self._how, self._up_to):
             self._how, self._up_to, self._answered = how, found, None
 
-    def covers(self, message: Message) -> bool:
+    def is_before_start(self, message: Message) -> bool:
         """Whether it was stored before the durable was made."""
         return message.sequence <= self._up_to
 
@@ -110,11 +110,11 @@ class StartPoint:
             left = min(reader.total, MOST_READ)
             while left > 0 and (found := await reader.read(min(BATCH, left))):
                 left -= len(found)
-                answered.update(_answered(one) for one in found)
+                answered.update(_assignment_key(one) for one in found)
         return answered
 
 
-def _answered(result: Stored) -> str:
+def _assignment_key(result: Stored) -> str:
     """Which assignment it answers, behind the tenant that it names: one that names another tenant answers nothing. Empty: none."""
     try:
         body = read_body(result.data, RESULT)

@@ -20,7 +20,7 @@ OK = "ok"
 ERROR = "error"
 TIMEOUT = "timeout"
 CANCELLED = "cancelled"
-SAID = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}  # a step's status -> its result's
+RESULT_STATUS = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}  # a step's status -> its result's
 
 # The specification knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
 UNREADABLE = "1001"  # the assignment is none
@@ -48,8 +48,8 @@ class StepResult(Struct, frozen=True, kw_only=True):
     is_retriable: bool = False  # an error that another attempt may mend, as often as the assignment allows
 
     def __post_init__(self) -> None:
-        if self.status not in SAID:
-            raise ValueError(f"status should be one of {', '.join(SAID)}")
+        if self.status not in RESULT_STATUS:
+            raise ValueError(f"status should be one of {', '.join(RESULT_STATUS)}")
         if not (math.isfinite(self.cost) and self.cost >= 0):
             raise ValueError("cost should be a finite number, 0 or more")
 
@@ -57,6 +57,6 @@ class StepResult(Struct, frozen=True, kw_only=True):
 Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]
 
 
-def failed(code: str, message: str, *, status: str = ERROR, is_retriable: bool = False) -> StepResult:
+def build_failure(code: str, message: str, *, status: str = ERROR, is_retriable: bool = False) -> StepResult:
     """A step that the worker itself judges."""
     return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable)

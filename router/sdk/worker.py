@@ -31,21 +31,20 @@ from msgspec.structs import replace
 
 from router import ids
 from router.contracts import assignment
-from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import Lane, Pace
-from router.delivery.topology import ConsumerSpec, Topology
+from router.delivery.topology import ConsumerSpec, Topology, create
 from router.errors import BrokerDenied, Misconfigured, RouterError
 from router.observability.broker_log import BrokerLog
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.sdk import reports
-from router.sdk.assignments import PLACES, Accepts, Assignments, OnDone, Places
+from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology
 from router.sdk.attempts import Attempts
-from router.sdk.ending import until_signal
-from router.sdk.noted import Noted
-from router.sdk.pulse import Pulse
-from router.sdk.reach import connected
+from router.sdk.connect import open_connection
+from router.sdk.consumer_logger import ConsumerLogger
+from router.sdk.heartbeat import WorkerHeartbeat
+from router.sdk.signals import run_until_signal
 from router.sdk.start_point import STARTS, Start, StartPoint
 from router.sdk.step import Handler
 from router.signatures import require_call
@@ -87,7 +86,7 @@ class Worker:
         encoding: str = reports.JSON,
         accepts: Accepts = lambda _: None,
         on_done: OnDone = lambda *_: None,
-        places: Places = PLACES,
+        topology: WorkerTopology = DEFAULT_TOPOLOGY,
         start: Start = "unanswered",
     ) -> None:
         _check(worker_id, durable, slots, encoding, start)
@@ -97,11 +96,11 @@ class Worker:
         self._slots = slots
         self._heartbeat_s = heartbeat_s
         self._drain_s = drain_s
-        self._places = places
+        self._topology = topology
         self._start = start
         self._start_point: StartPoint | None = None
         self._attempts = Attempts(handler, slots)
-        self._durable = worker_durable(places.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
+        self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: what waits here could be at work elsewhere.
         self._pace = Pace(
             max_attempts=max_attempts,
@@ -112,9 +111,15 @@ class Worker:
             max_waiting=slots // 4,  # full dead letters hold back what was given up, not the other assignments
             full_retry=_FULL_RETRY_S,
         )
-        self._noted = Noted(durable)
+        self._logger = ConsumerLogger(durable)
         self._assignments = partial(
-            Assignments, attempts=self._attempts, worker_id=worker_id, encoding=encoding, accepts=accepts, on_done=on_done, places=places
+            Assignments,
+            attempts=self._attempts,
+            worker_id=worker_id,
+            encoding=encoding,
+            accepts=accepts,
+            on_done=on_done,
+            topology=topology,
         )
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
@@ -123,13 +128,13 @@ class Worker:
         Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
         gives no permission. A stream that is not there yet is waited for.
         """
-        await until_signal(self.work(on_ready))
+        await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that listens to signals itself."""
-        connection = await connected(self._nats, "router-worker", broker := BrokerLog("worker"))
+        connection = await open_connection(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
-        self._start_point = StartPoint(jetstream, self._places.stream, self._places.results, self._start)
+        self._start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
         try:
             await self._durable_there(jetstream)
             url = connection.connected_url
@@ -144,17 +149,17 @@ class Worker:
 
     def _tree(self, jetstream: JetStream) -> Supervisor:
         consumer = self._consumer(jetstream)
-        pulse = Pulse(
+        heartbeat = WorkerHeartbeat(
             jetstream.connection,
-            self._places.heartbeats,
+            self._topology.heartbeats,
             self.worker_id,
             interval_s=self._heartbeat_s,
             capacity=self._slots,
             in_hand=lambda: len(consumer.desk.hands) if consumer.desk is not None else 0,
         )
         children = (
-            Child("heartbeats", pulse.run),  # the first to begin is the last to end: it says `stopped`
-            Child("assignments", lambda: _consume(consumer, pulse), shutdown_s=self._drain_s + 5),
+            Child("heartbeats", heartbeat.run),  # the first to begin is the last to end: it says `stopped`
+            Child("assignments", lambda: _consume(consumer, heartbeat), shutdown_s=self._drain_s + 5),
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
@@ -167,12 +172,12 @@ class Worker:
             handle=trace_handler(assignments.handle),
             letter=trace_dead_letter(assignments.letter),
             apology=lambda *_: None,
-            observer=self._noted,
+            observer=self._logger,
         )
         return Consumer(
             lane,
             jetstream,
-            starts_bucket=self._places.starts,
+            starts_bucket=self._topology.starts,
             answer=lambda *_: None,
             restore=lambda: self._restore(jetstream),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
@@ -186,7 +191,7 @@ class Worker:
             except BrokerDenied:
                 raise  # waiting does not help
             except RouterError as exc:  # the broker is away again: asked anew
-                self._noted.cannot_start(exc)
+                self._logger.on_start_failure(exc)
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _restore(self, jetstream: JetStream) -> str | None:
@@ -195,10 +200,10 @@ class Worker:
         info = await jetstream.consumer(stream, durable)
         if info is None:
             if await jetstream.stream(stream) is None:
-                self._noted.misses(stream)
+                self._logger.on_missing_stream(stream)
                 return None
             made = replace(self._durable, metadata=await self._start_point.note()) if self._start_point else self._durable
-            await topology.create(jetstream, Topology((), (made,)))
+            await create(jetstream, Topology((), (made,)))
             info = await jetstream.consumer(stream, durable)  # another worker may have made it first
         if info is not None and self._start_point is not None:
             self._start_point.read_note(info)
@@ -206,20 +211,20 @@ class Worker:
 
 
 def worker_durable(
-    stream: str = PLACES.stream, durable: str = DURABLE, *, subject: str | None = assignment.SUBJECT, ack_wait_s: float = 30.0
+    stream: str = DEFAULT_TOPOLOGY.stream, durable: str = DURABLE, *, subject: str | None = assignment.SUBJECT, ack_wait_s: float = 30.0
 ) -> ConsumerSpec:
     """The consumer that workers share. A worker makes it where it is missing, unless somebody with more rights has."""
     return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
 
 
-async def _consume(consumer: Consumer, pulse: Pulse) -> None:
+async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat) -> None:
     """The consumer, and a heartbeat that says so before it drains."""
     work = asyncio.create_task(consumer.run())
     try:
         await asyncio.wait({work})
     finally:
         if not work.done():
-            pulse.drain()
+            heartbeat.drain()
             work.cancel()
         await work
 

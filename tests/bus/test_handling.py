@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from router.bus import BusSettings, Handle, MemoryProcessed, Nak, Term
+from router.bus import BusHandler, BusSettings, MemoryProcessed, Nak, Term
 from router.bus.consumer import PACE, TERM
-from router.bus.handling import Handling
-from router.bus.letters import letter_writer
+from router.bus.dead_letters import build_dead_letter_writer
+from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.delivery.lane import Lane
@@ -38,9 +38,9 @@ class Marking(MemoryProcessed):
         return await super().mark(key)
 
 
-def a_twin(handle: Handle, processed: MemoryProcessed | None = None) -> Twin:
-    handling = Handling(BusSettings(), handle, processed or MemoryProcessed())
-    letter = letter_writer(BusSettings(), 1 << 20)
+def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> Twin:
+    handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
+    letter = build_dead_letter_writer(BusSettings(), 1 << 20)
     return Twin(Lane(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM))
 
 
@@ -171,7 +171,7 @@ async def test_copies_that_are_in_hand_at_the_same_time_are_processed_once() -> 
         return Nak() if len(begun) == 1 else None
 
     metrics = BusMetrics()
-    handling = Handling(BusSettings(), slow, MemoryProcessed(), ConsumerMeter(metrics, "c"))
+    handling = EnvelopeProcessor(BusSettings(), slow, MemoryProcessed(), ConsumerMeter(metrics, "c"))
     message = Message(SUBJECT, envelope_bytes(an_envelope()), {}, "S", "C", 1, 0, 1, "")
     copies = [asyncio.ensure_future(handling(message)) for _ in range(3)]  # type: ignore[arg-type]
     await asyncio.sleep(0)

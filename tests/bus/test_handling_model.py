@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from router.bus import BusSettings, Nak, SqliteProcessed
-from router.bus.answers import Answer
-from router.bus.handling import Handling
+from router.bus.answers import BusAnswer
+from router.bus.handling import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.message import Message
 from router.outcome import Done, Retry
@@ -45,9 +45,9 @@ class Consuming(RuleBasedStateMachine):
         """A process' life: only the file is left of the one before."""
         self.store = SqliteProcessed(self.file, "sr-consumer-model")
         self.run(self.store.open())
-        self.handling = Handling(BusSettings(), self.handle, self.store)
+        self.handling = EnvelopeProcessor(BusSettings(), self.handle, self.store)
 
-    def handle(self, envelope: MessageEnvelope) -> Answer:
+    def handle(self, envelope: MessageEnvelope) -> BusAnswer:
         if self.next == "refuses":
             return Nak()
         if self.next == "is killed while it works":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.bus import BucketProcessed, BusSettings, MemoryProcessed, Processed, SqliteProcessed
-from router.bus.handling import Handling
+from router.bus.handling import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.delivery.api import JetStream
 from router.message import Message
@@ -38,5 +38,5 @@ async def handle_one(store: Processed, stream: str, handled: list[str]) -> None:
         handled.append(stream)
 
     message = Message("sr.any", envelope_bytes(an_envelope(1)), {}, stream, "sr-consumer-one", 1, 1, 1, "")
-    outcome = Handling(BusSettings(), handle, store)(message)
+    outcome = EnvelopeProcessor(BusSettings(), handle, store)(message)
     assert isinstance(outcome if isinstance(outcome, Done) else await outcome, Done)  # type: ignore[misc]

@@ -7,11 +7,11 @@ from contextlib import suppress
 import pytest
 from msgspec.structs import replace
 
-from router.bus import BusMetrics, BusSettings, Handle, MemoryProcessed, Nak, Publisher, Term
+from router.bus import BusHandler, BusMetrics, BusSettings, MemoryProcessed, Nak, Publisher, Term
 from router.bus.consumer import Interest, consumer_of, durable_of
-from router.bus.handling import Handling
+from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
-from router.bus.topology import stand_up
+from router.bus.topology import apply_topology
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.delivery.storing import evidence_on
 from router.delivery.topology import Topology
@@ -24,11 +24,11 @@ from tests.support.observability import asked, scraped, serving
 Labels = tuple[tuple[str, str], ...]
 
 
-async def consumed(bus: Bus, metrics: BusMetrics, handle: Handle) -> Labels:
+async def consumed(bus: Bus, metrics: BusMetrics, handle: BusHandler) -> Labels:
     """Everything that is stored goes through one consumer; its labels."""
     durable = durable_of(bus.settings, Interest(name="projector"), QUICK)
-    await stand_up(bus.jetstream, bus.settings, Topology((), (durable,)))
-    handling = Handling(bus.settings, handle, MemoryProcessed(), ConsumerMeter(metrics, durable.durable))
+    await apply_topology(bus.jetstream, bus.settings, Topology((), (durable,)))
+    handling = EnvelopeProcessor(bus.settings, handle, MemoryProcessed(), ConsumerMeter(metrics, durable.durable))
     working = asyncio.create_task(consumer_of(bus.settings, durable, handling, bus.jetstream, pace=QUICK).run())
     await settled(bus)
     working.cancel()
@@ -85,7 +85,7 @@ async def test_a_handler_that_raises_took_its_time_too() -> None:
         raise ZeroDivisionError
 
     metrics = BusMetrics()
-    handling = Handling(BusSettings(), fail, MemoryProcessed(), ConsumerMeter(metrics, "c"))
+    handling = EnvelopeProcessor(BusSettings(), fail, MemoryProcessed(), ConsumerMeter(metrics, "c"))
     answer = handling(Message("sr.events.loop", envelope_bytes(an_envelope()), {}, "sr-events", "c", 1, 0, 1, ""))
     assert isinstance(answer, Awaitable)
     with pytest.raises(ZeroDivisionError):
@@ -95,7 +95,7 @@ async def test_a_handler_that_raises_took_its_time_too() -> None:
 
 async def test_a_program_shows_them_on_a_page_of_its_own() -> None:
     metrics = BusMetrics()
-    ConsumerMeter(metrics, "c").delivered()
+    ConsumerMeter(metrics, "c").on_delivery()
     async with serving(metrics.registry) as port:
         status, page = await asked(port, "/metrics")
     assert (status, b'router_bus_delivered_total{consumer="c"} 1.0' in page) == (200, True)

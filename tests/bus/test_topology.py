@@ -1,7 +1,7 @@
 """The streams of the bus, as the specification has them and as a server takes them."""
 
 from router.bus.settings import BusSettings
-from router.bus.topology import declared
+from router.bus.topology import declare_streams
 from router.delivery.topology import apply, compare
 from tests.support.bus import a_bus
 
@@ -9,7 +9,7 @@ DAY_NS = 86_400 * 10**9
 
 
 def stream(name: str, settings: BusSettings | None = None) -> dict[str, object]:
-    (spec,) = [spec for spec in declared(settings or BusSettings()).streams if spec.name == name]
+    (spec,) = [spec for spec in declare_streams(settings or BusSettings()).streams if spec.name == name]
     return spec.to_json()
 
 
@@ -44,7 +44,7 @@ def test_dead_letters_stand_apart_and_are_never_dropped_for_newer_ones() -> None
 
 def test_a_prefix_moves_streams_and_subjects_alike() -> None:
     """SR-31, X7."""
-    specs = declared(BusSettings(stream_prefix="acme")).streams
+    specs = declare_streams(BusSettings(stream_prefix="acme")).streams
     assert [(spec.name, spec.subjects[0]) for spec in specs[:4]] == [
         ("acme-events", "acme.events.*"),
         ("acme-commands", "acme.commands.>"),
@@ -57,7 +57,7 @@ async def test_a_server_takes_all_of_it_and_two_prefixes_share_it(nats_url: str,
     """SR-13 to SR-17, on a server; SR-31, X7: with the prefix acme beside another."""
     for name in (prefix[:20], f"{prefix[:20]}-acme"):
         async with a_bus(nats_url, name, message_ttl_secs=3600, duplicate_window_secs=60, max_msgs_per_subject=1000) as bus:
-            assert await compare(bus.jetstream, declared(bus.settings)) == []
+            assert await compare(bus.jetstream, declare_streams(bus.settings)) == []
             info = await bus.jetstream.stream(f"{name}-events")
             assert info is not None
             config = info["config"]
@@ -69,7 +69,7 @@ async def test_other_settings_are_told_as_drift_and_applied_on_purpose(nats_url:
     async with a_bus(nats_url, prefix, message_ttl_secs=3600):
         pass
     async with a_bus(nats_url, prefix, message_ttl_secs=7200) as bus:
-        drifted = await compare(bus.jetstream, declared(bus.settings))
+        drifted = await compare(bus.jetstream, declare_streams(bus.settings))
         assert {difference.name for difference in drifted} == {f"{prefix}-{name}" for name in ("events", "commands", "queries")}
-        await apply(bus.jetstream, declared(bus.settings))
-        assert await compare(bus.jetstream, declared(bus.settings)) == []
+        await apply(bus.jetstream, declare_streams(bus.settings))
+        assert await compare(bus.jetstream, declare_streams(bus.settings)) == []

@@ -35,7 +35,7 @@ SECRET = "my card is 4111 1111 1111 1111"
 async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_path: Path) -> None:
     """Asked by a gateway, judged by an author's extension, decided by a router, done by a worker, read by the lake."""
     worker = deployed.settings("worker")
-    done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", places=places_of(worker))
+    done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", topology=places_of(worker))
     author = deployed.settings("author")
     router = deployed.settings("router", http__port=0, acks__enabled=True)
     async with a_router(router) as running, served(author.nats, pii_guard, reply_prefixes=author.reply.prefixes), at_work(done):
@@ -60,7 +60,7 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     refusals = iter([None, "not today"])
     worker = deployed.settings("worker")
     done = Worker(
-        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-2", accepts=lambda _: next(refusals, None), places=places_of(worker)
+        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-2", accepts=lambda _: next(refusals, None), topology=places_of(worker)
     )
     quick = {"results__backoff_ms": "10", "results__max_attempts": 2, "tenants_allowed": "acme"}
     router = deployed.settings("router", http__port=0, acks__enabled=True, **quick)

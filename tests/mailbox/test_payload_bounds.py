@@ -8,7 +8,7 @@ from router.config import load
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import current_message
 from router.outcome import Dead
-from router.runtime.case import Case, read_case
+from router.runtime.batch_item import BatchItem, read_item
 from tests.support.agents import a_message as a_command
 from tests.support.broker import Broker
 from tests.support.inbox import a_message, an_id, an_inbox, effects, is_settled, letters, nowhere, publish, record
@@ -42,5 +42,5 @@ async def test_the_ports_handler_reads_with_the_same_bounds() -> None:
 def test_an_agent_takes_what_the_settings_say() -> None:
     places = places_of(SETTINGS)
     message = a_command(key="k", payload={"text": "x" * (1024 * 1024)})
-    assert isinstance(read_case(message, places.max_payload_bytes), Case)
-    assert isinstance(read_case(message, 1024), Dead)
+    assert isinstance(read_item(message, places.max_payload_bytes), BatchItem)
+    assert isinstance(read_item(message, 1024), Dead)

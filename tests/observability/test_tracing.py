@@ -26,7 +26,7 @@ from router.message import Effect, Message
 from router.observability.tracing import find_tracing, trace_request
 from router.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
 from router.outcome import Dead, Done, Fault, Outcome
-from router.sdk import Places
+from router.sdk import WorkerTopology
 from tests.decide.test_push import Book, a_handler
 from tests.support.answering import At, a_pipeline
 from tests.support.broker import Broker
@@ -135,13 +135,13 @@ def _worker(url: str, settings: Settings) -> Worker:
     async def answer(_: ExecAssignment) -> StepResult:
         return a_step()
 
-    places = Places(
+    places = WorkerTopology(
         stream=settings.streams.assignments.name,
         starts=settings.buckets.starts.name,
         results=settings.results.subject,
         acks=settings.acks.subject,
     )
-    return Worker(url, answer, worker_id="w-1", subject=settings.assignment.subjects[0], places=places)
+    return Worker(url, answer, worker_id="w-1", subject=settings.assignment.subjects[0], topology=places)
 
 
 async def _is_metered(nc: Nats, settings: Settings) -> bool:

@@ -9,24 +9,24 @@ import pytest
 
 from router.errors import Misconfigured
 from router.runtime import schema
-from router.runtime.database import Database, StoreFailed, reading
+from router.runtime.database import StoreFailed, StoreFile, open_read_only
 from router.runtime.store import Store
 from tests.support.agents import Bench, a_bench, a_message
 
 
 def test_a_second_process_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     """MF-12, T16."""
-    database = Database(tmp_path / "s.db")
+    database = StoreFile(tmp_path / "s.db")
     with multiprocessing.get_context("spawn").Pool(1) as other:
         said = other.apply(_try_to_open, (str(tmp_path / "s.db"),))
     assert said.endswith(f"is in use by process {os.getpid()}: one process per store")
     database.close()
-    Database(tmp_path / "s.db").close()
+    StoreFile(tmp_path / "s.db").close()
 
 
 def _try_to_open(path: str) -> str:
     try:
-        Database(Path(path))
+        StoreFile(Path(path))
     except Misconfigured as exc:
         return str(exc)
     return "opened"
@@ -34,15 +34,15 @@ def _try_to_open(path: str) -> str:
 
 def test_the_same_file_by_another_name_is_the_same_store(tmp_path: Path) -> None:
     (tmp_path / "other.db").symlink_to(tmp_path / "s.db")
-    database = Database(tmp_path / "s.db")
+    database = StoreFile(tmp_path / "s.db")
     with pytest.raises(Misconfigured, match="in use"):
-        Database(tmp_path / "other.db")
+        StoreFile(tmp_path / "other.db")
     database.close()
 
 
 def test_a_commit_is_synced(tmp_path: Path) -> None:
     """MF-7: FULL is 2; NORMAL could take back what was acknowledged."""
-    database = Database(tmp_path / "s.db")
+    database = StoreFile(tmp_path / "s.db")
     assert database.connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert database.connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     database.close()
@@ -57,8 +57,8 @@ def test_a_newer_schema_is_refused_and_an_older_one_brought_forward(tmp_path: Pa
         assert bench.rows("SELECT idempotency_key, note FROM events") == [("k-1", None)]
     monkeypatch.undo()
     with pytest.raises(Misconfigured, match="schema version 2, this program knows 1"):
-        Database(path)
-    with pytest.raises(Misconfigured, match="schema version 2"), reading(path):
+        StoreFile(path)
+    with pytest.raises(Misconfigured, match="schema version 2"), open_read_only(path):
         pass
 
 
@@ -67,7 +67,7 @@ def test_another_programs_file_is_refused_and_left_alone(tmp_path: Path) -> None
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (x)")
     with pytest.raises(Misconfigured, match="not an agent's event store"):
-        Database(path)
+        StoreFile(path)
     assert sqlite3.connect(path).execute("SELECT count(*) FROM sqlite_schema").fetchone() == (1,)
 
 
@@ -75,7 +75,7 @@ def test_no_sqlite_file_at_all_is_said_to_be_damaged(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is a letter to somebody" * 100)
     with pytest.raises(StoreFailed, match="no SQLite file"):
-        Database(path)
+        StoreFile(path)
 
 
 def test_a_damaged_page_ends_the_work(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(
         def fail(_: object, __: str) -> bytes:
             raise StoreFailed(bench.path, sqlite3.OperationalError())
 
-        monkeypatch.setattr(Store, "remembered", fail)
+        monkeypatch.setattr(Store, "read_state", fail)
         with pytest.raises(StoreFailed):
             bench.batch.handle([a_message(1)])
 
@@ -131,12 +131,12 @@ def test_a_file_that_another_program_holds_is_said_to_be_locked(tmp_path: Path, 
 def test_a_store_is_read_while_an_agent_works_on_it(tmp_path: Path) -> None:
     with a_bench(tmp_path / "s.db") as bench:
         bench.batch.handle([a_message(1)])
-        with reading(tmp_path / "s.db") as db:
+        with open_read_only(tmp_path / "s.db") as db:
             assert db.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
 
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
-    with pytest.raises(Misconfigured, match="there is no"), reading(tmp_path / "none.db"):
+    with pytest.raises(Misconfigured, match="there is no"), open_read_only(tmp_path / "none.db"):
         pass
     assert not (tmp_path / "none.db").exists()
 
@@ -147,8 +147,8 @@ def test_what_is_left_is_found_without_a_look_at_what_is_done(tmp_path: Path) ->
         bench.batch.handle([a_message(number) for number in range(1, 300)])
         asked: list[str] = []
         bench.database.connection.set_trace_callback(asked.append)
-        bench.store.resumable(5)
-        bench.store.unsent(0, -1)
+        bench.store.list_resumable(5)
+        bench.store.list_unsent(0, -1)
         type(bench.store)(bench.database, "witness")
         bench.database.connection.set_trace_callback(None)
         plans = [str(bench.rows(f"EXPLAIN QUERY PLAN {query}")) for query in asked]

@@ -10,7 +10,7 @@ import pytest
 from router.agent import Context, Envelope, Outgoing
 from router.errors import Misconfigured
 from router.outcome import Dead, Done
-from router.runtime.memory import MOST_OF_A_NAME, MOST_OF_A_VALUE
+from router.runtime.state import MOST_OF_A_NAME, MOST_OF_A_VALUE
 from router.runtime.verify import verify
 from router.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message

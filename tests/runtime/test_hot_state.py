@@ -20,7 +20,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 def write(bench: Bench, name: str, value: bytes | None) -> None:
     with bench.store.transaction():
         bench.store.apply([], [], [(name, value)])
-    bench.store.committed([(name, value)])
+    bench.store.on_commit([(name, value)])
 
 
 def half_written(bench: Bench, name: str, value: bytes) -> None:
@@ -33,7 +33,7 @@ def reads(bench: Bench, name: str) -> list[str]:
     """The statements that asking for it takes."""
     said: list[str] = []
     bench.database.connection.set_trace_callback(said.append)
-    bench.store.remembered(name)
+    bench.store.read_state(name)
     bench.database.connection.set_trace_callback(None)
     return said
 
@@ -41,7 +41,7 @@ def reads(bench: Bench, name: str) -> list[str]:
 def test_what_was_committed_is_not_read_from_the_file_again(bench: Bench) -> None:
     write(bench, "a", b"1")
     assert reads(bench, "a") == []
-    assert bench.store.remembered("a") == b"1"
+    assert bench.store.read_state("a") == b"1"
 
 
 def test_what_was_read_once_is_not_read_again_either(bench: Bench) -> None:
@@ -55,20 +55,20 @@ def test_a_commit_that_fails_leaves_nothing_at_hand(bench: Bench) -> None:
     write(bench, "a", b"1")
     with pytest.raises(StoreFailed):
         half_written(bench, "a", b"2")
-    assert bench.store.remembered("a") == b"1"
+    assert bench.store.read_state("a") == b"1"
 
 
 def test_a_commit_of_which_nobody_heard_is_read_from_the_file(bench: Bench) -> None:
     write(bench, "a", b"1")
     with bench.store.transaction():
         bench.store.apply([], [], [("a", b"2")])
-    assert bench.store.remembered("a") == b"2"
+    assert bench.store.read_state("a") == b"2"
 
 
 def test_what_is_deleted_is_gone(bench: Bench) -> None:
     write(bench, "a", b"1")
     write(bench, "a", None)
-    assert bench.store.remembered("a") is None
+    assert bench.store.read_state("a") is None
 
 
 def test_a_large_value_stays_in_the_file(bench: Bench) -> None:
@@ -90,5 +90,5 @@ def test_what_one_commit_writes_beyond_the_room_is_read_from_the_file(bench: Ben
     written = [(name, b"1") for name in ("a", "b", "c", "d")]
     with bench.store.transaction():
         bench.store.apply([], [], written)
-    bench.store.committed(written)
+    bench.store.on_commit(written)
     assert [len(reads(bench, name)) for name in ("d", "c", "b", "a")] == [0, 0, 1, 1]

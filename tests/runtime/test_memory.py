@@ -2,18 +2,18 @@
 
 import pytest
 
-from router.runtime.memory import Draft
+from router.runtime.state import StateTransaction
 
 
-def a_draft(**stored: bytes) -> Draft:
-    return Draft(stored.get)
+def a_draft(**stored: bytes) -> StateTransaction:
+    return StateTransaction(stored.get)
 
 
 def test_what_is_put_is_read_back_before_it_is_stored() -> None:
     draft = a_draft(a=b"1")
     draft.put("a", 2)
     assert draft.get("a") == 2
-    draft.keep()
+    draft.commit()
     assert draft.get("a") == 2
     assert draft.rows == [("a", b"2")]
 
@@ -22,7 +22,7 @@ def test_what_a_failed_message_changed_is_dropped() -> None:
     draft = a_draft(a=b"1")
     draft.put("a", 2)
     draft.delete("b")
-    draft.drop()
+    draft.rollback()
     assert draft.get("a") == 1
     assert draft.rows == []
 
@@ -30,7 +30,7 @@ def test_what_a_failed_message_changed_is_dropped() -> None:
 def test_a_deleted_name_has_the_default() -> None:
     draft = a_draft(a=b"1")
     draft.delete("a")
-    draft.keep()
+    draft.commit()
     assert draft.get("a", "none") == "none"
     assert draft.rows == [("a", None)]
 

@@ -79,10 +79,10 @@ class AgentMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         """What start-up does: apply what was received, send what was not sent."""
         self.bench.reopen()
-        for row in self.bench.store.resumable(NEVER):
+        for row in self.bench.store.list_resumable(NEVER):
             self.bench.batch.resume(row)
         after = (0, -1)
-        while page := self.bench.store.unsent(*after):
+        while page := self.bench.store.list_unsent(*after):
             self.bench.receipts.expect(page)
             for one in page:
                 self._store(one.id)

@@ -18,9 +18,9 @@ from router.errors import Misconfigured
 from router.outcome import Dead, Done, Fault, Outcome, Receipt
 from router.runtime import batch as batch_module
 from router.runtime import database, outbound, schema
-from router.runtime.database import Database
-from router.runtime.memory import Draft
-from router.runtime.rows import Known
+from router.runtime.database import StoreFile
+from router.runtime.rows import KnownEvent
+from router.runtime.state import StateTransaction
 from router.runtime.store import Store
 from tests.support.agents import BATCH_POINTS, Bench, a_bench, a_message
 from tests.support.delivery import a_desk
@@ -74,9 +74,9 @@ def _life(bench: Bench, stream: Counter[str], acknowledged: set[int], sequences:
 
 
 def _start(bench: Bench, stream: Counter[str]) -> None:
-    for row in bench.store.resumable(5):
+    for row in bench.store.list_resumable(5):
         bench.batch.resume(row)
-    for one in bench.store.unsent(0, -1):
+    for one in bench.store.list_unsent(0, -1):
         stream[one.id] = 1  # inside the window: the same id is one message
 
 
@@ -103,7 +103,7 @@ def _file(path: Path) -> Iterator[str]:
         if bench.rows("PRAGMA synchronous") != [(2,)]:
             yield "a commit is not on the disk when it returns"
         with suppress(Misconfigured):
-            Database(path).close()
+            StoreFile(path).close()
             yield "the store was opened twice"
 
 
@@ -123,8 +123,10 @@ def test_with_every_guard_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
 def _found_means_done(patch: pytest.MonkeyPatch) -> None:
     """The specification's step 2: whatever is found was processed."""
     find = Store.find
-    patch.setattr(Store, "find", lambda self, keys: {k: Known(v.place, schema.APPLIED, v.attempts) for k, v in find(self, keys).items()})
-    patch.setattr(Store, "resumable", lambda *_: [])
+    patch.setattr(
+        Store, "find", lambda self, keys: {k: KnownEvent(v.place, schema.APPLIED, v.attempts) for k, v in find(self, keys).items()}
+    )
+    patch.setattr(Store, "list_resumable", lambda *_: [])
 
 
 def _nothing_is_found(patch: pytest.MonkeyPatch) -> None:
@@ -149,8 +151,8 @@ def _status_in_another_commit(patch: pytest.MonkeyPatch) -> None:
 
 def _unsent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Nothing is sent at start-up or for a duplicate."""
-    patch.setattr(Store, "unsent", lambda *_: [])
-    patch.setattr(Store, "unsent_of", lambda *_: [])
+    patch.setattr(Store, "list_unsent", lambda *_: [])
+    patch.setattr(Store, "list_unsent_of", lambda *_: [])
 
 
 def _ids_by_chance(patch: pytest.MonkeyPatch) -> None:
@@ -168,7 +170,7 @@ def _with_id(effect: Any, text: str) -> Any:
 
 def _failures_leave_traces(patch: pytest.MonkeyPatch) -> None:
     """What a failed message changed is kept."""
-    patch.setattr(Draft, "drop", Draft.keep)
+    patch.setattr(StateTransaction, "rollback", StateTransaction.commit)
 
 
 def _attempts_are_not_counted(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from router.message import Message
 from router.runtime.adapter import Context, Outgoing
 from router.runtime.envelope import Envelope
 from router.runtime.hashes import Hashes, hashes_of
-from router.runtime.replay import Diverged, replay
+from router.runtime.replay import ReplayDiverged, replay
 from tests.support.agents import a_bench, a_message
 from tests.support.kills import publish
 from tests.support.witness import Witness
@@ -134,7 +134,7 @@ def test_an_agent_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None
 
 def test_an_agent_that_fails_at_what_it_applied_before_is_told_with_the_key(tmp_path: Path) -> None:
     worked_on(tmp_path / "s.db", [a_message(1)])
-    with pytest.raises(Diverged, match="'k-1'"):
+    with pytest.raises(ReplayDiverged, match="'k-1'"):
         replay(Broken(), tmp_path / "s.db", tmp_path / "f.db")
 
 

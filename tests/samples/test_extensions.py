@@ -3,7 +3,7 @@
 import pytest
 
 from router.contracts.extension import ExtensionMessage
-from router.extension import Answer, Invocation, Output, Refused, Request
+from router.extension import Invocation, Output, Refused, Request, Response
 from router.samples.extensions.echo_provider import echo
 from router.samples.extensions.mask_payload import mask_payload
 from router.samples.extensions.mask_pii import mask_pii
@@ -15,12 +15,12 @@ CARD = "4111 1111 1111 1111"
 
 def test_text_is_normalised_wherever_it_stands() -> None:
     payload = {"text": "  Hello \n World ", "parts": ["A  b", 7]}
-    assert normalize_text(Request.about(payload)) == ({"text": "Hello World", "parts": ["A b", 7]}, {"normalized": "true"})
+    assert normalize_text(Request.from_payload(payload)) == ({"text": "Hello World", "parts": ["A b", 7]}, {"normalized": "true"})
 
 
 def test_text_is_in_lower_case_only_where_the_policy_says_so() -> None:
-    assert normalize_text(Request.about("Hi", config={"lowercase": True}))[0] == "hi"
-    assert normalize_text(Request.about("Hi"))[0] == "Hi"
+    assert normalize_text(Request.from_payload("Hi", config={"lowercase": True}))[0] == "hi"
+    assert normalize_text(Request.from_payload("Hi"))[0] == "Hi"
 
 
 @pytest.mark.parametrize(
@@ -33,31 +33,33 @@ def test_text_is_in_lower_case_only_where_the_policy_says_so() -> None:
     ],
 )
 def test_personal_data_is_rejected_naming_the_pattern_alone(payload: object, pattern: str) -> None:
-    rejection = pii_guard(Request.about(payload))
+    rejection = pii_guard(Request.from_payload(payload))
     assert (rejection.reason, rejection.details) == ("pii_detected", {"field": "payload", "pattern": pattern})
 
 
 @pytest.mark.parametrize("payload", ["hello", 4111111111111111, "order 1234567890123456", "a@b", None])
 def test_what_only_looks_like_it_passes(payload: object) -> None:
-    assert pii_guard(Request.about(payload)) is None
+    assert pii_guard(Request.from_payload(payload)) is None
 
 
 def test_a_policy_may_allow_a_pattern() -> None:
-    assert pii_guard(Request.about("a@b.example", config={"allow": ["email"]})) is None
+    assert pii_guard(Request.from_payload("a@b.example", config={"allow": ["email"]})) is None
 
 
 def test_personal_data_is_masked_and_the_context_hears_which_kinds() -> None:
     payload = {"text": f"a@b.example pays with {CARD}, order 1234567890123456", "a@b.example": 1}
     masked = {"text": "[email] pays with [credit_card], order 1234567890123456", "[email]": 1}
-    assert mask_payload(Request.about(payload)) == Answer(payload=masked, metadata={"pii_masked": "credit_card,email"}, message_metadata={})
-    assert mask_payload(Request.about(payload, config={"allow": ["email", "credit_card"]})).payload == payload
-    assert mask_payload(Request.about("hello")).metadata == {"pii_masked": "none"}
+    assert mask_payload(Request.from_payload(payload)) == Response(
+        payload=masked, metadata={"pii_masked": "credit_card,email"}, message_metadata={}
+    )
+    assert mask_payload(Request.from_payload(payload, config={"allow": ["email", "credit_card"]})).payload == payload
+    assert mask_payload(Request.from_payload("hello")).metadata == {"pii_masked": "none"}
 
 
 @pytest.mark.parametrize("payload", [b"\xff a@b.example", {"a@b.example": 1, "c@d.example": 2}])
 def test_what_cannot_be_masked_is_refused(payload: object) -> None:
     with pytest.raises(Refused):
-        mask_payload(Request.about(payload))
+        mask_payload(Request.from_payload(payload))
 
 
 def test_a_key_of_the_messages_metadata_cannot_be_masked() -> None:
@@ -67,11 +69,11 @@ def test_a_key_of_the_messages_metadata_cannot_be_masked() -> None:
 
 
 def test_a_decision_hears_which_kinds_its_assignment_carries() -> None:
-    assert mask_pii(Request.about({"text": f"a@b.example pays with {CARD}"})) == {"pii_found": "credit_card,email"}
-    assert mask_pii(Request.about("order 1234567890123456")) == {"pii_found": "none"}
+    assert mask_pii(Request.from_payload({"text": f"a@b.example pays with {CARD}"})) == {"pii_found": "credit_card,email"}
+    assert mask_pii(Request.from_payload("order 1234567890123456")) == {"pii_found": "none"}
 
 
 async def test_an_echo_says_what_it_was_told_word_by_word() -> None:
-    said = [piece async for piece in echo(Invocation.about("good day", parameters={"prefix": "You: "}))]
+    said = [piece async for piece in echo(Invocation.from_prompt("good day", parameters={"prefix": "You: "}))]
     assert "".join(piece for piece in said if isinstance(piece, str)) == "You: good day"
     assert said[-1] == Output(prompt_tokens=2, completion_tokens=3, cost=0.0)

@@ -31,4 +31,4 @@ def test_the_front_pages_extension_tidies(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
     (tidy,) = extensions_at(str(tmp_path / "words.py"))
-    assert tidy(Request.about("  Hello WORLD ")) == ("hello world", {"words": 2})
+    assert tidy(Request.from_payload("  Hello WORLD ")) == ("hello world", {"words": 2})

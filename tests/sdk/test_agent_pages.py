@@ -18,8 +18,8 @@ def pages_of(tmp_path: Path) -> tuple[AgentRuntime, AgentPages]:
 
 def test_its_figures_are_its_metrics(tmp_path: Path) -> None:
     runtime, pages = pages_of(tmp_path)
-    runtime.tally.applied, runtime.tally.dead, runtime.tally.given_up, runtime.tally.rescued = 5, 3, 2, 1
-    seen = scraped(pages._watched(Metrics()).registry)
+    runtime.stats.applied, runtime.stats.dead, runtime.stats.given_up, runtime.stats.rescued = 5, 3, 2, 1
+    seen = scraped(pages._register(Metrics()).registry)
     told = {name: seen[f"router_agent_{name}_total"][WITNESS] for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
     assert told == {"applied": 5, "duplicates": 0, "dead": 3, "given_up": 2, "rescued": 1}
 
@@ -28,8 +28,8 @@ def test_a_lane_that_waits_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
     runtime, pages = pages_of(tmp_path)
     (durable,) = runtime.durables
     assert pages._checks()["lanes"].ok
-    runtime.tally.paused.add(durable)
+    runtime.stats.paused.add(durable)
     assert pages._checks()["lanes"].detail == f"paused: {durable}"
-    seen = scraped(pages._watched(Metrics()).registry)
+    seen = scraped(pages._register(Metrics()).registry)
     assert seen["router_consumer_paused"] == {(("consumer", durable),): 1}
     assert seen["router_ready"] == {(("check", "broker"),): 0, (("check", "lanes"),): 0}

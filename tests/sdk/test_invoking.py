@@ -9,8 +9,8 @@ from router.contracts.exec_assignment import ExecAssignment, read_exec_assignmen
 from router.contracts.provider import ProviderResponse, refuse
 from router.errors import Unanswered
 from router.policy.outcomes import ProviderOutcome, classify_outcome
-from router.sdk.invoking import Invoking, step_of
-from router.sdk.step import SAID
+from router.sdk.provider_handler import ProviderHandler, step_of
+from router.sdk.step import RESULT_STATUS
 from tests.support.sdk import a_body
 
 
@@ -37,12 +37,12 @@ def an_assignment(payload: object) -> ExecAssignment:
 
 async def asked(payload: object) -> dict[str, Any]:
     router = Router(GOOD)
-    await Invoking(router)(an_assignment(payload))
+    await ProviderHandler(router)(an_assignment(payload))
     return router.asked
 
 
 async def test_a_response_is_the_steps_output() -> None:
-    step = await Invoking(Router(GOOD))(an_assignment("hello"))
+    step = await ProviderHandler(Router(GOOD))(an_assignment("hello"))
     assert (step.status, step.output, step.cost, step.metadata) == ("ok", "hi", 0.5, {"completion_tokens": "2"})
 
 
@@ -74,9 +74,9 @@ def test_codes_are_those_that_provider_breakers_read(
     code, fault = told
     step = step_of(refuse("r", code, "why", metadata={"fault": fault} if fault else {}))
     assert (step.status, step.error_code, step.is_retriable) == (*said, retriable)
-    assert (classify_outcome(SAID[step.status], str(step.error_code)) is ProviderOutcome.FAILURE) is breaks
+    assert (classify_outcome(RESULT_STATUS[step.status], str(step.error_code)) is ProviderOutcome.FAILURE) is breaks
 
 
 async def test_a_router_that_is_away_is_no_fault_of_the_providers() -> None:
-    step = await Invoking(Router(Unanswered("nobody")))(an_assignment("hello"))
+    step = await ProviderHandler(Router(Unanswered("nobody")))(an_assignment("hello"))
     assert (step.status, step.error_code, step.is_retriable) == ("error", "2001", True)

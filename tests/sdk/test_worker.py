@@ -67,8 +67,8 @@ async def test_an_assignment_is_acknowledged_and_its_result_is_stored(place: Wor
 async def test_a_router_reads_the_result_in_either_encoding(place: WorkPlace, encoding: str) -> None:
     async with at_work(place.worker(answer, encoding=encoding)):
         await place.push(a_body("a-1"))
-        await until(lambda: place.stored(place.places.results))
-    (stored,) = await place.stored(place.places.results)
+        await until(lambda: place.stored(place.topology.results))
+    (stored,) = await place.stored(place.topology.results)
     reading = read_result(a_message(stored.data, stored.headers, stored_ns=time.time_ns()))
     assert reading.violations == ()
     assert isinstance(reading.found, ExecResult)
@@ -191,7 +191,7 @@ async def test_what_the_handler_calls_hopeless_is_a_letter_and_no_result(place: 
         await place.settled()
     assert (letter["assignment_id"], letter["status"], letter["error_code"]) == ("a-1", "error", "3001")
     assert letter["error_message"] == "this model was retired"
-    assert await place.stored(place.places.results) == []
+    assert await place.stored(place.topology.results) == []
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{}", b'{"assignment_id": 7}'])
@@ -241,7 +241,7 @@ async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there
         mortal.kill()
         mortal.communicate()
     assert (result["status"], result["metadata"]["worker_id"]) == ("success", "heir")
-    assert len(await place.stored(place.places.results)) == 1
+    assert len(await place.stored(place.topology.results)) == 1
 
 
 async def test_an_assignment_that_comes_twice_has_one_result(place: WorkPlace) -> None:
@@ -250,7 +250,7 @@ async def test_an_assignment_that_comes_twice_has_one_result(place: WorkPlace) -
         await place.push(json.dumps(a_body()).encode(), json.dumps(a_body()).encode())  # no message ids: stored twice
         await until(lambda: len(done) == 2)
         await place.settled()
-    assert len(await place.stored(place.places.results)) == 1
+    assert len(await place.stored(place.topology.results)) == 1
 
 
 async def test_told_to_stop_it_finishes_what_is_in_hand(place: WorkPlace) -> None:
@@ -289,7 +289,7 @@ async def test_cut_off_by_the_drain_s_deadline_an_assignment_goes_to_another_wor
 
 
 async def test_its_stream_may_come_after_the_worker(place: WorkPlace) -> None:
-    stream = place.places.stream
+    stream = place.topology.stream
     await place.jetstream.ask(f"STREAM.DELETE.{stream}")
     asked: list[str] = []
     await place.connection.attend(f"$JS.API.STREAM.INFO.{stream}", lambda subject, *_: asked.append(subject))
@@ -316,12 +316,12 @@ async def test_it_is_ready_before_it_takes_what_waits_there(place: WorkPlace) ->
 
 
 async def test_a_durable_that_is_there_is_used_as_it_is(place: WorkPlace) -> None:
-    spec = ConsumerSpec(stream=place.places.stream, durable="caf-worker", filter_subject=place.subject, ack_wait=7.0)
+    spec = ConsumerSpec(stream=place.topology.stream, durable="caf-worker", filter_subject=place.subject, ack_wait=7.0)
     await create(place.jetstream, Topology((), (spec,)))
     async with at_work(place.worker(answer)):
         await place.push(a_body())
         assert len(await place.results()) == 1
-    info = await place.jetstream.consumer(place.places.stream, "caf-worker")
+    info = await place.jetstream.consumer(place.topology.stream, "caf-worker")
     assert info is not None
     assert info["config"]["ack_wait"] == 7_000_000_000
 
@@ -374,10 +374,10 @@ def test_what_an_assignment_leaves_out_has_its_usual_value() -> None:
 def _a_worker_process(place: WorkPlace, *options: str) -> "subprocess.Popen[bytes]":
     environ = {
         "ROUTER_ASSIGNMENT__SUBJECTS": place.subject,
-        "ROUTER_RESULTS__SUBJECT": place.places.results,
-        "ROUTER_ACKS__SUBJECT": place.places.acks,
-        "ROUTER_STREAMS__ASSIGNMENTS__NAME": place.places.stream,
-        "ROUTER_BUCKETS__STARTS__NAME": place.places.starts,
+        "ROUTER_RESULTS__SUBJECT": place.topology.results,
+        "ROUTER_ACKS__SUBJECT": place.topology.acks,
+        "ROUTER_STREAMS__ASSIGNMENTS__NAME": place.topology.stream,
+        "ROUTER_BUCKETS__STARTS__NAME": place.topology.starts,
     }
     command = [*COMMAND, "worker", "--echo", "--nats-url", place.url, "--ack-wait", "1", *options]
     return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=surroundings(environ))

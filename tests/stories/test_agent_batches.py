@@ -11,7 +11,7 @@ from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
 from router.delivery.together import FEW
-from router.runtime.envelope import derived
+from router.runtime.envelope import derive_ids
 from tests.support.agents import an_agent, applied_in, feed, is_empty, said, unsent_in
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -67,7 +67,7 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
     """MF-7: 10201; an earlier life's message whose receipt was lost."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
-    known, _ = derived("outgoing", "witness", KNOWN, "0")
+    known, _ = derive_ids("outgoing", "witness", KNOWN, "0")
     await nc.jetstream().publish(COUNTED, json.dumps({"payload": {"key": KNOWN}}).encode(), headers={"Nats-Msg-Id": known})
     await feed(nc, range(MANY))
     async with connected(broker.url) as connection:
@@ -88,13 +88,13 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
         await feed(nc, range(MANY))
         await _with_limit(jetstream, 40)
         async with an_agent(broker.url, store) as agent:
-            await until(lambda: agent.tally.paused)
+            await until(lambda: agent.stats.paused)
             commands: dict[str, Any] = await jetstream.stream("MESHFORGE_COMMANDS") or {}
             assert MANY - commands["state"]["messages"] <= 40
             await _with_limit(jetstream, -1)
             await _all_once(jetstream, store)
             assert await _batched(jetstream) >= FEW
-            assert (agent.tally.applied, agent.tally.retried, agent.tally.dead) == (MANY, 0, 0)
+            assert (agent.stats.applied, agent.stats.retried, agent.stats.dead) == (MANY, 0, 0)
 
 
 async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path
         await _streams(broker.url, store)
         await feed(nc, range(MANY))
         async with connected(broker.url) as connection, an_agent(broker.url, store) as agent:
-            await until(lambda: agent.tally.applied > 20)
+            await until(lambda: agent.stats.applied > 20)
             await asyncio.to_thread(broker.kill)
             await asyncio.to_thread(broker.start)
             await _all_once(JetStream(connection), store)

@@ -21,12 +21,12 @@ from router.delivery.api import JetStream
 from router.delivery.topology import Topology
 from router.errors import Misconfigured, Poison
 from router.runtime.adapter import Context, Outgoing
-from router.runtime.database import reading
+from router.runtime.database import open_read_only
 from router.runtime.envelope import Envelope
 from router.runtime.hashes import hashes_of
-from router.runtime.places import Places
 from router.runtime.replay import replay
 from router.runtime.store import Store
+from router.runtime.topology import AgentTopology
 from router.supervision import SupervisionFailed
 from tests.support.agents import AgentProcess, a_command, an_agent, applied_in, is_empty, said, stored, unsent_in
 from tests.support.broker import Broker
@@ -94,7 +94,7 @@ async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker
             for body in bodies:
                 await send(nc, body)
             await settled(jetstream)
-    with reading(tmp_path / "w.db") as db:
+    with open_read_only(tmp_path / "w.db") as db:
         found = hashes_of(db)
         ordered = [row[0] for row in db.execute("SELECT idempotency_key FROM events ORDER BY stream_seq")]
     assert applied_in(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
@@ -132,7 +132,7 @@ async def test_stores_that_saw_changed_content_while_they_retried_replay_to_equa
         await until(lambda: all(agent.begun >= len(keys) for agent in agents))
         go_on.set()
         await send(nc, *(a_command(key, note="second") for key in keys), subject="evt.default.demo.changed")
-        await until(lambda: all(running.tally.applied == 2 * len(keys) for running in (one, two)))
+        await until(lambda: all(running.stats.applied == 2 * len(keys) for running in (one, two)))
     found = [replay(agent, store, tmp_path / f"{agent.name}.replayed") for agent, store in zip(agents, stores, strict=True)]
     assert [result.is_same for result in found] == [True, True]
     assert found[0].stored.state == found[1].stored.state, "both hold what came first"
@@ -218,7 +218,7 @@ async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_op
         (letter,) = await letters(jetstream)
         assert (letter["reason"], letter["source"]["deliveries"]) == ("maxdeliver_exhausted", 2)
         assert agent.causes == {f"delivery_limit:{DURABLE}"}
-        assert (agent.tally.retried, agent.tally.dead, applied_in(tmp_path / "w.db")) == (1, 1, {"good": 1})
+        assert (agent.stats.retried, agent.stats.dead, applied_in(tmp_path / "w.db")) == (1, 1, {"good": 1})
 
 
 async def strand(jetstream: JetStream, nc: Client) -> None:
@@ -284,13 +284,13 @@ async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_
         await strand(jetstream, nc)
         await until(lambda: is_told(jetstream))
         await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
-        await topology.create(jetstream, Topology(Places().streams()))
+        await topology.create(jetstream, Topology(AgentTopology().streams()))
         await send(nc, a_command("k-3"), a_command("k-4"))
         async with an_agent(broker.url, store) as agent:
             await until(lambda: net_is_done(jetstream))
             await settled(jetstream)
         assert applied_in(store) == {"k-3": 1, "k-4": 1}
-        assert (agent.causes, agent.tally.rescued) == (set(), 0)
+        assert (agent.causes, agent.stats.rescued) == (set(), 0)
 
 
 async def test_the_sweep_tells_of_a_sequence_again_after_the_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc:
             await send(nc, a_command("b"), subject="evt.default.demo.heard")
             await send(nc, a_command("c"), subject="evt.other.x.y")
             await send(nc, a_command("d"), subject="evt.default.demo.unheard")
-            await until(lambda: agent.tally.applied >= 3)
+            await until(lambda: agent.stats.applied >= 3)
         assert set(applied_in(tmp_path / "w.db")) == {"a", "b", "c"}
         info = await jetstream.stream("MESHFORGE_EVENTS") or {}
         assert info["state"]["messages"] == 6, "events are kept by limits: three sent, three told"
@@ -376,8 +376,8 @@ async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broke
             await jetstream.ask("STREAM.DELETE.MESHFORGE_EVENTS")
             await send(nc, a_command("k-1"))
             await until(lambda: applied_in(tmp_path / "w.db") == {"k-1": 1})
-            assert (agent.tally.applied, await is_empty(jetstream)) == (0, False)
-            await jetstream.ask("STREAM.CREATE.MESHFORGE_EVENTS", Places().streams()[0].to_json())
+            assert (agent.stats.applied, await is_empty(jetstream)) == (0, False)
+            await jetstream.ask("STREAM.CREATE.MESHFORGE_EVENTS", AgentTopology().streams()[0].to_json())
             await settled(jetstream)
         assert [one["payload"] for one in await said(jetstream)] == [{"key": "k-1", "times": 1}]
 
@@ -437,7 +437,7 @@ async def test_an_agent_that_is_told_to_stop_leaves_nothing_half_done(broker: Br
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db") as agent:
             sending = asyncio.create_task(send(nc, *(a_command(f"k-{number}") for number in range(200))))
-            await until(lambda: agent.tally.applied >= after)
+            await until(lambda: agent.stats.applied >= after)
         done = applied_in(tmp_path / "w.db")
         assert unsent_in(tmp_path / "w.db") == 0
         assert len(await said(jetstream)) == len(done)

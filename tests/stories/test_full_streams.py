@@ -143,7 +143,7 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
         return StepResult(cost=0.5)
 
     subject, places = settings.assignment.subjects[0], places_of(settings)
-    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, places=places)):
+    async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places)):
         for name in ("hopeless", *range(5)):
             assert (await ask(nc, settings, _pushed(name)))["ok"]
         await until(lambda: _metered(nc, settings, 5))

@@ -25,7 +25,7 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkPlace]:
         await _report(place, request_id="r-2", tenant_id="acme")
         await _report(place, assignment_id="a-of-another")
         await _report(place, assignment_id="a-3", tenant_id="another")
-        await place.connection.jetstream().publish(place.places.results, b"\xff no result")
+        await place.connection.jetstream().publish(place.topology.results, b"\xff no result")
         yield place
 
 
@@ -34,7 +34,7 @@ BY_REQUEST = assignment_id_of("acme", "r-2")
 
 async def _report(place: WorkPlace, **fields: object) -> None:
     body = {"status": "success", "latency_ms": 1, "cost": 0.5, **fields}
-    await place.connection.jetstream().publish(place.places.results, json.dumps(body).encode())
+    await place.connection.jetstream().publish(place.topology.results, json.dumps(body).encode())
 
 
 async def _done_by(place: WorkPlace, *, durable: str = "caf-worker", **settings: Any) -> list[str]:
@@ -61,14 +61,14 @@ async def test_all_of_it(place: WorkPlace) -> None:
 
 async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkPlace) -> None:
     """The one that made the durable did nothing; what it noted stands in the durable."""
-    note = await StartPoint(place.jetstream, place.places.stream, place.places.results, "unanswered").note()
-    spec = worker_durable(place.places.stream, subject=place.subject, ack_wait_s=1.0)
+    note = await StartPoint(place.jetstream, place.topology.stream, place.topology.results, "unanswered").note()
+    spec = worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=1.0)
     assert await create(place.jetstream, Topology((), (replace(spec, metadata=note),))) == []
     assert await _done_by(place, start="all") == ["a-3", "a-4"]
 
 
 async def test_a_durable_that_an_operator_made_gives_all_of_its_work(place: WorkPlace) -> None:
-    await create(place.jetstream, Topology((), (worker_durable(place.places.stream, subject=place.subject, ack_wait_s=1.0),)))
+    await create(place.jetstream, Topology((), (worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=1.0),)))
     assert await _done_by(place) == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
 
 

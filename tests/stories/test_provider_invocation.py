@@ -14,7 +14,7 @@ from router.cli.worker import places_of
 from router.config import Settings
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
-from router.sdk.invoking import Invoking
+from router.sdk.provider_handler import ProviderHandler
 from router.sdk.providers import InvocationFailed
 from tests.support.circle import usage
 from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, register, says, says_no, serving
@@ -282,7 +282,7 @@ async def test_the_whole_circle_runs_with_no_other_system(nc: Nats, router: Runn
     await register(router, *(an_entry(name) for name in PROVIDERS))
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(_client(settings, nats_url))
-        await stack.enter_async_context(at_work(_worker(settings, Invoking(client), nats_url)))
+        await stack.enter_async_context(at_work(_worker(settings, ProviderHandler(client), nats_url)))
         for name in PROVIDERS:
             await stack.enter_async_context(serving(nc, answers, f"beamline.provider.{name}.v1"))
         told = [
@@ -299,7 +299,7 @@ async def test_a_provider_that_is_away_is_an_error_that_breakers_count(nc: Nats,
     settings = router.settings
     await register(router, *(an_entry(name) for name in PROVIDERS))
     results = await Ears.on(nc, settings.results.subject)
-    async with _client(settings, nats_url) as client, at_work(_worker(settings, Invoking(client), nats_url)):
+    async with _client(settings, nats_url) as client, at_work(_worker(settings, ProviderHandler(client), nats_url)):
         await client.decide(**PUSHED)
         await until(lambda: len(results) == 1)
     (told,) = (json.loads(data) for data in results.heard[settings.results.subject])
@@ -311,9 +311,9 @@ def _client(settings: Settings, nats_url: str) -> Client:
     return Client(nats_url, subject=settings.decide.subject)
 
 
-def _worker(settings: Settings, handler: Invoking, nats_url: str) -> Worker:
+def _worker(settings: Settings, handler: ProviderHandler, nats_url: str) -> Worker:
     subject = settings.assignment.subjects[0]
-    return Worker(nats_url, handler, worker_id="w-1", subject=subject, places=places_of(settings))
+    return Worker(nats_url, handler, worker_id="w-1", subject=subject, topology=places_of(settings))
 
 
 async def _metered(nc: Nats, settings: Settings, count: int) -> bool:

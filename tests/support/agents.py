@@ -17,12 +17,12 @@ from router.contracts.alert import Alert
 from router.delivery.api import JetStream
 from router.message import Message
 from router.runtime.agent import AgentRuntime
-from router.runtime.batch import Batch
-from router.runtime.database import Database
-from router.runtime.outbound import Outlet
-from router.runtime.places import Places
+from router.runtime.batch import BatchProcessor
+from router.runtime.database import StoreFile
+from router.runtime.outbound import OutputRules
 from router.runtime.receipts import Receipts
 from router.runtime.store import Store
+from router.runtime.topology import AgentTopology
 from tests.support.delivery import connected
 from tests.support.kills import KILLED, Plan, Victim
 from tests.support.witness import COUNTED, SUBJECT, Witness
@@ -57,16 +57,16 @@ class Bench:
         self.open()
 
     def open(self) -> None:
-        self.database = Database(self.path)
+        self.database = StoreFile(self.path)
         self.store = Store(self.database, self.adapter.name)
         self.receipts = Receipts()
-        self.batch = Batch(
+        self.batch = BatchProcessor(
             self.adapter,
             self.store,
             self.receipts,
             limit=self.limit,
-            outlet=Outlet(Places().is_bound),
-            bury=lambda place: _bury(self, place),
+            rules=OutputRules(AgentTopology().is_bound),
+            mark_dead=lambda place: _bury(self, place),
         )
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ def _bury(bench: Bench, place: int) -> Any:
     async def commit(_: object) -> None:
         bench.buried.append(place)
         with bench.store.transaction():
-            bench.store.bury([place])
+            bench.store.mark_dead([place])
 
     return commit
 
@@ -111,7 +111,7 @@ class Running:
     """An agent at work in this process."""
 
     def __init__(self, runtime: AgentRuntime, work: "asyncio.Task[None]", alerts: list[Alert]) -> None:
-        self.tally = runtime.tally
+        self.stats = runtime.stats
         self.work = work
         self._alerts = alerts
 
@@ -125,7 +125,7 @@ class Running:
 async def an_agent(url: str, store: Path, adapter: Any = None, **places: Any) -> AsyncIterator[Running]:
     """Ready when this is entered; drained when it is left. What ended it early is raised."""
     alerts: list[Alert] = []
-    where = Places(**{"ack_wait": 0.5, "sweep": 0.5, **places})
+    where = AgentTopology(**{"ack_wait": 0.5, "sweep": 0.5, **places})
     runtime = AgentRuntime(adapter or Witness(), store, where, drain_s=2, alert=alerts.append)
     async with connected(url) as connection:
         ready = asyncio.Event()

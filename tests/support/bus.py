@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.bus import Handle
+from router.bus import BusHandler
 from router.bus.consumer import PACE
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
@@ -56,7 +56,7 @@ async def a_bus(url: str, prefix: str, **variables: object) -> AsyncIterator[Bus
 
 
 @asynccontextmanager
-async def consuming(bus: Bus, handle: Handle, name: str = "projector", **options: Any) -> AsyncIterator[None]:
+async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **options: Any) -> AsyncIterator[None]:
     """A consumer at work, until the end of the block; then it drains."""
     task = asyncio.create_task(bus.consume(name, handle, **{"pace": QUICK, **options}))
     try:

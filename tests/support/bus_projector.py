@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from router import Bus
-from router.bus import Handle
-from router.bus.answers import Answer
+from router.bus import BusHandler
+from router.bus.answers import BusAnswer
 from router.contracts.envelope import MessageEnvelope
 from tests.support.bus import MORTAL
 from tests.support.kills import Victim
@@ -42,14 +42,14 @@ def effects(file: Path) -> list[str]:
         return [row[0] for row in connection.execute("SELECT id FROM effects")]
 
 
-def together(_: str) -> Handle:
-    def project(envelope: MessageEnvelope) -> Answer:
+def together(_: str) -> BusHandler:
+    def project(envelope: MessageEnvelope) -> BusAnswer:
         return lambda cursor: cursor.execute(INSERT, (envelope.message_id,))
 
     return project
 
 
-def beside(file: str) -> Handle:
+def beside(file: str) -> BusHandler:
     connection = sqlite3.connect(file, timeout=10)
 
     def project(envelope: MessageEnvelope) -> None:
@@ -59,7 +59,7 @@ def beside(file: str) -> Handle:
     return project
 
 
-ORDERS: dict[str, Callable[[str], Handle]] = {"together": together, "beside": beside}
+ORDERS: dict[str, Callable[[str], BusHandler]] = {"together": together, "beside": beside}
 
 
 async def serve() -> None:

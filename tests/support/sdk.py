@@ -10,7 +10,7 @@ from typing import Any
 from router.delivery.api import JetStream, Stored
 from router.delivery.connection import Connection, connect
 from router.delivery.topology import StreamSpec, Topology, bucket, create
-from router.sdk import ExecAssignment, Places, StepResult, Worker
+from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.waiting import until
 
 _PLACES = itertools.count(1)
@@ -52,7 +52,7 @@ class WorkPlace:
         self.acks: list[Json] = []
         self.subject = f"{name}.assign"
         upper = name.upper()
-        self.places = Places(
+        self.topology = WorkerTopology(
             stream=f"{upper}_ASSIGNMENTS",
             starts=f"{upper}_STARTS",
             results=f"{name}.result",
@@ -64,17 +64,17 @@ class WorkPlace:
 
     async def open(self) -> None:
         streams = (
-            StreamSpec(name=self.places.stream, subjects=(self.subject,)),
-            StreamSpec(name=self._said, subjects=(self.places.results, self.places.letters)),
-            bucket(self.places.starts, ttl=60),
+            StreamSpec(name=self.topology.stream, subjects=(self.subject,)),
+            StreamSpec(name=self._said, subjects=(self.topology.results, self.topology.letters)),
+            bucket(self.topology.starts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
-        await self.connection.attend(self.places.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
-        await self.connection.attend(self.places.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
+        await self.connection.attend(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
+        await self.connection.attend(self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
         await self.connection.flush()
 
     def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:
-        given = {"subject": self.subject, "places": self.places, "ack_wait_s": 1.0, "heartbeat_s": 0.05, **settings}
+        given = {"subject": self.subject, "topology": self.topology, "ack_wait_s": 1.0, "heartbeat_s": 0.05, **settings}
         return Worker(self.url, handler, worker_id=worker_id, **given)
 
     async def push(self, *bodies: Json | bytes) -> None:
@@ -84,12 +84,12 @@ class WorkPlace:
 
     async def results(self, count: int = 1) -> list[Json]:
         """The results that are stored, once there are so many."""
-        await until(lambda: self._has(self.places.results, count), what=f"{count} results")
-        return [json.loads(stored.data) for stored in await self.stored(self.places.results)]
+        await until(lambda: self._has(self.topology.results, count), what=f"{count} results")
+        return [json.loads(stored.data) for stored in await self.stored(self.topology.results)]
 
     async def letters(self, count: int = 1) -> list[Json]:
-        await until(lambda: self._has(self.places.letters, count), what=f"{count} letters")
-        return [json.loads(stored.data) for stored in await self.stored(self.places.letters)]
+        await until(lambda: self._has(self.topology.letters, count), what=f"{count} letters")
+        return [json.loads(stored.data) for stored in await self.stored(self.topology.letters)]
 
     async def settled(self) -> None:
         """Nothing is left to do for the durable."""
@@ -106,8 +106,8 @@ class WorkPlace:
         return len(await self.stored(subject)) >= count
 
     async def _is_settled(self) -> bool:
-        info = await self.jetstream.consumer(self.places.stream, "caf-worker")
-        stream = await self.jetstream.stream(self.places.stream)
+        info = await self.jetstream.consumer(self.topology.stream, "caf-worker")
+        stream = await self.jetstream.stream(self.topology.stream)
         if info is None or stream is None or info["num_ack_pending"]:
             return False
         return info["delivered"]["stream_seq"] >= stream["state"]["last_seq"]  # num_pending may lag behind a publish

@@ -47,10 +47,10 @@ async def serve(url: str, store: str) -> None:
     from router.delivery.api import JetStream
     from router.delivery.connection import connect
     from router.runtime.agent import AgentRuntime
-    from router.runtime.places import Places
+    from router.runtime.topology import AgentTopology
 
     connection = await connect({"servers": [url]})
-    runtime = AgentRuntime(Witness(), Path(store), Places(ack_wait=SHORT_S, sweep=SHORT_S))
+    runtime = AgentRuntime(Witness(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S))
     await runtime.run(JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True))
 
 

@@ -58,12 +58,12 @@ OF_THE_FILE = frozenset(
 T = TypeVar("T")
 
 
-class Mark(Struct):
-    """One key on its way to the disk. `told`: True marked, False it was there."""
+class PendingKey(Struct):
+    """One key on its way to the disk. `result`: True if it was stored now, False if it was there before."""
 
     key: str
     write: Write | None
-    told: asyncio.Future[bool]
+    result: asyncio.Future[bool]
 
 
 class SqliteProcessed:
@@ -75,7 +75,7 @@ class SqliteProcessed:
         self._keep_s = keep_s
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="processed")
-        self._waiting: list[Mark] = []
+        self._waiting: list[PendingKey] = []
         self._committing: asyncio.Task[None] | None = None
         self._pruned_at = 0.0
         self._writer: sqlite3.Connection
@@ -84,7 +84,7 @@ class SqliteProcessed:
     async def open(self) -> None:
         """Raises Misconfigured for a file of another schema, or one that cannot be opened."""
         try:
-            self._writer = await self._in_thread(self._connect)
+            self._writer = await self._run_in_thread(self._connect)
             self._reader = self._connect()
         except sqlite3.Error as exc:
             raise Misconfigured("processed", f"{self._path} cannot be used: {exc}") from exc
@@ -93,7 +93,7 @@ class SqliteProcessed:
         if self._committing is not None:
             await self._committing
         self._reader.close()
-        await self._in_thread(self._writer.close)
+        await self._run_in_thread(self._writer.close)
         self._thread.shutdown()
 
     async def has(self, key: str) -> bool:
@@ -105,32 +105,32 @@ class SqliteProcessed:
         return found is not None
 
     async def mark(self, key: str, write: Write | None = None) -> bool:
-        mark = Mark(key, write, asyncio.get_running_loop().create_future())
+        mark = PendingKey(key, write, asyncio.get_running_loop().create_future())
         self._waiting.append(mark)
         if self._committing is None:
             self._committing = asyncio.create_task(self._commit_all())
-        return await mark.told
+        return await mark.result
 
     async def _commit_all(self) -> None:
         """Group after group, until nobody waits."""
         while self._waiting:
             group, self._waiting = self._waiting, []
             try:
-                results: Sequence[bool | BaseException] = await self._in_thread(partial(self._commit, group))
+                results: Sequence[bool | BaseException] = await self._run_in_thread(partial(self._commit, group))
             except sqlite3.Error as exc:
                 results = [StoreUnavailable(f"{self._path}: {exc}")] * len(group)
             except BaseException as exc:  # a write that wanted to end the process: nobody may wait for ever
                 results = [exc] * len(group)
             for mark, result in zip(group, results, strict=True):
-                _tell(mark.told, result)
+                _resolve(mark.result, result)
         self._committing = None
 
-    def _commit(self, group: Sequence[Mark]) -> list[bool | Exception]:
+    def _commit(self, group: Sequence[PendingKey]) -> list[bool | Exception]:
         """In the thread. Raises sqlite3.Error: nothing of the group was kept."""
         cursor, now = self._writer.cursor(), self._clock()
         cursor.execute("BEGIN IMMEDIATE")
         try:
-            results = [self._one(cursor, mark, int(now)) for mark in group]
+            results = [self._mark_one(cursor, mark, int(now)) for mark in group]
             if now - self._pruned_at > PRUNE_EVERY_S:
                 cursor.execute("DELETE FROM processed WHERE at < ?", (int(now - self._keep_s),))
                 self._pruned_at = now
@@ -141,7 +141,7 @@ class SqliteProcessed:
             raise
         return results
 
-    def _one(self, cursor: sqlite3.Cursor, mark: Mark, now: int) -> bool | Exception:
+    def _mark_one(self, cursor: sqlite3.Cursor, mark: PendingKey, now: int) -> bool | Exception:
         cursor.execute("SAVEPOINT one")
         cursor.execute("INSERT OR IGNORE INTO processed VALUES (?, ?, ?)", (self._durable, mark.key, now))
         is_new = cursor.rowcount == 1
@@ -164,17 +164,18 @@ class SqliteProcessed:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(SCHEMA)
         (version,) = connection.execute("SELECT version FROM processed_schema").fetchone()
-        wrong = f"has schema version {version}, this program knows {SCHEMA_VERSION}" if version != SCHEMA_VERSION else _foreign(connection)
+        is_current = version == SCHEMA_VERSION
+        wrong = _describe_foreign(connection) if is_current else f"has schema version {version}, this program knows {SCHEMA_VERSION}"
         if wrong:
             connection.close()
             raise Misconfigured("processed", f"{self._path} {wrong}")
         return connection
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
-def _foreign(connection: sqlite3.Connection) -> str:
+def _describe_foreign(connection: sqlite3.Connection) -> str:
     """What is put upon our two tables and is not ours: it would run, or refuse, inside every mark. Other tables are the handlers' own."""
     found = connection.execute(OURS).fetchall()
     with sqlite3.connect(":memory:") as fresh:
@@ -189,10 +190,10 @@ def _is_of_the_file(exc: Exception) -> bool:
     return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in OF_THE_FILE
 
 
-def _tell(told: asyncio.Future[bool], result: bool | BaseException) -> None:
-    if told.done():  # whoever waited was cancelled: the key stands all the same
+def _resolve(future: asyncio.Future[bool], result: bool | BaseException) -> None:
+    if future.done():  # the caller was cancelled while it waited; its key is stored all the same
         return
     if isinstance(result, BaseException):
-        told.set_exception(result)
+        future.set_exception(result)
     else:
-        told.set_result(result)
+        future.set_result(result)

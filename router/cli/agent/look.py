@@ -22,11 +22,11 @@ def hash_(store: StoreFile, as_json: AsJson = False) -> None:
     """
     from msgspec.structs import asdict
 
-    from router.runtime.database import reading
+    from router.runtime.database import open_read_only
     from router.runtime.hashes import hashes_of
 
     with ends.errors_told():
-        with reading(store) as db:
+        with open_read_only(store) as db:
             found = asdict(hashes_of(db))
         if as_json:
             print_json(found)
@@ -46,10 +46,10 @@ def events(
 
     Example:  router agent events --store ledger.db --status received
     """
-    from router.runtime.listing import Wanted, newest_first
+    from router.runtime.listing import EventFilter, list_newest_events
 
     with ends.errors_told():
-        found = newest_first(store, Wanted(status, key), limit)
+        found = list_newest_events(store, EventFilter(status, key), limit)
         if as_json:
             print_lines(one.to_json() for one in found)
         elif found:
@@ -73,10 +73,10 @@ def state(
     from msgspec.structs import asdict
 
     from router.masking import shorten
-    from router.runtime.remembered import state_in
+    from router.runtime.state_entries import list_state_entries
 
     with ends.errors_told():
-        found = state_in(store, name=name, prefix=prefix, limit=limit)
+        found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
         if as_json:
             print_lines(asdict(one) for one in found)
         elif found:

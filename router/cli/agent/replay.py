@@ -15,7 +15,7 @@ from router.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from router.runtime.adapter import AgentAdapter
-    from router.runtime.replay import Replayed
+    from router.runtime.replay import ReplayResult
 
 
 def replay(
@@ -43,7 +43,7 @@ def replay(
         raise typer.Exit(ends.OK if result.is_same else ends.NO)
 
 
-def _replayed(adapter: AgentAdapter, store: Path, into: Path | None, is_quiet: bool) -> Replayed:
+def _replayed(adapter: AgentAdapter, store: Path, into: Path | None, is_quiet: bool) -> ReplayResult:
     from router.runtime.replay import replay as apply_again
 
     with tempfile.TemporaryDirectory(prefix="router-replay-") as home, progress("replaying", is_quiet=is_quiet) as told:

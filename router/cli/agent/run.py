@@ -16,7 +16,7 @@ from router.cli.session import settings_of
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.runtime.places import Places
+    from router.runtime.topology import AgentTopology
 
 
 def run(
@@ -47,18 +47,18 @@ def run(
         adapter = agent_at(target)
         path = store or Path(f"{adapter.name}.db")
         http = (settings.http.host, http_port) if http_port is not None else None
-        agent = Agent(settings.nats, adapter, store=path, places=places_of(settings), drain_s=drain, http=http)
+        agent = Agent(settings.nats, adapter, store=path, topology=places_of(settings), drain_s=drain, http=http)
     configure(settings.log.level, settings.log.format)
     with calm_collector():
         ends.run(until_told(agent.run(partial(_announce, adapter.name, path))))
 
 
-def places_of(settings: Settings) -> Places:
+def places_of(settings: Settings) -> AgentTopology:
     """Where the agents of these settings work."""
-    from router.runtime.places import Places
+    from router.runtime.topology import AgentTopology
 
     agents = settings.agents
-    return Places(
+    return AgentTopology(
         events=agents.events_stream,
         commands=agents.commands_stream,
         failed=agents.failed_stream,

@@ -13,7 +13,7 @@ from router.cli.output import print_json, print_table, progress
 from router.cli.session import jetstream_of, settings_of
 
 if TYPE_CHECKING:
-    from router.bus.drained import Drain
+    from router.bus.version_usage import VersionUsage
     from router.config import Settings
 
 
@@ -40,12 +40,12 @@ def check_drain(
 
 
 async def _check(settings: Settings, version: str, *, lag_only: bool, as_json: bool) -> int:
-    from router.bus.drained import drain_of
+    from router.bus.version_usage import find_version_usage
 
     prefix = settings.bus.stream_prefix
     async with jetstream_of(settings) as jetstream:
         with progress("read", is_quiet=as_json) as advance:
-            found = [await drain_of(jetstream, f"{prefix}-{category}", version, advance) for category in ("events", "commands")]
+            found = [await find_version_usage(jetstream, f"{prefix}-{category}", version, advance) for category in ("events", "commands")]
     drains = [one for one in found if one is not None]
     is_drained = not any(one.is_awaited if lag_only else not one.is_over for one in drains)
     if as_json:
@@ -55,7 +55,7 @@ async def _check(settings: Settings, version: str, *, lag_only: bool, as_json: b
     return ends.OK if is_drained else ends.NO
 
 
-def _print(version: str, drains: list[Drain], is_drained: bool) -> None:
+def _print(version: str, drains: list[VersionUsage], is_drained: bool) -> None:
     if not drains:
         print("there are no such streams")
         return
@@ -64,5 +64,5 @@ def _print(version: str, drains: list[Drain], is_drained: bool) -> None:
     print(f"version {version} " + ("may be dropped" if is_drained else "must be kept"))
 
 
-def _waiting(drain: Drain) -> str:
+def _waiting(drain: VersionUsage) -> str:
     return ", ".join(f"{name}: {count}" for name, count in drain.waiting.items()) or "no durables"

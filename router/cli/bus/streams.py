@@ -37,10 +37,10 @@ def topology(
 
 async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
     from router.app.bus import bus_settings
-    from router.bus.topology import declared
+    from router.bus.topology import declare_streams
     from router.delivery import topology as delivery
 
-    wanted = declared(bus_settings(settings))
+    wanted = declare_streams(bus_settings(settings))
     async with jetstream_of(settings) as jetstream:
         found = await (delivery.apply if apply else delivery.compare)(jetstream, wanted)
     if as_json:

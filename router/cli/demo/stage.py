@@ -122,7 +122,7 @@ async def _router(settings: Settings) -> AsyncIterator[Ready]:
 @contextlib.asynccontextmanager
 async def _worker(settings: Settings) -> AsyncIterator[None]:
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    worker = Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", places=places_of(settings))
+    worker = Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", topology=places_of(settings))
     async with _running(worker.work(ready.set_result), ready):
         yield
 

@@ -17,7 +17,7 @@ from router.cli.typed import message_of, object_of
 if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.connection import Connection
-    from router.sdk.extension.contract import Case, Reaction
+    from router.sdk.extension.contract import ContractCase, Reaction
 
 COLUMNS = ("check", "verdict", "why")
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -50,7 +50,7 @@ def check(
     ends.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
 
 
-async def _check(settings: Settings, subject: str, tried: Sequence[Case], *, timeout_s: float, strict: bool, as_json: bool) -> int:
+async def _check(settings: Settings, subject: str, tried: Sequence[ContractCase], *, timeout_s: float, strict: bool, as_json: bool) -> int:
     found = []
     async with jetstream_of(settings) as jetstream:
         for case in tried:
@@ -64,7 +64,7 @@ async def _check(settings: Settings, subject: str, tried: Sequence[Case], *, tim
     return ends.OK if is_usable else ends.NO
 
 
-async def _verdict(connection: Connection, subject: str, case: Case, timeout_s: float, strict: bool) -> tuple[str, str, str | None]:
+async def _verdict(connection: Connection, subject: str, case: ContractCase, timeout_s: float, strict: bool) -> tuple[str, str, str | None]:
     if len(case.data) > connection.max_payload - 1024:
         return case.name, WARN, f"not tried: this server takes at most {connection.max_payload} bytes"
     heard = await asyncio.gather(*(_heard(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))

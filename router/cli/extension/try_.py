@@ -22,7 +22,7 @@ from router.cli.typed import message_of, object_of
 
 if TYPE_CHECKING:
     from router.extension import Extension
-    from router.sdk.extension.said import Failed
+    from router.sdk.extension.results import RequestFailed
 
 EMPTY = "{}"
 
@@ -62,12 +62,12 @@ def try_(
 
 
 def _try(extension: Extension, data: bytes, as_json: bool) -> int:
-    from router.sdk.extension.said import Failed
+    from router.sdk.extension.results import RequestFailed
 
     began = time.perf_counter()
     try:
         answer = _answer(extension, data)
-    except Failed as failed:
+    except RequestFailed as failed:
         return _tell_failure(extension, failed, as_json)
     latency_ms = round((time.perf_counter() - began) * 1000, 3)
     meant = what_the_router_does(extension.kind, extension.id, answer)
@@ -80,10 +80,10 @@ def _try(extension: Extension, data: bytes, as_json: bool) -> int:
 
 
 def _answer(extension: Extension, data: bytes) -> bytes:
-    from router.sdk.extension.work import Work
+    from router.sdk.extension.function_runner import FunctionRunner
 
-    work = Work(extension, tell=partial(_show, extension))
-    return work.at_once(data, {}) if extension.is_plain else asyncio.run(work.awaited(data, {}, None))
+    work = FunctionRunner(extension, tell=partial(_show, extension))
+    return work.run_now(data, {}) if extension.is_plain else asyncio.run(work.run(data, {}, None))
 
 
 def _show(extension: Extension, exc: BaseException) -> None:
@@ -95,7 +95,7 @@ def _show(extension: Extension, exc: BaseException) -> None:
     print(printable("".join(lines)), end="", file=sys.stderr, flush=True)
 
 
-def _tell_failure(extension: Extension, failed: Failed, as_json: bool) -> int:
+def _tell_failure(extension: Extension, failed: RequestFailed, as_json: bool) -> int:
     again = "not tried again" if failed.status < 500 else f"tried again {extension.retry or 0} times"
     meant = f"extension_error, {again}; the policy's mode decides what then"
     if as_json:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 
-from router.extension import Answer, Refused, Request, pre
+from router.extension import Refused, Request, Response, pre
 from router.samples.extensions.pii_guard import PATTERNS, is_real_match
 
 
 @pre("mask_payload")
-def mask_payload(request: Request) -> Answer:
+def mask_payload(request: Request) -> Response:
     """Add `pii_masked` to the context: the masked kinds, or `none`. Refuse a payload that it cannot read."""
     if isinstance(request.payload, bytes) or request.message.payload_ref is not None:
         raise Refused("the payload is not text, or stands elsewhere: it cannot be masked here")
@@ -27,7 +27,7 @@ def mask_payload(request: Request) -> Answer:
     metadata = _mask_object(request.message.metadata or {}, change)
     if metadata.keys() != (request.message.metadata or {}).keys():
         raise Refused("a key of the message's metadata holds personal data, and keys that are there stay there")
-    return Answer(payload=payload, message_metadata=metadata, metadata={"pii_masked": ",".join(sorted(kinds)) or "none"})
+    return Response(payload=payload, message_metadata=metadata, metadata={"pii_masked": ",".join(sorted(kinds)) or "none"})
 
 
 def _make_mask(allowed: Collection[object], kinds: set[str]) -> Callable[[str], str]:

@@ -23,14 +23,13 @@ Knows nothing of policies, retries and breakers: they are the router's.
 
 from __future__ import annotations
 
-from router.sdk.extension.asked import Request
 from router.sdk.extension.author import Extension, post, pre, provider, validator
-from router.sdk.extension.provided import Invocation, Output
-from router.sdk.extension.said import Answer, Refused, Rejection, reject
+from router.sdk.extension.provider_io import Invocation, Output
+from router.sdk.extension.request import Request
+from router.sdk.extension.results import Refused, Rejection, Response, reject
 from router.sdk.extension.server import ExtensionServer, serve
 
 __all__ = [
-    "Answer",
     "Extension",
     "ExtensionServer",
     "Invocation",
@@ -38,6 +37,7 @@ __all__ = [
     "Refused",
     "Rejection",
     "Request",
+    "Response",
     "post",
     "pre",
     "provider",

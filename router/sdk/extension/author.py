@@ -3,7 +3,7 @@
 @validator("pii_guard", version="v2")
 def pii_guard(request): ...
 
-pii_guard(Request.about("…"))        the author's function
+pii_guard(Request.from_payload("…"))        the author's function
 pii_guard.subject                    beamline.ext.validate.pii_guard.v2
 """
 
@@ -57,7 +57,7 @@ class Extension:
     @property
     def is_plain(self) -> bool:
         """Whether it may run where it stands: it neither awaits nor blocks."""
-        return not (self.blocking or self.streams or _awaits(self.function))
+        return not (self.blocking or self.streams or _is_async(self.function))
 
 
 Decorator = Callable[[Function], Extension]
@@ -106,10 +106,10 @@ def _check(function: object, kind: str, extension_id: str, version: str, blockin
         raise Misconfigured("id", f"{RESERVED_PROVIDER} is taken: beamline.provider.v1.invoke is not an extension")
     if inspect.isasyncgenfunction(function) and kind != PROVIDER:
         raise Misconfigured(kind, "only a provider may be an async generator")
-    if blocking and (_awaits(function) or inspect.isasyncgenfunction(function)):
+    if blocking and (_is_async(function) or inspect.isasyncgenfunction(function)):
         raise Misconfigured("blocking", "is for plain functions; an async function awaits")
 
 
-def _awaits(function: object) -> bool:
+def _is_async(function: object) -> bool:
     """An async function, or an object that is called like one."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

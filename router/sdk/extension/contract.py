@@ -38,7 +38,7 @@ Fault = str | None  # why it is not as it has to be; None: it is
 Judge = Callable[[Reaction], Fault]
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class ContractCase(Struct, frozen=True, kw_only=True):
     """One request and what is expected; `times`: so many of them at once."""
 
     name: str
@@ -49,26 +49,28 @@ class Case(Struct, frozen=True, kw_only=True):
     times: int = 1
 
 
-def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> tuple[Case, ...]:
+def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> tuple[ContractCase, ...]:
     """Every case for an extension of this kind; `payload`: one that it can do something with."""
     whole = _request(kind, extension_id, payload, config)
-    good, bad = _answers(kind, extension_id), _declines
+    good, bad = _answers(kind, extension_id), _expect_decline
     bare = {name: value for name, value in whole.items() if name not in ("metadata", "context", "parameters", "trace_id")}
     headers = {"trace_id": TRACE, "tenant_id": TENANT, DEADLINE: "1500"}
     return (
-        Case(name="answers a request", data=_json(whole), judge=good, headers=headers),
-        Case(name="ignores fields that it does not know", data=_json({**whole, "x_unknown": {"a": [1]}}), judge=good),
-        Case(name="does without optional fields", data=_json(bare), judge=good),
-        Case(name=f"answers {AT_ONCE} requests at once", data=_json(whole), judge=good, times=AT_ONCE),
-        Case(name="declines an empty body", data=b"", judge=bad),
-        Case(name="declines what is not JSON", data=b'{"tenant_id": ', judge=bad),
-        Case(name="declines what is not an object", data=b'["tenant_id"]', judge=bad),
-        Case(name="declines a request without tenant_id", data=_json(_without(whole, "tenant_id")), judge=bad),
-        *_misshapen(kind, whole),
-        Case(name="declines what nests too deep", data=_deep(kind, whole), judge=bad, is_must=False),
-        Case(name="declines what is too large", data=_large(kind, whole), judge=bad, is_must=False),
-        Case(name="does no work past the deadline", data=_json(whole), judge=_refuses, headers={DEADLINE: "0"}, is_must=False),
-        Case(name="still answers after all that", data=_json(whole), judge=good),
+        ContractCase(name="answers a request", data=_json(whole), judge=good, headers=headers),
+        ContractCase(name="ignores fields that it does not know", data=_json({**whole, "x_unknown": {"a": [1]}}), judge=good),
+        ContractCase(name="does without optional fields", data=_json(bare), judge=good),
+        ContractCase(name=f"answers {AT_ONCE} requests at once", data=_json(whole), judge=good, times=AT_ONCE),
+        ContractCase(name="declines an empty body", data=b"", judge=bad),
+        ContractCase(name="declines what is not JSON", data=b'{"tenant_id": ', judge=bad),
+        ContractCase(name="declines what is not an object", data=b'["tenant_id"]', judge=bad),
+        ContractCase(name="declines a request without tenant_id", data=_json(_omit(whole, "tenant_id")), judge=bad),
+        *_build_misshapen(kind, whole),
+        ContractCase(name="declines what nests too deep", data=_build_deep(kind, whole), judge=bad, is_must=False),
+        ContractCase(name="declines what is too large", data=_build_large(kind, whole), judge=bad, is_must=False),
+        ContractCase(
+            name="does no work past the deadline", data=_json(whole), judge=_expect_refusal, headers={DEADLINE: "0"}, is_must=False
+        ),
+        ContractCase(name="still answers after all that", data=_json(whole), judge=good),
     )
 
 
@@ -81,11 +83,11 @@ def _request(kind: str, extension_id: str, payload: object, config: Mapping[str,
     return {**told, "payload": message, "metadata": {"policy_id": "default", "decision": DECISION}}
 
 
-def _misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[Case, ...]:
+def _build_misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[ContractCase, ...]:
     part = "prompt" if kind == PROVIDER else "payload"
     return (
-        Case(name=f"declines a request without {part}", data=_json(_without(whole, part)), judge=_declines),
-        Case(name=f"declines a {part} of another type", data=_json({**whole, part: 7}), judge=_declines),
+        ContractCase(name=f"declines a request without {part}", data=_json(_omit(whole, part)), judge=_expect_decline),
+        ContractCase(name=f"declines a {part} of another type", data=_json({**whole, part: 7}), judge=_expect_decline),
     )
 
 
@@ -107,7 +109,7 @@ def _answers(kind: str, extension_id: str) -> Judge:
     return judge
 
 
-def _declines(heard: Reaction) -> Fault:
+def _expect_decline(heard: Reaction) -> Fault:
     if heard.code is None:
         return "answered as if nothing were wrong; an error has the header Nats-Service-Error-Code"
     if not 400 <= heard.code <= 499:
@@ -115,18 +117,18 @@ def _declines(heard: Reaction) -> Fault:
     return None
 
 
-def _refuses(heard: Reaction) -> Fault:
+def _expect_refusal(heard: Reaction) -> Fault:
     return None if heard.code is not None else "worked on what nobody waits for any more"
 
 
-def _deep(kind: str, whole: Mapping[str, Any]) -> bytes:
+def _build_deep(kind: str, whole: Mapping[str, Any]) -> bytes:
     nested: object = "deep"
     for _ in range(100):
         nested = [nested]
     return _json(_with_payload(kind, whole, nested))
 
 
-def _large(kind: str, whole: Mapping[str, Any]) -> bytes:
+def _build_large(kind: str, whole: Mapping[str, Any]) -> bytes:
     return _json(_with_payload(kind, whole, "x" * (MAX_PAYLOAD_BYTES * 3 // 2)))
 
 
@@ -136,7 +138,7 @@ def _with_payload(kind: str, whole: Mapping[str, Any], payload: object) -> dict[
     return {**whole, "payload": {**whole["payload"], "payload": payload}}
 
 
-def _without(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _omit(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if key != name}
 
 

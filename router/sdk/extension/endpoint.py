@@ -18,7 +18,7 @@ from router.delivery.connection import Connection
 from router.delivery.wire import Headers
 from router.extensions.entry import PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
-from router.sdk.extension.desk import Desk
+from router.sdk.extension.dispatcher import RequestDispatcher
 
 _NUMBERED = re.compile(r"v?(\d{1,9})")
 _ASKS = "{trace_id, tenant_id, payload{message_id, message_type, payload, metadata}, metadata, config}"
@@ -31,13 +31,13 @@ _SHAPES: Mapping[str, tuple[str, str]] = {
 }
 
 
-class Heard(Endpoint):
+class ExtensionEndpoint(Endpoint):
     """One subject of a service."""
 
-    def __init__(self, service: Service, connection: Connection, config: EndpointConfig, desk: Desk) -> None:
+    def __init__(self, service: Service, connection: Connection, config: EndpointConfig, dispatcher: RequestDispatcher) -> None:
         super().__init__(service, config)
         self._connection = connection
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._sid = 0
 
     async def _start(self) -> None:
@@ -47,9 +47,9 @@ class Heard(Endpoint):
         await self._connection.leave(self._sid)
 
     def _hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        self._desk.hear(self._counted, reply, data, headers)
+        self._dispatcher.dispatch(self._count, reply, data, headers)
 
-    def _counted(self, nanos: int, error: str | None) -> None:
+    def _count(self, nanos: int, error: str | None) -> None:
         """One request answered, for `$SRV.STATS`; `error` is a code."""
         self._num_requests += 1
         self._processing_time += nanos
@@ -59,7 +59,7 @@ class Heard(Endpoint):
             self._last_error = error  # type: ignore[assignment]  # nats-py says None and means str | None
 
 
-async def described(connection: Connection, extension: Extension) -> Service:
+async def create_service(connection: Connection, extension: Extension) -> Service:
     """The extension as a service of its own, found by `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS`."""
     return await add_service(
         connection,
@@ -71,23 +71,23 @@ async def described(connection: Connection, extension: Extension) -> Service:
     )
 
 
-async def offered(service: Service, connection: Connection, extension: Extension, subject: str, desk: Desk) -> None:
+async def add_endpoint(service: Service, connection: Connection, extension: Extension, subject: str, dispatcher: RequestDispatcher) -> None:
     """Begin to listen on one subject of the service."""
     asks, gives = _SHAPES.get(extension.kind, (_ASKS, "{payload, metadata}"))
     config = EndpointConfig(
         name=extension.id,
         subject=subject,
         queue_group=extension.id,
-        handler=_unheard,
+        handler=_ignore_request,
         metadata={"request": asks, "response": gives},
     )
-    heard = Heard(service, connection, config, desk)
+    heard = ExtensionEndpoint(service, connection, config, dispatcher)
     await heard._start()
     service._endpoints.append(heard)
 
 
-async def _unheard(_: Request) -> None:
-    """nats.micro wants a handler; `Heard` never lets a request reach it."""
+async def _ignore_request(_: Request) -> None:
+    """nats.micro wants a handler; `ExtensionEndpoint` never lets a request reach it."""
 
 
 def _semantic(version: str) -> str:

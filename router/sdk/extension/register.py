@@ -42,18 +42,18 @@ class Registration:
         """For ever: each entry until it stands, and all of them again after a reconnect."""
         while True:
             lives = connection.lives
-            await self._all(connection)
+            await self._register_all(connection)
             await _pause(connection, inf, lives)
 
-    async def _all(self, connection: Connection) -> None:
+    async def _register_all(self, connection: Connection) -> None:
         left, tries, lives = list(self._entries), 0, connection.lives
         while left:
-            left = [entry for entry in left if not await self._stands(connection, entry)]
+            left = [entry for entry in left if not await self._try_register(connection, entry)]
             if left:
                 await _pause(connection, WAITS_S[min(tries, len(WAITS_S) - 1)], lives)
                 tries, lives = tries + 1, connection.lives
 
-    async def _stands(self, connection: Connection, entry: Mapping[str, object]) -> bool:
+    async def _try_register(self, connection: Connection, entry: Mapping[str, object]) -> bool:
         """Whether nothing is left to do for this entry; a refusal is told, and stays one until somebody mends it."""
         try:
             is_new = await put_missing(connection, entry, self._headers)

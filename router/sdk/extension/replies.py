@@ -1,6 +1,6 @@
 """What is said to whoever asked: an answer, why there is none, or a stream of pieces. Each of them is counted.
 
-answer      the bytes that `work` made
+answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
 stream      pieces until the last one, or until nobody listens any more (`calls.reply_streams`); a failure is its last piece
 """
@@ -19,18 +19,18 @@ from router.calls.reply_streams import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
 from router.delivery.connection import Connection, head_of
 from router.delivery.wire import Headers
-from router.sdk.extension.provided import broken_piece
-from router.sdk.extension.said import Failed
+from router.sdk.extension.provider_io import broken_piece
+from router.sdk.extension.results import RequestFailed
 
 ERROR_LETTERS = 200  # of an error's text in a header
 MOST_UNSENT = 1024 * 1024  # bytes of streams that wait for the broker
 LOOK_S = 0.005
 NO_HEADERS: Headers = {}
 
-Counted = Callable[[int, str | None], None]  # nanoseconds, the error's code
+CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
 
 
-class Call(Struct, frozen=True):
+class IncomingCall(Struct, frozen=True):
     """One request that has arrived; `deadline` is a time of the steady clock."""
 
     reply: str
@@ -38,9 +38,9 @@ class Call(Struct, frozen=True):
     headers: Headers
     arrived_ns: int
     deadline: float | None
-    counted: Counted
+    counted: CountCallback
 
-    def done(self, error: str | None = None) -> None:
+    def finish(self, error: str | None = None) -> None:
         self.counted(time.perf_counter_ns() - self.arrived_ns, error)
 
 
@@ -51,18 +51,18 @@ class Replies:
         self._connection = connection
         self._outlets = outlets
 
-    def answer(self, call: Call, data: bytes) -> None:
+    def answer(self, call: IncomingCall, data: bytes) -> None:
         self._connection.post(call.reply, data)
-        call.done()
+        call.finish()
 
-    def decline(self, call: Call, failed: Failed) -> None:
+    def decline(self, call: IncomingCall, failed: RequestFailed) -> None:
         said = {"code": failed.code, "message": str(failed)}
         body = {"error": said if failed.field is None else {**said, "field": failed.field}}
         head = head_of({ERROR_CODE: str(failed.status), ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
         self._connection.post(call.reply, orjson.dumps(body), head=head)
-        call.done(failed.code)
+        call.finish(failed.code)
 
-    async def stream(self, call: Call, pieces: AsyncGenerator[bytes, None]) -> None:
+    async def stream(self, call: IncomingCall, pieces: AsyncGenerator[bytes, None]) -> None:
         """Whoever leaves cancels the author's generator; so does a drain."""
         error: str | None = None
         with self._outlets.open(call.reply, _canceller(), NO_HEADERS) as outlet:
@@ -71,13 +71,13 @@ class Replies:
                     async for piece in pieces:
                         outlet.send(piece)
                         await self._room()
-            except Failed as failed:
+            except RequestFailed as failed:
                 error = failed.code
                 outlet.send(broken_piece(failed))
             except asyncio.CancelledError:
                 error = "stopped"
-                outlet.send(broken_piece(stopping()))
-        call.done(error)
+                outlet.send(broken_piece(build_stopping_error()))
+        call.finish(error)
 
     async def _room(self) -> None:
         """Let others run, and what was said be sent: an author's generator may never await, nor know how fast the reader is."""
@@ -88,8 +88,8 @@ class Replies:
             await asyncio.sleep(LOOK_S)
 
 
-def stopping() -> Failed:
-    return Failed(503, "stopping", "This instance is stopping; ask again")
+def build_stopping_error() -> RequestFailed:
+    return RequestFailed(503, "stopping", "This instance is stopping; ask again")
 
 
 def _canceller() -> Callable[[], object]:

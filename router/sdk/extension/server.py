@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,12 +21,12 @@ from router import ids
 from router.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.errors import Misconfigured
-from router.sdk.ending import until_signal
+from router.sdk.connect import DEFAULT_URL, open_connection
 from router.sdk.extension.author import Extension
-from router.sdk.extension.desk import REPLY_PREFIXES, Desk, DeskRules
-from router.sdk.extension.endpoint import described, offered
+from router.sdk.extension.dispatcher import REPLY_PREFIXES, DispatcherRules, RequestDispatcher
+from router.sdk.extension.endpoint import add_endpoint, create_service
 from router.sdk.extension.register import Registration
-from router.sdk.reach import DEFAULT_URL, connected
+from router.sdk.signals import run, run_until_signal
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -62,16 +61,16 @@ class ExtensionServer:
         self._nats = nats
         self._registration = Registration(extensions, instances, api_key) if register else None
         self._instances = tuple(instances)
-        self._rules = DeskRules(concurrency=concurrency, prefixes=reply_prefixes)
+        self._rules = DispatcherRules(concurrency=concurrency, prefixes=reply_prefixes)
         self._drain_s = drain_s
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Serve. `on_ready` hears the broker's URL once, when every subject is listened on. Raises BrokerUnavailable at the start."""
-        await until_signal(self.work(on_ready))
+        await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that listens to signals itself."""
-        connection = await connected(self._nats, "router-extensions")
+        connection = await open_connection(self._nats, "router-extensions")
         try:
             async with ReplyStreams(connection) as outlets:
                 await self._serve(connection, outlets, on_ready)
@@ -82,12 +81,12 @@ class ExtensionServer:
 
     async def _serve(self, connection: Connection, outlets: ReplyStreams, on_ready: Callable[[str], None]) -> None:
         services: list[Service] = []
-        desks: list[Desk] = []
+        dispatchers: list[RequestDispatcher] = []
         try:
             for extension in self._extensions:
-                desks.append(Desk(extension, connection, outlets, self._rules))
-                services.append(await described(connection, extension))
-                await self._listen(services[-1], connection, extension, desks[-1])
+                dispatchers.append(RequestDispatcher(extension, connection, outlets, self._rules))
+                services.append(await create_service(connection, extension))
+                await self._listen(services[-1], connection, extension, dispatchers[-1])
             await connection.require_permission(*(extension.subject for extension in self._extensions))
             url = connection.connected_url
             on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
@@ -96,11 +95,11 @@ class ExtensionServer:
             await asyncio.Event().wait()
         finally:
             await asyncio.gather(*(_leave(service) for service in services))
-            await asyncio.gather(*(desk.ended(self._drain_s) for desk in desks))
+            await asyncio.gather(*(dispatcher.drain(self._drain_s) for dispatcher in dispatchers))
 
-    async def _listen(self, service: Service, connection: Connection, extension: Extension, desk: Desk) -> None:
+    async def _listen(self, service: Service, connection: Connection, extension: Extension, dispatcher: RequestDispatcher) -> None:
         for subject in (extension.subject, *(f"{extension.subject}.{instance}" for instance in self._instances)):
-            await offered(service, connection, extension, subject, desk)
+            await add_endpoint(service, connection, extension, subject, dispatcher)
 
 
 def serve(
@@ -113,19 +112,11 @@ def serve(
     drain_s: float = 10.0,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve these extensions until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
+    """Serve these extensions as `router.run` does: until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
     server = ExtensionServer(
         *extensions, nats=url, register=register, instances=instances, api_key=api_key, concurrency=concurrency, drain_s=drain_s
     )
-    asyncio.run(_until_told(server, on_ready))
-
-
-async def _until_told(server: ExtensionServer, on_ready: Callable[[str], None]) -> None:
-    work = asyncio.ensure_future(server.run(on_ready))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await work
+    run(server.run(on_ready))
 
 
 async def _leave(service: Service) -> None:

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager
 
 from router.observability import tracing as spans
 from router.sdk.extension.author import Extension
-from router.sdk.extension.said import Failed
+from router.sdk.extension.results import RequestFailed
 
 NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
 
 Traced = Callable[[Mapping[str, str]], AbstractContextManager[None]]
 
 
-def tracing(extension: Extension) -> Traced:
+def build_tracer(extension: Extension) -> Traced:
     """What to do a request in; it is given the request's headers."""
     traced = spans.find_tracing()
     if traced is None:
@@ -35,7 +35,7 @@ def tracing(extension: Extension) -> Traced:
         try:
             with traced.activate(begun):
                 yield
-        except Failed as failed:
+        except RequestFailed as failed:
             error = failed.code
             raise
         finally:

@@ -22,7 +22,7 @@ async def streaming(invocation: Invocation) -> AsyncIterator[str]:
 
 
 def test_a_decorated_function_is_still_called_like_a_function() -> None:
-    assert pre("twice")(plain)(Request.about("ab")) == "abab"
+    assert pre("twice")(plain)(Request.from_payload("ab")) == "abab"
 
 
 @pytest.mark.parametrize(

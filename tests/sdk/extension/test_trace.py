@@ -3,9 +3,9 @@
 import pytest
 
 from router.extension import Refused, Request, pre
-from router.sdk.extension.said import Failed
-from router.sdk.extension.trace import NO_SPAN, tracing
-from router.sdk.extension.work import Work
+from router.sdk.extension.function_runner import FunctionRunner
+from router.sdk.extension.results import RequestFailed
+from router.sdk.extension.trace import NO_SPAN, build_tracer
 from tests.support.extension_author import a_request, data_of
 from tests.support.tracing import spans_heard
 
@@ -18,15 +18,15 @@ def refuses_hello(request: Request) -> None:
 
 
 def test_without_opentelemetry_there_is_no_span() -> None:
-    assert tracing(pre("mine")(refuses_hello))({}) is NO_SPAN
+    assert build_tracer(pre("mine")(refuses_hello))({}) is NO_SPAN
 
 
 def test_a_span_has_the_callers_parent_and_an_errors_code_alone() -> None:
     with spans_heard() as spans:
-        work = Work(pre("mine")(refuses_hello))
-        work.at_once(data_of(a_request("good day")), {"traceparent": PARENT})
-        with pytest.raises(Failed):
-            work.at_once(data_of(a_request("hello")), {"traceparent": PARENT})
+        work = FunctionRunner(pre("mine")(refuses_hello))
+        work.run_now(data_of(a_request("good day")), {"traceparent": PARENT})
+        with pytest.raises(RequestFailed):
+            work.run_now(data_of(a_request("hello")), {"traceparent": PARENT})
     good, bad = spans.all
     assert (good.name, f"{good.parent.trace_id:x}", good.attributes["extension.id"]) == ("extension mine", "a" * 32, "mine")
     assert (bad.attributes["error.type"], bad.status.is_ok, bad.events) == ("refused", False, ())

@@ -10,21 +10,21 @@ import pytest
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import read_processor_answer, read_validator_answer
-from router.extension import Answer, Output, Refused, Request, post, pre, provider, reject, validator
-from router.sdk.extension.said import Failed
-from router.sdk.extension.work import Work
+from router.extension import Output, Refused, Request, Response, post, pre, provider, reject, validator
+from router.sdk.extension.function_runner import FunctionRunner
+from router.sdk.extension.results import RequestFailed
 from tests.support.extension_author import a_prompt, a_request, data_of
 
 
 def asked(decorated: Any, body: Any = None) -> dict[str, Any]:
     """What an extension answers to one request."""
     data = body if isinstance(body, bytes) else data_of(body or a_request())
-    answer: dict[str, Any] = json.loads(Work(decorated).at_once(data, {}))
+    answer: dict[str, Any] = json.loads(FunctionRunner(decorated).run_now(data, {}))
     return answer
 
 
-def failure(decorated: Any, body: Any = None) -> Failed:
-    with pytest.raises(Failed) as caught:
+def failure(decorated: Any, body: Any = None) -> RequestFailed:
+    with pytest.raises(RequestFailed) as caught:
         asked(decorated, body)
     return caught.value
 
@@ -102,8 +102,8 @@ def test_nothing_said_changes_nothing() -> None:
         ("HI", "HI", {}),
         ({"a": [1]}, {"a": [1]}, {}),
         (("HI", {"lang": "en"}), "HI", {"lang": "en"}),
-        (Answer(metadata={"lang": "en"}), "hello", {"lang": "en"}),
-        (Answer(payload=None), None, {}),
+        (Response(metadata={"lang": "en"}), "hello", {"lang": "en"}),
+        (Response(payload=None), None, {}),
     ],
 )
 def test_a_pre_processor_changes_the_payload_and_adds_to_the_context(said: object, payload: object, metadata: object) -> None:
@@ -115,7 +115,7 @@ def test_a_pre_processor_changes_the_payload_and_adds_to_the_context(said: objec
 def test_metadata_of_the_message_itself_is_added_to() -> None:
     body = a_request()
     body["payload"]["metadata"] = {"a": 1}
-    assert asked(pre("mine")(saying(Answer(message_metadata={"b": 2}))), body)["payload"]["metadata"] == {"a": 1, "b": 2}
+    assert asked(pre("mine")(saying(Response(message_metadata={"b": 2}))), body)["payload"]["metadata"] == {"a": 1, "b": 2}
 
 
 def test_a_post_processor_says_what_to_add_to_the_decision() -> None:
@@ -189,8 +189,8 @@ async def test_the_deadline_cancels_what_is_awaited() -> None:
         finally:
             gone.set()
 
-    with pytest.raises(Failed) as caught:
-        await Work(hanging).awaited(data_of(a_request()), {}, asyncio.get_running_loop().time() + 0.01)
+    with pytest.raises(RequestFailed) as caught:
+        await FunctionRunner(hanging).run(data_of(a_request()), {}, asyncio.get_running_loop().time() + 0.01)
     assert (caught.value.status, gone.is_set()) == (504, True)
 
 
@@ -199,8 +199,8 @@ async def test_a_timeout_of_the_functions_own_is_not_the_deadline() -> None:
     async def late(_: Request) -> None:
         raise TimeoutError
 
-    with pytest.raises(Failed) as caught:
-        await Work(late).awaited(data_of(a_request()), {}, asyncio.get_running_loop().time() + 5)
+    with pytest.raises(RequestFailed) as caught:
+        await FunctionRunner(late).run(data_of(a_request()), {}, asyncio.get_running_loop().time() + 5)
     assert caught.value.status == 500
 
 

@@ -16,7 +16,7 @@ BUSY = "busy"
 DRAINING = "draining"
 
 
-class Pulse:
+class WorkerHeartbeat:
     """One beat every `interval_s` seconds; `in_hand` says how many assignments the worker has, of at most `capacity`."""
 
     def __init__(

@@ -23,16 +23,16 @@ from router.errors import Misconfigured, Poison
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-class Left(Enum):
+class Unchanged(Enum):
     """A payload that stays as it is; None would be JSON's null."""
 
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Final = Left.UNCHANGED
+UNCHANGED: Final = Unchanged.UNCHANGED
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Response(Struct, frozen=True, kw_only=True):
     """Everything that a pre- or post-processor can say.
 
     `metadata` is merged into the request's context (pre) or the decision's metadata (post); `message_metadata` into that of
@@ -68,7 +68,7 @@ class Refused(Poison):
         self.status = status
 
 
-class Failed(Exception):
+class RequestFailed(Exception):
     """Why a request gets an error instead of an answer: `status` as in HTTP, `code` for programs, `field` where there is one."""
 
     def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:

@@ -9,7 +9,7 @@ from router.observability import LogRateLimit, events, logs
 log = logs.logger(__name__)
 
 
-class Noted(Silent):
+class ConsumerLogger(Silent):
     """A lane's observer."""
 
     def __init__(self, durable: str) -> None:
@@ -31,12 +31,12 @@ class Noted(Silent):
     def alarmed(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
-    def misses(self, stream: str) -> None:
+    def on_missing_stream(self, stream: str) -> None:
         """There is no such stream yet: no router has made it."""
         if self._once.allow(stream):
             log.warning(events.CONSUMER_DELETED, stream=stream, consumer=self._durable)
 
-    def cannot_start(self, exc: BaseException) -> None:
+    def on_start_failure(self, exc: BaseException) -> None:
         """The durable can neither be found nor made for now; the worker asks again."""
         if self._once.allow(str(exc)[:256]):
             log.warning(events.BROKER_ERROR, consumer=self._durable, error=str(exc)[:1024])

@@ -27,43 +27,43 @@ INTERRUPTED = 130
 LAST_CHANCE_S = 1.0
 
 
-class Runs(Protocol):
+class Runnable(Protocol):
     """A `Worker`, an `Agent`, an `ExtensionServer`."""
 
     def run(self) -> Coroutine[Any, Any, None]: ...
 
 
-class Ended(SystemExit):
+class SignalExit(SystemExit):
     """A signal ended the program, and all work had drained."""
 
 
-def run(work: Runs | Coroutine[Any, Any, None]) -> None:
+def run(work: Runnable | Coroutine[Any, Any, None]) -> None:
     """Run a worker, an agent or a coroutine until it ends or a signal ends it. An error of ours is one line and status 1.
 
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
     """
     try:
-        asyncio.run(_whole(_coroutine_of(work)))
-    except Ended:
+        asyncio.run(_run_program(_coroutine_of(work)))
+    except SignalExit:
         return
     except RouterError as exc:
         line = shorten(" ".join(describe_causes(exc).split()), MAX_COMPLAINT)
         raise SystemExit(f"router: {printable(hide_logins(line))}") from None
 
 
-async def until_signal(work: Coroutine[Any, Any, None]) -> None:
+async def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
     """Do `work` in this task; a signal cancels it, and ends the program once all such work has ended."""
-    signals = _listening()
+    signals = _get_signal_handler()
     await (signals.hold(work) if signals is not None else work)
 
 
-async def _whole(program: Coroutine[Any, Any, None]) -> None:
+async def _run_program(program: Coroutine[Any, Any, None]) -> None:
     """Signals are heard from its beginning to its end, and not while work of ours is at hand alone."""
-    signals = _listening()
+    signals = _get_signal_handler()
     await (signals.hold_program(program) if signals is not None else program)
 
 
-class _Signals:
+class _SignalHandler:
     """Those that are left at their defaults, while work is at hand on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -121,16 +121,16 @@ class _Signals:
             self.loop.call_later(LAST_CHANCE_S, os._exit, INTERRUPTED)
 
 
-_LISTENING: list[_Signals] = []  # one, or none: signals are the process' own
+_LISTENING: list[_SignalHandler] = []  # one, or none: signals are the process' own
 
 
-def _listening() -> _Signals | None:
+def _get_signal_handler() -> _SignalHandler | None:
     """None: the signals are not ours to hear."""
     loop = asyncio.get_running_loop()
     if threading.current_thread() is not threading.main_thread():
         return None
     if not _LISTENING and any(map(_is_left_alone, SIGNALS)):
-        _LISTENING.append(_Signals(loop))
+        _LISTENING.append(_SignalHandler(loop))
     return next((one for one in _LISTENING if one.loop is loop), None)
 
 
@@ -143,10 +143,10 @@ def _is_left_alone(number: signal.Signals) -> bool:
 
 
 def _end() -> None:
-    raise Ended(0)
+    raise SignalExit(0)
 
 
-def _coroutine_of(work: Runs | Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+def _coroutine_of(work: Runnable | Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
     if inspect.iscoroutine(work):
         return work
     if not isinstance(work, type) and callable(begin := getattr(work, "run", None)) and inspect.iscoroutine(made := begin()):

@@ -11,12 +11,12 @@ from router.contracts.malformed import Malformed
 from router.message import Message
 from router.outcome import VALIDATION_FAILED, Dead, Outcome
 from router.runtime.envelope import Envelope, read_envelope
-from router.runtime.rows import Emitted, New
+from router.runtime.rows import NewEvent, OutgoingRow
 
 REPLAY_COUNT = "x-replay-count"
 
 
-class Case(Struct, gc=False):
+class BatchItem(Struct, gc=False):
     """One message on its way through a batch. `message` None: it is resumed from the store."""
 
     message: Message | None
@@ -24,31 +24,31 @@ class Case(Struct, gc=False):
     place: int = 0
     attempt: int = 1
     outcome: Outcome | None = None
-    emitted: Sequence[Emitted] = ()
+    outgoing: Sequence[OutgoingRow] = ()
 
 
-def read_case(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Case | Dead:
+def read_item(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> BatchItem | Dead:
     """Dead: it can never be read."""
     try:
-        return Case(message, read_envelope(message, max_bytes))
+        return BatchItem(message, read_envelope(message, max_bytes))
     except Malformed as exc:
         return Dead(exc.as_fault(), VALIDATION_FAILED)
 
 
-def rounds(cases: list[Case]) -> Iterator[list[Case]]:
+def split_by_key(items: list[BatchItem]) -> Iterator[list[BatchItem]]:
     """Two messages of one key are never in one round: the second is to find what became of the first."""
-    while cases:
-        first: dict[str, Case] = {}
-        later = [case for case in cases if first.setdefault(case.envelope.idempotency_key, case) is not case]
+    while items:
+        first: dict[str, BatchItem] = {}
+        later = [item for item in items if first.setdefault(item.envelope.idempotency_key, item) is not item]
         yield list(first.values())
-        cases = later
+        items = later
 
 
-def row_of(case: Case) -> New:
+def row_of(item: BatchItem) -> NewEvent:
     """What is persisted of it."""
-    message = case.message
+    message = item.message
     assert message is not None  # what is resumed stands in the store already  # noqa: S101
-    return New(case.place, case.envelope.idempotency_key, message.stream, message.sequence, message.subject, case.envelope.canonical)
+    return NewEvent(item.place, item.envelope.idempotency_key, message.stream, message.sequence, message.subject, item.envelope.canonical)
 
 
 def is_replay(message: Message | None) -> bool:

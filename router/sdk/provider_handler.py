@@ -28,7 +28,7 @@ import orjson
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.provider import ProviderResponse
 from router.errors import RouterError
-from router.sdk.step import ERROR, FAILED, TIMEOUT, StepResult, failed
+from router.sdk.step import ERROR, FAILED, TIMEOUT, StepResult, build_failure
 
 if TYPE_CHECKING:
     from router.sdk.client import Client
@@ -42,27 +42,27 @@ NOT_FOUND = "PROVIDER_NOT_FOUND"
 _AGAIN = frozenset({"overloaded", "internal"})  # the router's own trouble: no fault of the provider's, and it may pass
 
 
-class Invoking:
+class ProviderHandler:
     """`client` must be open for as long as the worker works."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def __call__(self, assignment: ExecAssignment) -> StepResult:
-        prompt, parameters, context = _asked(assignment)
+        prompt, parameters, context = _prompt_of(assignment)
         try:
             response = await self._client.invoke(
                 tenant_id=assignment.tenant_id,
                 provider_id=assignment.provider_id,
                 prompt=prompt,
                 parameters=parameters,
-                context={**context, **_about(assignment)},
+                context={**context, **_context_of(assignment)},
                 request_id=assignment.assignment_id,
                 trace_id=assignment.trace_id,
                 timeout=assignment.deadline_ms / 1000,
             )
         except RouterError as exc:  # nobody serves providers, or the broker is away
-            return failed(FAILED, str(exc), is_retriable=True)
+            return build_failure(FAILED, str(exc), is_retriable=True)
         return step_of(response)
 
 
@@ -70,7 +70,7 @@ def step_of(response: ProviderResponse) -> StepResult:
     """What a worker says of this response; the table above."""
     if response.ok:
         return StepResult(output=response.body, cost=response.cost, metadata=response.metadata)
-    status, code, is_retriable = _judged(response)
+    status, code, is_retriable = _classify(response)
     return StepResult(
         status=status,
         error_code=code,
@@ -80,7 +80,7 @@ def step_of(response: ProviderResponse) -> StepResult:
     )
 
 
-def _judged(response: ProviderResponse) -> tuple[str, str, bool]:
+def _classify(response: ProviderResponse) -> tuple[str, str, bool]:
     """Status, error code, and whether another attempt may mend it."""
     fault = response.metadata.get("fault")
     match response.error_code:
@@ -96,7 +96,7 @@ def _judged(response: ProviderResponse) -> tuple[str, str, bool]:
             return ERROR, FAILED, code in _AGAIN
 
 
-def _asked(assignment: ExecAssignment) -> tuple[str | bytes, Mapping[str, object], Mapping[str, object]]:
+def _prompt_of(assignment: ExecAssignment) -> tuple[str | bytes, Mapping[str, object], Mapping[str, object]]:
     payload = assignment.payload
     if isinstance(payload, str | bytes):
         return payload, {}, {}
@@ -109,7 +109,7 @@ def _object(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def _about(assignment: ExecAssignment) -> dict[str, object]:
+def _context_of(assignment: ExecAssignment) -> dict[str, object]:
     """What a provider may want to know of the job; a payload that stands elsewhere is named here."""
     about = {
         "assignment_id": assignment.assignment_id,

@@ -1,7 +1,7 @@
 """What a function of an author is given: a request, read and checked (`contracts.extension` has its shape).
 
-Limits come before parsing; unknown fields are ignored; null is absent. What is wrong becomes `Failed` naming the field,
-never its value. Providers are asked otherwise: `provided`.
+Limits come before parsing; unknown fields are ignored; null is absent. What is wrong becomes `RequestFailed` naming the field,
+never its value. Providers are asked otherwise: `provider_io`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, Inv
 from router.contracts.extension import read_request as read_extension_request
 from router.contracts.field_readers import is_scoped
 from router.ids import is_opaque
-from router.sdk.extension.said import NOTHING, Failed
+from router.sdk.extension.results import NOTHING, RequestFailed
 
 LARGEST = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES  # a message, its context, its config, and what names them
 NO_HEADERS: Mapping[str, str] = {}
@@ -26,7 +26,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """One request to a pre-processor, validator or post-processor.
 
     `metadata` is the routing context with `policy_id`; `config` is what the policy and the registry say to this extension.
-    In tests: `Request.about("text", config={...})`.
+    In tests: `Request.from_payload("text", config={...})`.
     """
 
     tenant_id: str
@@ -56,7 +56,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return decision if isinstance(decision, Mapping) else NOTHING
 
     @classmethod
-    def about(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
+    def from_payload(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
         """A request with this payload, for trying a function out; `rest` are fields of a Request."""
         message = ExtensionMessage(payload=payload, message_type=message_type, message_id="m-1", metadata={})
         return cls(tenant_id=tenant_id, message=message, **{"trace_id": "t-1", **rest})
@@ -68,7 +68,7 @@ def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
     try:
         asked = read_extension_request(data)
     except InvalidExtensionMessage as exc:
-        raise Failed(400, "invalid_request", f"Invalid request: {exc}") from None
+        raise RequestFailed(400, "invalid_request", f"Invalid request: {exc}") from None
     return Request(
         tenant_id=tenant(asked.tenant_id),
         trace_id=trace(asked.trace_id),
@@ -81,7 +81,7 @@ def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
 
 def check_size(data: bytes) -> None:
     if len(data) > LARGEST:
-        raise Failed(413, "payload_too_large", f"The request of {len(data)} bytes is larger than {LARGEST}")
+        raise RequestFailed(413, "payload_too_large", f"The request of {len(data)} bytes is larger than {LARGEST}")
 
 
 def tenant(value: object) -> str:
@@ -100,4 +100,4 @@ def trace(value: object) -> str:
 
 
 def refuse(place: str, legal: str) -> NoReturn:
-    raise Failed(400, "invalid_request", f"Invalid field: {place} must be {legal}", place)
+    raise RequestFailed(400, "invalid_request", f"Invalid field: {place} must be {legal}", place)

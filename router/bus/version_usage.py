@@ -23,7 +23,7 @@ from router.delivery.topology import NANOS
 AT_ONCE = 1000
 
 
-class Drain(Struct, frozen=True, kw_only=True):
+class VersionUsage(Struct, frozen=True, kw_only=True):
     """One stream, one version. `waiting`: by durable, those with none included; `gone_at`: ISO, None where nothing is removed by age."""
 
     stream: str
@@ -43,9 +43,9 @@ class Drain(Struct, frozen=True, kw_only=True):
         return any(self.waiting.values())
 
 
-async def drain_of(
+async def find_version_usage(
     jetstream: JetStream, stream: str, version: str, on_progress: Callable[[int, int], None] = lambda *_: None
-) -> Drain | None:
+) -> VersionUsage | None:
     """None: there is no such stream. Reads every message in it once. Raises BrokerUnavailable."""
     info = await jetstream.stream(stream)
     if info is None:
@@ -63,8 +63,8 @@ async def drain_of(
                         durable.see(message)
             on_progress(reader.total - left, reader.total)
     waiting = {durable.name: durable.waiting for durable in durables}
-    gone_at = _gone_at(newest, info["config"]["max_age"]) if newest is not None else None
-    return Drain(stream=stream, version=version, standing=standing, waiting=waiting, gone_at=gone_at)
+    gone_at = _expiry_of(newest, info["config"]["max_age"]) if newest is not None else None
+    return VersionUsage(stream=stream, version=version, standing=standing, waiting=waiting, gone_at=gone_at)
 
 
 class _Durable:
@@ -101,7 +101,7 @@ def _version_of(data: bytes) -> object:
     return body.get("schema_version") if isinstance(body, dict) else None
 
 
-def _gone_at(newest: Stored, max_age_ns: int) -> str | None:
+def _expiry_of(newest: Stored, max_age_ns: int) -> str | None:
     """When the server will have removed it by age."""
     if not max_age_ns:
         return None

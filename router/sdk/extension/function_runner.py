@@ -1,4 +1,4 @@
-"""One request to one extension: bytes in, an answer's bytes out, or `Failed`. Nothing else can come of it.
+"""One request to one extension: bytes in, an answer's bytes out, or `RequestFailed`. Nothing else can come of it.
 
     Refused                     its own status, its own words
     any other exception         500, logged here with its traceback; the caller hears that it failed, never why
@@ -18,12 +18,12 @@ from typing import Any
 from router.clock import steady
 from router.extensions.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.observability import LogRateLimit, events, logs
-from router.sdk.extension.answered import of_post, of_pre, of_validator
-from router.sdk.extension.asked import read_request
 from router.sdk.extension.author import Extension
-from router.sdk.extension.provided import Output, joined, last_piece, of_provider, piece_of, read_invocation
-from router.sdk.extension.said import Failed, Refused
-from router.sdk.extension.trace import tracing
+from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
+from router.sdk.extension.request import read_request
+from router.sdk.extension.response import encode_post, encode_pre, encode_validator
+from router.sdk.extension.results import Refused, RequestFailed
+from router.sdk.extension.trace import build_tracer
 
 log = logs.logger(__name__)
 
@@ -32,18 +32,18 @@ Read = Callable[[bytes, Headers], Any]  # what a function is given hangs on its 
 Say = Callable[[Any, object], bytes]
 
 _BY_KIND: Mapping[str, tuple[Read, Say]] = {
-    PRE: (read_request, of_pre),
-    VALIDATOR: (read_request, of_validator),
-    POST: (read_request, of_post),
-    PROVIDER: (read_invocation, of_provider),
+    PRE: (read_request, encode_pre),
+    VALIDATOR: (read_request, encode_validator),
+    POST: (read_request, encode_post),
+    PROVIDER: (read_invocation, encode_output),
 }
 
 
-def overdue() -> Failed:
-    return Failed(504, "deadline_exceeded", "The request's deadline has passed")
+def build_overdue_error() -> RequestFailed:
+    return RequestFailed(504, "deadline_exceeded", "The request's deadline has passed")
 
 
-class Work:
+class FunctionRunner:
     """One extension's way from a request to its answer. `pool` runs a function that blocks; `tell` hears what it raised."""
 
     def __init__(self, extension: Extension, pool: Executor | None = None, tell: Callable[[BaseException], None] | None = None) -> None:
@@ -52,61 +52,61 @@ class Work:
         self._read, self._say = _BY_KIND[extension.kind]
         self._lines = LogRateLimit(every_s=1.0)
         self._tell = tell or self._log
-        self._traced = tracing(extension)
+        self._traced = build_tracer(extension)
 
-    def at_once(self, data: bytes, headers: Headers) -> bytes:
+    def run_now(self, data: bytes, headers: Headers) -> bytes:
         """For a function that neither awaits nor blocks. Raises Failed."""
         with self._traced(headers):
             try:
                 request = self._read(data, headers)
                 return self._say(request, self._extension.function(request))
             except BaseException as exc:
-                raise self._sorted(exc) from None
+                raise self._translate(exc) from None
 
-    async def awaited(self, data: bytes, headers: Headers, deadline: float | None) -> bytes:
+    async def run(self, data: bytes, headers: Headers, deadline: float | None) -> bytes:
         """For any other; `deadline` is a time of the steady clock. Raises Failed, CancelledError."""
         with self._traced(headers):
             try:
                 request = self._read(data, headers)
-                return self._say(request, await _within(deadline, self._said(request)))
+                return self._say(request, await _run_within(deadline, self._call_function(request)))
             except BaseException as exc:
-                raise self._sorted(exc) from None
+                raise self._translate(exc) from None
 
-    async def streamed(self, data: bytes, headers: Headers, deadline: float | None) -> AsyncGenerator[bytes, None]:
+    async def stream(self, data: bytes, headers: Headers, deadline: float | None) -> AsyncGenerator[bytes, None]:
         """The pieces of a streaming provider, the last one done. Raises Failed, CancelledError."""
         last = Output()
         try:
             async with contextlib.aclosing(self._extension.function(self._read(data, headers))) as yields:
-                while (piece := await _within(deadline, anext(yields, None))) is not None:
+                while (piece := await _run_within(deadline, anext(yields, None))) is not None:
                     if isinstance(piece, Output):
                         last = piece
                         break
                     yield piece_of(piece)
             yield last_piece(last)
         except BaseException as exc:
-            raise self._sorted(exc) from None
+            raise self._translate(exc) from None
 
-    async def _said(self, request: Any) -> object:
+    async def _call_function(self, request: Any) -> object:
         function = self._extension.function
         if self._extension.streams:
-            return joined([piece async for piece in function(request)])
+            return join_pieces([piece async for piece in function(request)])
         if not self._extension.blocking:
             return await function(request)
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, request)
 
-    def _sorted(self, exc: BaseException) -> Failed:
+    def _translate(self, exc: BaseException) -> RequestFailed:
         """What the caller is told of it. An author's `sys.exit()`, or a task of his own that was cancelled, ends one request."""
         match exc:
-            case Failed():
+            case RequestFailed():
                 return exc
             case Refused():
-                return Failed(exc.status, exc.code, str(exc))
+                return RequestFailed(exc.status, exc.code, str(exc))
             case KeyboardInterrupt() | GeneratorExit():
                 raise exc
             case asyncio.CancelledError() if _is_cancelled():
                 raise exc
         self._tell(exc)
-        return Failed(500, "failed", f"{self._extension.id} failed; its own log says why")
+        return RequestFailed(500, "failed", f"{self._extension.id} failed; its own log says why")
 
     def _log(self, exc: BaseException) -> None:
         if self._lines.allow(type(exc).__name__):
@@ -121,8 +121,8 @@ def _is_cancelled() -> bool:
     return False
 
 
-async def _within(deadline: float | None, work: Awaitable[object]) -> object:
-    """`work`, unless the time is over before; TimeoutErrors of its own stay its own."""
+async def _run_within(deadline: float | None, work: Awaitable[object]) -> object:
+    """`function_runner`, unless the time is over before; TimeoutErrors of its own stay its own."""
     if deadline is None:
         return await work
     limit = asyncio.timeout(deadline - steady())
@@ -131,5 +131,5 @@ async def _within(deadline: float | None, work: Awaitable[object]) -> object:
             return await work
     except TimeoutError:
         if limit.expired():
-            raise overdue() from None
+            raise build_overdue_error() from None
         raise

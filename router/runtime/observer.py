@@ -19,7 +19,7 @@ from router.runtime.receipts import Receipts
 log = logs.logger(__name__)
 
 
-class Tally(Struct):
+class AgentStats(Struct):
     """Plain figures of one life, written on the loop."""
 
     applied: int = 0  # acknowledged, duplicates included
@@ -33,55 +33,55 @@ class Tally(Struct):
 Raise = Callable[[Alert], None]
 
 
-class Told(Struct, frozen=True):
+class AgentAlerts(Struct, frozen=True):
     """Who hears of it."""
 
-    tally: Tally
+    stats: AgentStats
     alert: Raise
 
-    def rescued(self, durable: str, message: Message) -> None:
+    def on_recovered(self, durable: str, message: Message) -> None:
         """The safety net was used."""
-        self.tally.rescued += 1
-        self.alert(safety_net_used(durable, message))
+        self.stats.rescued += 1
+        self.alert(build_recovery_alert(durable, message))
 
 
-class Noted(Silent):
+class AgentObserver(Silent):
     """A lane's observer."""
 
-    def __init__(self, durable: str, receipts: Receipts, told: Told) -> None:
+    def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:
         self._durable = durable
         self._receipts = receipts
-        self._tally = told.tally
-        self._alert = told.alert
+        self._stats = alerts.stats
+        self._alert = alerts.alert
 
     def stored(self, message: Message, receipts: Sequence[Receipt]) -> None:
         self._receipts.note(receipts)
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if type(outcome) is Done:
-            self._tally.applied += 1
+            self._stats.applied += 1
         elif isinstance(outcome, Dead):
-            self._tally.dead += 1
+            self._stats.dead += 1
             log.error(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
             if outcome.reason == MAXDELIVER_EXHAUSTED:
-                self._tally.given_up += 1
-                self._alert(at_the_limit(self._durable, message))
+                self._stats.given_up += 1
+                self._alert(build_limit_alert(self._durable, message))
         else:
-            self._tally.retried += 1
+            self._stats.retried += 1
 
     def flow_changed(self, cause: str | None) -> None:
         if cause is not None:
-            self._tally.paused.add(self._durable)
+            self._stats.paused.add(self._durable)
             log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
-            self._tally.paused.discard(self._durable)
+            self._stats.paused.discard(self._durable)
             log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
     def alarmed(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
 
-def at_the_limit(durable: str, message: Message) -> Alert:
+def build_limit_alert(durable: str, message: Message) -> Alert:
     """Begun as often as allowed, and given up."""
     return Alert(
         severity=WARNING,
@@ -92,7 +92,7 @@ def at_the_limit(durable: str, message: Message) -> Alert:
     )
 
 
-def safety_net_used(durable: str, message: Message) -> Alert:
+def build_recovery_alert(durable: str, message: Message) -> Alert:
     """The server gave it up; the agent did not."""
     return Alert(
         severity=WARNING,

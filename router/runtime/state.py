@@ -26,7 +26,7 @@ class StateTooLarge(Poison):
     code = "state_too_large"
 
 
-class Draft:
+class StateTransaction:
     """`adapter.State` for one batch. Values are kept as JSON, so what `get` returns is a copy."""
 
     def __init__(self, stored: Callable[[str], bytes | None]) -> None:
@@ -52,11 +52,11 @@ class Draft:
     def delete(self, name: str) -> None:
         self._draft[name] = None
 
-    def keep(self) -> None:
+    def commit(self) -> None:
         self._kept |= self._draft
         self._draft.clear()
 
-    def drop(self) -> None:
+    def rollback(self) -> None:
         self._draft.clear()
 
     @property

@@ -23,8 +23,8 @@ from router.ids import subject_matcher
 from router.message import Effect, Message
 from router.observability import events, logs
 from router.outcome import Commit, Dead, Done, Fault, Hold, Outcome, Receipt, Retry
-from router.runtime.noted import Told
-from router.runtime.places import Post
+from router.runtime.observer import AgentAlerts
+from router.runtime.topology import AgentSubscription
 
 log = logs.logger(__name__)
 
@@ -32,37 +32,39 @@ Take = Callable[[Message], Awaitable[Outcome]]
 Letter = Callable[[Message, str, Fault], Effect | None]
 
 
-class Rescue:
+class AgentMaxDeliverRecovery:
     """For one post. `handle` is the advisories' lane's; `sweep` a supervised child."""
 
-    def __init__(self, post: Post, jetstream: JetStream, *, take: Take, letter: Letter, told: Told, is_work_queue: bool) -> None:
-        self._post = post
+    def __init__(
+        self, subscription: AgentSubscription, jetstream: JetStream, *, take: Take, letter: Letter, alerts: AgentAlerts, is_work_queue: bool
+    ) -> None:
+        self._subscription = subscription
         self._jetstream = jetstream
         self._take = take
         self._letter = letter
-        self._told = told
+        self._alerts = alerts
         self._is_work_queue = is_work_queue
-        self._is_ours = subject_matcher(post.filters)
+        self._is_ours = subject_matcher(subscription.filters)
 
     async def handle(self, advisory: Message) -> Outcome:
         """One advisory. Raises BrokerUnavailable."""
-        stored = await read_stranded(self._jetstream, self._post.stream, advisory)
+        stored = await read_stranded(self._jetstream, self._subscription.stream, advisory)
         if stored is None or not self._is_ours(stored.subject):
             return Done()  # settled after all, or a stream that was made anew
-        message = _as_delivered(stored, self._post)
+        message = _to_message(stored, self._subscription)
         outcome = await self._take(message)
-        log.warning(events.MESSAGE_RESCUED, stream=self._post.stream, sequence=stored.sequence, outcome=type(outcome).__name__)
-        self._told.rescued(self._post.durable, message)
-        return self._settled(message, outcome)
+        log.warning(events.MESSAGE_RESCUED, stream=self._subscription.stream, sequence=stored.sequence, outcome=type(outcome).__name__)
+        self._alerts.on_recovered(self._subscription.durable, message)
+        return self._translate_outcome(message, outcome)
 
-    def _settled(self, message: Message, outcome: Outcome) -> Outcome:
+    def _translate_outcome(self, message: Message, outcome: Outcome) -> Outcome:
         """The same for an advisory: what would be stamped is taken out of its queue instead."""
         match outcome:
             case Done(effects, _, commit):
-                return Done(effects, commit=self._then_remove(message, commit))
+                return Done(effects, commit=self._remove_after(message, commit))
             case Dead(fault, reason, _, commit):
                 letter = self._letter(message, reason, fault)
-                return Done((letter,) if letter is not None else (), commit=self._then_remove(message, commit))
+                return Done((letter,) if letter is not None else (), commit=self._remove_after(message, commit))
             case Retry(fault, delay):
                 return Retry(fault, delay, uses_attempt=False)  # the store counts
             case Hold():
@@ -70,13 +72,13 @@ class Rescue:
             case _:
                 assert_never(outcome)
 
-    def _then_remove(self, message: Message, commit: Commit | None) -> Commit:
+    def _remove_after(self, message: Message, commit: Commit | None) -> Commit:
         async def run(receipts: Sequence[Receipt]) -> None:
             if commit is not None:
                 await commit(receipts)
             if self._is_work_queue:
                 with contextlib.suppress(BrokerRefused):  # somebody settled it meanwhile
-                    await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._post.stream}", {"seq": message.sequence, "no_erase": True})
+                    await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._subscription.stream}", {"seq": message.sequence, "no_erase": True})
 
         return run
 
@@ -86,40 +88,42 @@ class Rescue:
         while True:
             await asyncio.sleep(every_s)
             with contextlib.suppress(RouterError):  # the broker is away: asked anew
-                stranded, delivered = await self._stranded()
+                stranded, delivered = await self._count_stranded()
                 if stranded > 0 and suspected:
-                    await self._tell(delivered)
+                    await self._publish_advisories(delivered)
                 suspected = stranded > 0
 
-    async def _stranded(self) -> tuple[int, int]:
+    async def _count_stranded(self) -> tuple[int, int]:
         """How many are neither to be delivered nor waited for, and the last sequence that was ever delivered."""
-        there = [await self._count(one) for one in self._post.filters]
-        info = await self._jetstream.consumer(self._post.stream, self._post.durable) or {}
+        there = [await self._count(one) for one in self._subscription.filters]
+        info = await self._jetstream.consumer(self._subscription.stream, self._subscription.durable) or {}
         left = info.get("num_pending", 0) + info.get("num_ack_pending", 0)
         return sum(there) - left if info else 0, info.get("delivered", {}).get("stream_seq", 0)
 
     async def _count(self, subjects: str) -> int:
-        info = await self._jetstream.ask(f"STREAM.INFO.{self._post.stream}", {"subjects_filter": subjects})
+        info = await self._jetstream.ask(f"STREAM.INFO.{self._subscription.stream}", {"subjects_filter": subjects})
         return sum((info["state"].get("subjects") or {}).values())
 
-    async def _tell(self, delivered: int) -> None:
+    async def _publish_advisories(self, delivered: int) -> None:
         """In the server's place. One that is only waited for is handled early, and once."""
-        subject = advisory_subject(self._post.stream, self._post.durable)
-        for one in self._post.filters:
+        subject = advisory_subject(self._subscription.stream, self._subscription.durable)
+        for one in self._subscription.filters:
             sequence = 0
-            while stored := await self._jetstream.next_on(self._post.stream, one, sequence + 1):
+            while stored := await self._jetstream.next_on(self._subscription.stream, one, sequence + 1):
                 if (sequence := stored.sequence) > delivered:
                     break
-                told = {"stream": self._post.stream, "consumer": self._post.durable, "stream_seq": sequence}
-                await self._jetstream.publish(subject, orjson.dumps(told), {"Nats-Msg-Id": _sweep_id(stored, self._post)})
+                alerts = {"stream": self._subscription.stream, "consumer": self._subscription.durable, "stream_seq": sequence}
+                await self._jetstream.publish(subject, orjson.dumps(alerts), {"Nats-Msg-Id": _sweep_id(stored, self._subscription)})
 
 
-def _sweep_id(stored: Stored, post: Post) -> str:
+def _sweep_id(stored: Stored, subscription: AgentSubscription) -> str:
     """The stream's time is in it: in a stream made anew the same sequence is another message."""
-    return f"sweep:{post.stream}:{stored.sequence}:{nanos(stored.time)}"
+    return f"sweep:{subscription.stream}:{stored.sequence}:{nanos(stored.time)}"
 
 
-def _as_delivered(stored: Stored, post: Post) -> Message:
+def _to_message(stored: Stored, subscription: AgentSubscription) -> Message:
     """As a lane would have it: the same stream time gives the same `ts` and the same letter's id."""
     stored_ns = nanos(stored.time)
-    return Message(stored.subject, stored.data, stored.headers, post.stream, post.durable, stored.sequence, stored_ns, 1, "")
+    return Message(
+        stored.subject, stored.data, stored.headers, subscription.stream, subscription.durable, stored.sequence, stored_ns, 1, ""
+    )

@@ -26,7 +26,7 @@ LETTERS = "meshforge.failed.{original_subject}"
 _DAY = 86_400.0
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class AgentTopology(Struct, frozen=True, kw_only=True):
     """Names and limits. Durations are seconds. `scope`: the middle tokens of the default filter."""
 
     events: str = "MESHFORGE_EVENTS"
@@ -95,7 +95,7 @@ class Places(Struct, frozen=True, kw_only=True):
         )
 
 
-class Post(Struct, frozen=True):
+class AgentSubscription(Struct, frozen=True):
     """One stream that an agent listens to."""
 
     stream: str
@@ -103,36 +103,42 @@ class Post(Struct, frozen=True):
     filters: tuple[str, ...]
 
 
-def posts_of(adapter: AgentAdapter, places: Places) -> tuple[Post, ...]:
+def subscriptions_of(adapter: AgentAdapter, topology: AgentTopology) -> tuple[AgentSubscription, ...]:
     """Where this agent works. Raises Misconfigured for a name or filters that cannot be."""
     name = adapter.name
     if not ids.is_token(name):
         raise Misconfigured("name", f"an agent's name should be 1..64 of A-Z a-z 0-9 _ -, {name!r} is not")
-    filters = filters_of(adapter) or (f"cmd.{places.scope}.{name}.>",)
+    filters = filters_of(adapter) or (f"cmd.{topology.scope}.{name}.>",)
     for number, one in enumerate(filters):
-        if places.stream_of(one) is None:
+        if topology.stream_of(one) is None:
             raise Misconfigured("filters", f"{one!r} should begin with evt. or cmd.")
         for other in filters[:number]:
-            if overlap(one, other):
+            if can_overlap(one, other):
                 raise Misconfigured("filters", f"{one} and {other} overlap: a message would come twice")
     return tuple(
-        Post(stream, f"{name}_consumer", tuple(one for one in filters if places.stream_of(one) == stream))
-        for stream in (places.commands, places.events)
-        if any(places.stream_of(one) == stream for one in filters)
+        AgentSubscription(stream, f"{name}_consumer", tuple(one for one in filters if topology.stream_of(one) == stream))
+        for stream in (topology.commands, topology.events)
+        if any(topology.stream_of(one) == stream for one in filters)
     )
 
 
-def topology_of(posts: Sequence[Post], places: Places, store_id: str) -> Topology:
+def topology_of(subscriptions: Sequence[AgentSubscription], topology: AgentTopology, store_id: str) -> Topology:
     """What has to be there: every stream, the agent's durables, and those of its safety net."""
-    return Topology(places.streams(), (*(_durable(post, places, store_id) for post in posts), *(_net(post, places) for post in posts)))
+    return Topology(
+        topology.streams(),
+        (
+            *(_durable(subscription, topology, store_id) for subscription in subscriptions),
+            *(_recovery_consumer(subscription, topology) for subscription in subscriptions),
+        ),
+    )
 
 
-def net_of(post: Post) -> str:
+def recovery_durable_of(subscription: AgentSubscription) -> str:
     """The durable that hears which of the post's messages the server gave up."""
-    return f"{post.stream}_{post.durable}_stranded"
+    return f"{subscription.stream}_{subscription.durable}_stranded"
 
 
-def overlap(one: str, other: str) -> bool:
+def can_overlap(one: str, other: str) -> bool:
     """Whether a subject can match both filters."""
     for left, right in zip(one.split("."), other.split("."), strict=False):
         if ">" in (left, right):
@@ -142,23 +148,27 @@ def overlap(one: str, other: str) -> bool:
     return len(one.split(".")) == len(other.split("."))
 
 
-def overlapping(filters: Iterable[str], others: Iterable[str]) -> tuple[str, str] | None:
+def find_overlap(filters: Iterable[str], others: Iterable[str]) -> tuple[str, str] | None:
     """The first pair that overlaps; no filter at all means every subject."""
     others = tuple(others) or (">",)
-    return next(((one, other) for one in filters for other in others if overlap(one, other)), None)
+    return next(((one, other) for one in filters for other in others if can_overlap(one, other)), None)
 
 
-def _durable(post: Post, places: Places, store_id: str) -> ConsumerSpec:
+def _durable(subscription: AgentSubscription, topology: AgentTopology, store_id: str) -> ConsumerSpec:
     return ConsumerSpec(
-        stream=post.stream,
-        durable=post.durable,
-        filter_subjects=post.filters,
-        ack_wait=places.ack_wait,
-        max_ack_pending=places.max_ack_pending,
-        max_deliver=places.max_deliver,
+        stream=subscription.stream,
+        durable=subscription.durable,
+        filter_subjects=subscription.filters,
+        ack_wait=topology.ack_wait,
+        max_ack_pending=topology.max_ack_pending,
+        max_deliver=topology.max_deliver,
         metadata={"store": store_id},
     )
 
 
-def _net(post: Post, places: Places) -> ConsumerSpec:
-    return ConsumerSpec(stream=places.advisories, durable=net_of(post), filter_subject=advisory_subject(post.stream, post.durable))
+def _recovery_consumer(subscription: AgentSubscription, topology: AgentTopology) -> ConsumerSpec:
+    return ConsumerSpec(
+        stream=topology.advisories,
+        durable=recovery_durable_of(subscription),
+        filter_subject=advisory_subject(subscription.stream, subscription.durable),
+    )

@@ -22,74 +22,87 @@ from router.delivery.consumer import Consumer, Deadlines
 from router.delivery.lane import ACK, Lane, Pace
 from router.delivery.topology import Topology
 from router.outcome import Handler
-from router.runtime.ground import restored
-from router.runtime.letters import letter_writer
-from router.runtime.noted import Noted, Told
-from router.runtime.places import Places, Post, net_of
-from router.runtime.rescue import Rescue
-from router.runtime.work import Work
+from router.runtime.dead_letters import build_dead_letter_writer
+from router.runtime.max_deliver_recovery import AgentMaxDeliverRecovery
+from router.runtime.observer import AgentAlerts, AgentObserver
+from router.runtime.preparation import restore_durable
+from router.runtime.store_worker import StoreWorker
+from router.runtime.topology import AgentSubscription, AgentTopology, recovery_durable_of
 from router.supervision import Child, Helper, Intensity, Supervisor
 
 TERM = b"+TERM"
 BACKOFF_S = (1.0, 2.0, 4.0)
 
 
-class Lanes:
+class AgentTree:
     """The tree of one life."""
 
     def __init__(
-        self, agent: str, jetstream: JetStream, there: Topology, places: Places, *, work: Work, told: Told, drain_s: float
+        self,
+        agent: str,
+        jetstream: JetStream,
+        declared: Topology,
+        topology: AgentTopology,
+        *,
+        work: StoreWorker,
+        alerts: AgentAlerts,
+        drain_s: float,
     ) -> None:
         """`there`: what `prepare` made; what is missing later is made again by it."""
         self._agent = agent
         self._jetstream = jetstream
-        self._there = there
-        self._places = places
+        self._declared = declared
+        self._topology = topology
         self._work = work
-        self._told = told
+        self._alerts = alerts
         self._drain_s = drain_s
         self._batches = Batches(work.handle)
-        self._letter = letter_writer(agent, jetstream.connection, places.max_payload_bytes)
+        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes)
         self.helpers: list[Helper] = []  # of the tree that was drawn last
-        self._stream_of = lru_cache(maxsize=1024)(places.stream_of)  # the few subjects that an agent uses
+        self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)  # the few subjects that an agent uses
 
-    def tree(self, posts: Sequence[Post], *beside: Child) -> Supervisor:
+    def tree(self, subscriptions: Sequence[AgentSubscription], *beside: Child) -> Supervisor:
         """`beside`: whatever else lives as long as the agent does."""
         self.helpers.clear()
-        lanes = Supervisor("lanes", tuple(child for post in posts for child in self._of(post)), intensity=Intensity(5, 30))
+        lanes = Supervisor(
+            "lanes", tuple(child for subscription in subscriptions for child in self._children_of(subscription)), intensity=Intensity(5, 30)
+        )
         receipts = Child("receipts", lambda: self._work.receipts.run(self._work.flush))
         return Supervisor(self._agent, (*beside, Child("batches", self._batches.run), receipts, lanes), intensity=Intensity(restarts=0))
 
-    def _of(self, post: Post) -> Iterator[Child]:
-        is_queue = self._places.is_work_queue(post.stream)
-        rescue = Rescue(post, self._jetstream, take=self._batches.take, letter=self._letter, told=self._told, is_work_queue=is_queue)
+    def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
+        is_queue = self._topology.is_work_queue(subscription.stream)
+        recovery = AgentMaxDeliverRecovery(
+            subscription, self._jetstream, take=self._batches.take, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
+        )
         stop_s = self._drain_s + 5
-        lane = self._lane(post.stream, post.durable, self._batches.take, TERM, self._places.prefetch)
-        net = self._lane(self._places.advisories, net_of(post), rescue.handle, ACK, 64)
-        yield Child(post.stream, self._consumer(lane).run, shutdown_s=stop_s)
-        yield Child(f"{post.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
+        lane = self._lane(subscription.stream, subscription.durable, self._batches.take, TERM, self._topology.prefetch)
+        net = self._lane(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        yield Child(subscription.stream, self._consumer(lane).run, shutdown_s=stop_s)
+        yield Child(f"{subscription.stream}.stranded", self._consumer(net).run, shutdown_s=stop_s)
         if is_queue:
-            sweep = Helper(f"{post.stream}.sweep", partial(rescue.sweep, self._places.sweep))
+            sweep = Helper(f"{subscription.stream}.sweep", partial(recovery.sweep, self._topology.sweep))
             self.helpers.append(sweep)
             yield sweep.child
 
     def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Lane:
-        places = self._places
+        topology = self._topology
         return Lane(
             stream=stream,
             durable=durable,
             pace=Pace(
-                max_attempts=2 * places.max_deliver,  # the store counts attempts, and its word holds: the desk's count is not to come first
+                max_attempts=2
+                * topology.max_deliver,  # the store counts attempts, and its word holds: the desk's count is not to come first
                 backoff=BACKOFF_S,
-                ack_wait=places.ack_wait,
+                ack_wait=topology.ack_wait,
                 prefetch=prefetch,
-                max_delayed=places.max_ack_pending // 2,
+                max_delayed=topology.max_ack_pending // 2,
             ),
             handle=handle,
             letter=self._letter,
             apology=lambda *_: None,
             last_word=last_word,
-            observer=Noted(durable, self._work.receipts, self._told),
+            observer=AgentObserver(durable, self._work.receipts, self._alerts),
             stream_of=self._stream_of,
         )
 
@@ -97,8 +110,8 @@ class Lanes:
         return Consumer(
             lane,
             self._jetstream,
-            starts_bucket=self._places.starts,
+            starts_bucket=self._topology.starts,
             answer=lambda *_: None,
-            restore=partial(restored, self._jetstream, self._there, lane.stream, lane.durable),
+            restore=partial(restore_durable, self._jetstream, self._declared, lane.stream, lane.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )

@@ -8,33 +8,35 @@ from router.delivery.api import JetStream
 from router.message import Message
 from router.outcome import Commit, Outcome, Receipt
 from router.runtime.adapter import AgentAdapter
-from router.runtime.batch import Batch
-from router.runtime.database import Database
-from router.runtime.outbound import HEAD_BYTES, Outlet
-from router.runtime.places import Places
+from router.runtime.batch import BatchProcessor
+from router.runtime.database import StoreFile
+from router.runtime.outbound import HEAD_BYTES, OutputRules
 from router.runtime.receipts import Receipts
 from router.runtime.resume import resume
 from router.runtime.store import Store
 from router.runtime.thread import StoreThread
+from router.runtime.topology import AgentTopology
 
 
-class Work:
+class StoreWorker:
     """Everything that touches the store, on the loop's side."""
 
-    def __init__(self, adapter: AgentAdapter, database: Database, thread: StoreThread, places: Places, *, max_payload: int) -> None:
+    def __init__(
+        self, adapter: AgentAdapter, database: StoreFile, thread: StoreThread, topology: AgentTopology, *, max_payload: int
+    ) -> None:
         self.receipts = Receipts()
         self._thread = thread
-        self._limit = places.max_deliver
+        self._limit = topology.max_deliver
         self._store = Store(database, adapter.name)
-        outlet = Outlet(places.is_bound, max_payload - HEAD_BYTES)
-        self._batch = Batch(
+        rules = OutputRules(topology.is_bound, max_payload - HEAD_BYTES)
+        self._batch = BatchProcessor(
             adapter,
             self._store,
             self.receipts,
             limit=self._limit,
-            outlet=outlet,
-            bury=self._burying,
-            max_bytes=places.max_payload_bytes,
+            rules=rules,
+            mark_dead=self._build_mark_dead,
+            max_bytes=topology.max_payload_bytes,
         )
 
     @property
@@ -52,9 +54,9 @@ class Work:
         """Write down the receipts that no batch took along."""
         await self._thread.run(self._write_marks)
 
-    def _burying(self, place: int) -> Commit:
+    def _build_mark_dead(self, place: int) -> Commit:
         async def run(_: Sequence[Receipt]) -> None:
-            await self._thread.run(self._bury, place)
+            await self._thread.run(self._mark_dead, place)
 
         return run
 
@@ -65,6 +67,6 @@ class Work:
             with self._store.transaction():
                 self._store.mark(marks)
 
-    def _bury(self, place: int) -> None:
+    def _mark_dead(self, place: int) -> None:
         with self._store.transaction():
-            self._store.bury([place])
+            self._store.mark_dead([place])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DEFAULT_URL = "nats://localhost:4222"
 
 
-async def connected(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
+async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
     """A connection of its own; with a URL alone it is called `name`. Raises BrokerUnavailable when no server answers."""
     on_lost, on_back = (broker.on_disconnected, broker.on_reconnected) if broker is not None else (None, None)
     if isinstance(nats, str):

@@ -16,7 +16,7 @@ from router.message import Effect, Message
 from router.outcome import Fault
 
 
-def letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
+def build_dead_letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
     """A lane's `letter`. `max_bytes`: the connection's max_payload."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:

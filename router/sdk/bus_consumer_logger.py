@@ -5,12 +5,12 @@ from __future__ import annotations
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import Dead, Outcome, Retry
-from router.sdk.noted import Noted
+from router.sdk.consumer_logger import ConsumerLogger
 
 log = logs.logger(__name__)
 
 
-class BusNoted(Noted):
+class BusConsumerLogger(ConsumerLogger):
     """A lane's observer."""
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.runtime.database import reading
+from router.runtime.database import open_read_only
 
 _QUERY = (
     "SELECT agent, name, value FROM memory WHERE (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR substr(name, 1, length(?2)) = ?2)"
@@ -16,7 +16,7 @@ _QUERY = (
 )
 
 
-class Remembered(Struct, frozen=True):
+class StateEntry(Struct, frozen=True):
     """One value of an agent's state."""
 
     agent: str
@@ -24,7 +24,7 @@ class Remembered(Struct, frozen=True):
     value: Any
 
 
-def state_in(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[Remembered]:
+def list_state_entries(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[StateEntry]:
     """By name; None: whatever it is. Raises Misconfigured, StoreFailed."""
-    with reading(path) as db:
-        return [Remembered(agent, key, orjson.loads(value)) for agent, key, value in db.execute(_QUERY, (name, prefix, limit))]
+    with open_read_only(path) as db:
+        return [StateEntry(agent, key, orjson.loads(value)) for agent, key, value in db.execute(_QUERY, (name, prefix, limit))]

@@ -15,10 +15,12 @@ from router.delivery.connection import Connection
 from router.message import Effect, Message
 from router.outcome import Fault
 from router.runtime.envelope import read_envelope
-from router.runtime.places import LETTERS
+from router.runtime.topology import LETTERS
 
 
-def letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> Callable[[Message, str, Fault], Effect]:
+def build_dead_letter_writer(
+    agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES
+) -> Callable[[Message, str, Fault], Effect]:
     """A lane's `letter`."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
@@ -31,13 +33,13 @@ def letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_P
             max_bytes=connection.max_payload,
             payload_bytes=payload_bytes,
             subject_pattern=LETTERS,
-            seen=_seen(message, payload_bytes),
+            seen=_extract_ids(message, payload_bytes),
         )
 
     return write
 
 
-def _seen(message: Message, payload_bytes: int) -> dict[str, str]:
+def _extract_ids(message: Message, payload_bytes: int) -> dict[str, str]:
     try:
         return {"trace_id": read_envelope(message, payload_bytes).trace_id}
     except Malformed:

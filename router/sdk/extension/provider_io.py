@@ -18,13 +18,13 @@ from router.contracts.malformed import Malformed
 from router.contracts.provider import ERROR
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, strings
 from router.ids import is_token
-from router.sdk.extension.answered import checked_metadata, encoded, fitting, unfit
-from router.sdk.extension.asked import LARGEST, NO_HEADERS, check_size, refuse, tenant, trace
-from router.sdk.extension.said import NOTHING, Failed
+from router.sdk.extension.request import LARGEST, NO_HEADERS, check_size, refuse, tenant, trace
+from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
+from router.sdk.extension.results import NOTHING, RequestFailed
 
 
 class Invocation(Struct, frozen=True, kw_only=True):
-    """What a provider is asked. In tests: `Invocation.about("a prompt", parameters={...})`."""
+    """What a provider is asked. In tests: `Invocation.from_prompt("a prompt", parameters={...})`."""
 
     provider_id: str
     tenant_id: str
@@ -36,7 +36,7 @@ class Invocation(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = NO_HEADERS
 
     @classmethod
-    def about(cls, prompt: str | bytes, *, provider_id: str = "mine", tenant_id: str = "acme", **rest: Any) -> Self:
+    def from_prompt(cls, prompt: str | bytes, *, provider_id: str = "mine", tenant_id: str = "acme", **rest: Any) -> Self:
         return cls(provider_id=provider_id, tenant_id=tenant_id, prompt=prompt, **{"trace_id": "t-1", **rest})
 
 
@@ -64,7 +64,7 @@ def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
     try:
         body = read_object(data, LARGEST)
     except Malformed as exc:
-        raise Failed(400, "invalid_request", f"Invalid request: {exc}") from None
+        raise RequestFailed(400, "invalid_request", f"Invalid request: {exc}") from None
     provider_id = body.get("provider_id")
     if type(provider_id) is not str or not is_token(provider_id):
         refuse("provider_id", "1..64 of A-Z a-z 0-9 _ -")
@@ -99,54 +99,54 @@ def _prompt(body: Mapping[str, Any]) -> str | bytes:
         refuse("prompt", "base64, as payload_encoding says")
 
 
-def of_provider(invocation: Invocation, said: object) -> bytes:
+def encode_output(invocation: Invocation, said: object) -> bytes:
     """The whole answer, which is one JSON object."""
-    made = checked_output(said if isinstance(said, Output) else Output(output=said))
+    made = check_output(said if isinstance(said, Output) else Output(output=said))
     answer: dict[str, object] = {"provider_id": invocation.provider_id, "output": made.output, "usage": made.usage}
     if made.cost is not None:
         answer["cost"] = made.cost
-    return encoded({**answer, "metadata": checked_metadata(made.metadata, "metadata")})
+    return encode({**answer, "metadata": check_metadata(made.metadata, "metadata")})
 
 
-def checked_output(made: Output) -> Output:
+def check_output(made: Output) -> Output:
     """Raises Failed 422 for figures that nobody could bill."""
     if made.output is None:
-        unfit("output", "a provider returns text, a JSON value or an Output, not None")
+        raise_invalid("output", "a provider returns text, a JSON value or an Output, not None")
     if not all(type(count) is int and count >= 0 for count in made.usage.values()):
-        unfit("usage", "tokens should be whole numbers, 0 or more")
+        raise_invalid("usage", "tokens should be whole numbers, 0 or more")
     if made.cost is not None and not (type(made.cost) in (int, float) and 0 <= made.cost < float("inf")):
-        unfit("cost", "should be a finite number, 0 or more")
+        raise_invalid("cost", "should be a finite number, 0 or more")
     return made
 
 
 def piece_of(yielded: object) -> bytes:
     """One piece of a stream."""
     if not isinstance(yielded, str | bytes):
-        unfit("data", f"a streaming provider yields text or bytes, and an Output as the last, not {type(yielded).__name__}")
-    return fitting(chunk_bytes(StreamChunk(data=yielded)))
+        raise_invalid("data", f"a streaming provider yields text or bytes, and an Output as the last, not {type(yielded).__name__}")
+    return require_fit(chunk_bytes(StreamChunk(data=yielded)))
 
 
 def last_piece(made: Output) -> bytes:
     """The piece that ends a stream, with what it cost."""
-    made = checked_output(made)
+    made = check_output(made)
     if not isinstance(made.output, str):
-        unfit("output", "the last piece of a stream should be text")
-    told = {**checked_metadata(made.metadata, "metadata"), **made.usage, "cost": made.cost}
-    return fitting(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(told))))
+        raise_invalid("output", "the last piece of a stream should be text")
+    told = {**check_metadata(made.metadata, "metadata"), **made.usage, "cost": made.cost}
+    return require_fit(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(told))))
 
 
-def broken_piece(failed: Failed) -> bytes:
+def broken_piece(failed: RequestFailed) -> bytes:
     """The piece that ends a stream which has failed."""
     fault = {"fault": "request"} if failed.status < 500 else {}
     told = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), **fault}
     return chunk_bytes(StreamChunk(done=True, metadata=told))
 
 
-def joined(pieces: list[object]) -> Output:
+def join_pieces(pieces: list[object]) -> Output:
     """Everything that a streaming provider yielded, for who asked for one answer."""
     found = pieces[-1] if pieces else None
     last = found if isinstance(found, Output) else Output()
     texts = [*(pieces[:-1] if last is found else pieces), last.output]
     if not all(isinstance(text, str) for text in texts):
-        unfit("output", "a stream of bytes has to be asked for as a stream")
+        raise_invalid("output", "a stream of bytes has to be asked for as a stream")
     return replace(last, output="".join(str(text) for text in texts))

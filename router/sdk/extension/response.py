@@ -1,0 +1,115 @@
+"""What an author's function returned, as the bytes of an answer (docs/extensions.md#calls).
+
+    pre, post    {payload{message_id, message_type, payload, metadata}, metadata}
+    validator    {status: ok} | {status: reject, reason, details}
+
+A value that is none of these is the author's mistake, found here before the router sees it: `RequestFailed` 422, naming the field.
+It is not tried again, since it would be the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+import orjson
+
+from router.contracts.codec import MAX_PAYLOAD_BYTES, text_of
+from router.contracts.extension import MAX_METADATA_BYTES, OK, REJECT
+from router.sdk.extension.request import Request
+from router.sdk.extension.results import NOTHING, UNCHANGED, Rejection, RequestFailed, Response
+
+PASSED = orjson.dumps({"status": OK})
+
+
+def encode_pre(request: Request, said: object) -> bytes:
+    if said is None:
+        return _encode_message(request, UNCHANGED, NOTHING)
+    if isinstance(said, tuple):
+        return _encode_message(request, *_pair(said))
+    return _encode_response(request, said) if isinstance(said, Response) else _encode_message(request, said, NOTHING)
+
+
+def encode_post(request: Request, said: object) -> bytes:
+    if said is None:
+        return _encode_message(request, UNCHANGED, NOTHING)
+    if isinstance(said, tuple):
+        return _encode_message(request, *_pair(said))
+    return _encode_response(request, said) if isinstance(said, Response) else _encode_message(request, UNCHANGED, said)
+
+
+def encode_validator(_request: Request, said: object) -> bytes:
+    if said is None or said is True:
+        return PASSED
+    if said is False:
+        said = Rejection("rejected")
+    if not isinstance(said, Rejection):
+        raise_invalid("status", f"a validator returns None, True, False or reject(…), not {type(said).__name__}")
+    if not isinstance(said.reason, str) or not said.reason:
+        raise_invalid("reason", "should be text")
+    answer = encode({"status": REJECT, "reason": said.reason, "details": check_metadata(said.details, "details")})
+    if len(answer) > MAX_METADATA_BYTES:
+        raise_invalid("reason", f"a rejection is at most {MAX_METADATA_BYTES} bytes")
+    return answer
+
+
+def _pair(said: tuple[object, ...]) -> tuple[object, object]:
+    if len(said) != 2:
+        raise_invalid("payload", f"a tuple should be (payload, metadata); this one has {len(said)} parts")
+    return said[0], said[1]
+
+
+def _encode_response(request: Request, said: Response) -> bytes:
+    return _encode_message(request, said.payload, said.metadata, said.message_metadata)
+
+
+def _encode_message(request: Request, payload: object, metadata: object, message_metadata: object = NOTHING) -> bytes:
+    found = request.message
+    kept = {"message_id": found.message_id, "message_type": found.message_type, "payload_ref": found.payload_ref}
+    message: dict[str, object] = {name: value for name, value in kept.items() if value is not None}
+    message.update(_payload(found.payload if payload is UNCHANGED else payload))
+    added = check_metadata(message_metadata, "payload.metadata")
+    message["metadata"] = {**(found.metadata or {}), **added}
+    return encode({"payload": message, "metadata": check_metadata(metadata, "metadata")})
+
+
+def _payload(payload: object) -> dict[str, object]:
+    """As JSON has it: bytes that are not UTF-8 with their encoding beside them."""
+    if not isinstance(payload, bytes):
+        return {"payload": payload}
+    text, encoding = text_of(payload)
+    return {"payload": text} if encoding is None else {"payload": text, "payload_encoding": encoding}
+
+
+def check_metadata(metadata: object, place: str) -> dict[str, object]:
+    """An object of JSON values with text for keys, at most 64 KiB."""
+    if not isinstance(metadata, Mapping):
+        raise_invalid(place, f"should be an object, not {type(metadata).__name__}")
+    if not all(type(name) is str for name in metadata):
+        raise_invalid(place, "should have text for keys")
+    found = dict(metadata)
+    if found and len(_dump(found, place)) > MAX_METADATA_BYTES:
+        raise_invalid(place, f"is above {MAX_METADATA_BYTES} bytes")
+    return found
+
+
+def encode(answer: Mapping[str, object]) -> bytes:
+    """The answer as JSON, within the limit."""
+    return require_fit(_dump(answer, "payload"))
+
+
+def require_fit(data: bytes) -> bytes:
+    if len(data) > MAX_PAYLOAD_BYTES:
+        raise_invalid("payload", f"the answer of {len(data)} bytes is above {MAX_PAYLOAD_BYTES}")
+    return data
+
+
+def _dump(value: object, place: str) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # also for text that is no UTF-8, integers above 64 bits, and what nests too deep
+        raise_invalid(place, "cannot be written as JSON")
+
+
+def raise_invalid(place: str, message: str) -> NoReturn:
+    raise RequestFailed(422, "invalid_answer", f"Invalid answer: {place}: {message}", place)
