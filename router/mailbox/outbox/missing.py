@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from router.delivery.api import JetStream
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
 GAP: Final = 10  # strangers between two neighbours: to read over them is cheaper than a request for each side
