@@ -17,9 +17,9 @@ from router.admin.door import Door
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
 from router.buckets.entries import BucketEntry as Held
-from router.cli.bus.tail import _line as tail_line
-from router.cli.dlq.editor import _text as opened_in_an_editor
-from router.cli.shown import shown
+from router.cli.bus.tail import _format_line as tail_line
+from router.cli.dlq.editor import _decode_text as opened_in_an_editor
+from router.cli.formatting import format_bytes
 from router.contracts.ack import read_ack
 from router.contracts.assignment_record import read_ack_state
 from router.contracts.assignment_record import read_record as read_assignment_record
@@ -335,7 +335,7 @@ DECODERS: dict[str, Decoder] = {
     ),
     "dead letter": Decoder(_seeds(a_letter().data, a_letter(a_failed_message(b"\xff")).data, a_result().data, headers=CONTRACT), _letter),
     "dead letter, exported": Decoder(_seeds(a_letter().data), lambda data, headers: orjson.dumps(as_full_fields(_letter(data, headers)))),
-    "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (shown(data), opened_in_an_editor(data))),
+    "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (format_bytes(data), opened_in_an_editor(data))),
     "message of the bus, shown": Decoder(_seeds(envelope_bytes(an_envelope())), lambda data, _: tail_line(stored(data))),
     "advisory": Decoder(
         _seeds({"stream_seq": 7, "stream": "S", "consumer": "c"}), _plain(stranded_sequence), (), lambda came: came is None

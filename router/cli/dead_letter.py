@@ -1,4 +1,4 @@
-"""A dead letter as people see it."""
+"""A dead letter, printed for people."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from router.cli.output import console, grid, heading
-from router.cli.shown import shown
+from router.cli.formatting import format_bytes
+from router.cli.output import build_grid, build_heading, open_console
 
 if TYPE_CHECKING:
     from router.deadletters import DeadLetter
 
 
-def row(letter: DeadLetter) -> Sequence[object]:
-    """One line of a list."""
+def build_row(letter: DeadLetter) -> Sequence[object]:
+    """Return one line of a list."""
     stored, subject = letter.stored_at[:19].replace("T", " "), letter.original_subject
     error = " at ".join(text for text in (letter.code, letter.field) if text)
     return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
 
 
-def print_letter(letter: DeadLetter) -> None:
-    console().print(panel(letter))
+def print_dead_letter(letter: DeadLetter) -> None:
+    open_console().print(build_panel(letter))
 
 
-def panel(letter: DeadLetter) -> Panel:
-    """The whole letter in a frame: what happened, the message's headers, its payload."""
-    body = shown(letter.payload) if letter.payload is not None else ""
-    parts: list[RenderableType] = [grid(_what(letter))]
+def build_panel(letter: DeadLetter) -> Panel:
+    """Return the whole dead letter in a frame: what happened, the message's headers, its payload."""
+    body = format_bytes(letter.payload) if letter.payload is not None else ""
+    parts: list[RenderableType] = [build_grid(_list_facts(letter))]
     if letter.headers:
-        parts += [heading("headers"), grid(letter.headers.items())]
-    parts += [heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")), Text(body)]
-    title = f"letter {letter.sequence}"
+        parts += [build_heading("headers"), build_grid(letter.headers.items())]
+    parts += [build_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")), Text(body)]
+    title = f"dead letter {letter.sequence}"
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
-def _what(letter: DeadLetter) -> list[tuple[str, object]]:
+def _list_facts(letter: DeadLetter) -> list[tuple[str, object]]:
     source = letter.source
     unconfirmed = " (the first of them not confirmed: its process died)" if source.starts_unconfirmed else ""
     place = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.starts}{unconfirmed}"

@@ -1,4 +1,4 @@
-"""One request over NATS and its answer, or an error that says who did not answer."""
+"""Send one request over NATS and return its answer, or an error that names the missing answerer."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 NO_HEADERS: Mapping[str, str] = {}
 
 
-async def asked(
+async def request(
     connection: Connection,
     subject: str,
     body: bytes,
     headers: Mapping[str, str] = NO_HEADERS,
     *,
     timeout_s: float = 5.0,
-    who: str = "nobody",
+    who: str = "no service",
 ) -> Msg:
-    """The first answer. Raises Unanswered; `who` is missing where nobody listens."""
+    """Return the first answer. Raises Unanswered; `who` names what is missing if nothing listens on the subject."""
     import nats.errors
 
     try:

@@ -1,7 +1,7 @@
-"""How many services answer for each extension, by the NATS service protocol: `$SRV.PING.{id}`.
+"""Count the services that answer for each extension, by the NATS service protocol: `$SRV.PING.{id}`.
 
-What is served by `router.extension` answers it, and so does any service made with a NATS library's micro API. A plain subscriber does
-not, so none found does not prove that nobody serves it.
+`router.extension` answers it, and so does every service made with a NATS library's micro API. A plain subscriber does not, so a
+count of 0 does not prove that no process serves the extension.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ MOST_ANSWERS = 10_000
 
 
 async def count_services(connection: Connection, names: Iterable[str]) -> Mapping[str, int]:
-    """By name, of those that answer within `WAIT_S`; 0 where none did."""
-    heard: Counter[str] = Counter(dict.fromkeys(names, 0))
+    """Count by name the services that answer within `WAIT_S`; 0 for a name without an answer."""
+    counts: Counter[str] = Counter(dict.fromkeys(names, 0))
 
     def hear(_subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
-        name = _name_of(data)
-        if name in heard and heard.total() < MOST_ANSWERS:
-            heard[name] += 1
+        name = _read_name(data)
+        if name in counts and counts.total() < MOST_ANSWERS:
+            counts[name] += 1
 
     inbox = connection.new_inbox()
     sid = await connection.subscribe_direct(inbox, hear)
     try:
-        for name in heard:
+        for name in counts:
             connection.publish_nowait(f"$SRV.PING.{name}", reply=inbox)
         await asyncio.sleep(WAIT_S)
     finally:
         await connection.unsubscribe(sid)
-    return heard
+    return counts
 
 
-def _name_of(data: bytes) -> str:
-    """The server's own word that no service is there has no body."""
+def _read_name(data: bytes) -> str:
+    """Return the service's name. The server's own message that no service is there has no body."""
     try:
         answer = orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""How a command ends. An error that we know is one line on standard error, never a traceback."""
+"""How a command ends: the exit statuses, and one line on standard error instead of a traceback for errors that we know."""
 
 from __future__ import annotations
 
@@ -19,56 +19,56 @@ from router.errors import BrokerUnavailable, Misconfigured, NotFound, RouterErro
 from router.mailbox.errors import DatabaseUnavailable
 
 OK = 0
-NO = 1  # the router said no; a check failed
+NO = 1  # the router refused; a check failed
 USAGE = 2  # the command or a setting is wrong
-SILENT = 3  # no answer in time: no router, no broker, no database
+NO_ANSWER = 3  # no answer in time: no router, no broker, no database
 INTERRUPTED = 130
-READER_GONE = 141  # 128 and SIGPIPE: what read the output stopped reading
+OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
 
-def run(work: Coroutine[Any, Any, int], *, unavailable: int = SILENT) -> NoReturn:
-    """Run a command's work and end with the status it returns; `unavailable` when no broker answers. Traced, if OTEL_* says so."""
+def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> NoReturn:
+    """Run a command's work and exit with the status it returns; `unavailable` if no broker answers. Traced if OTEL_* is set."""
     logging.getLogger("asyncio").addFilter(_is_worth_a_line)
-    with errors_told(unavailable=unavailable), contextlib.closing(work), _traces():
+    with report_errors(unavailable=unavailable), contextlib.closing(work), _start_tracing():
         raise typer.Exit(asyncio.run(work))
 
 
 @contextmanager
-def errors_told(*, unavailable: int = SILENT) -> Iterator[None]:
-    """Known errors become a line and a status."""
+def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
+    """Turn known errors into a line and an exit status."""
     try:
         yield
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     except RouterError as exc:
         complain(describe_causes(exc))
-        raise typer.Exit(_status(exc, unavailable)) from None
+        raise typer.Exit(_choose_status(exc, unavailable)) from None
 
 
-def _traces() -> AbstractContextManager[None]:
+def _start_tracing() -> AbstractContextManager[None]:
     if not any(name.startswith("OTEL_") for name in os.environ):
-        return contextlib.nullcontext()  # a command that nobody traces need not load what could
+        return contextlib.nullcontext()  # without tracing, nothing needs to be imported for it
     from router.observability.tracing_setup import export_spans
 
     return export_spans()
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    return "eof_received() has no effect" not in record.msg  # asyncio of every TLS connection that the other side ends
+    return "eof_received() has no effect" not in record.msg  # asyncio logs it whenever the other side ends a TLS connection
 
 
 def complain(text: object) -> None:
-    """One line on standard error; what it quotes of a message or a file steers no terminal."""
+    """Print one line on standard error. Quoted messages or files cannot steer the terminal."""
     line = masking.shorten(" ".join(str(text).split()), masking.MAX_COMPLAINT)
     print(f"router: {printable(masking.hide_logins(line))}", file=sys.stderr, flush=True)
 
 
-def _status(exc: RouterError, unavailable: int) -> int:
+def _choose_status(exc: RouterError, unavailable: int) -> int:
     match exc:
         case Misconfigured():
             return USAGE
         case Unanswered() | DatabaseUnavailable():
-            return SILENT
+            return NO_ANSWER
         case NotFound():
             return NO
         case BrokerUnavailable():

@@ -1,27 +1,27 @@
-"""What the router makes of an extension's answer, in one line for people."""
+"""Describe in one line what the router does with an extension's answer."""
 
 from __future__ import annotations
 
 import orjson
 
 
-def what_the_router_does(kind: str, extension_id: str, answer: bytes) -> str:
-    """Read with the router's own readers. An answer that it cannot read is `extension_error`."""
+def describe_effect(kind: str, extension_id: str, answer: bytes) -> str:
+    """Read the answer with the router's own readers. An answer that it cannot read is `extension_error`."""
     from router.errors import RouterError
 
     try:
         match kind:
             case "validator":
-                return _judged(answer)
+                return _describe_validator(answer)
             case "provider":
-                return _provided(extension_id, answer)
+                return _describe_provider(extension_id, answer)
             case _:
-                return _changed(kind, answer)
+                return _describe_processor(kind, answer)
     except RouterError as exc:
         return f"extension_error, not tried again: {exc}"
 
 
-def _changed(kind: str, answer: bytes) -> str:
+def _describe_processor(kind: str, answer: bytes) -> str:
     from router.contracts.extension import read_processor_answer
 
     changed = read_processor_answer(answer)
@@ -31,7 +31,7 @@ def _changed(kind: str, answer: bytes) -> str:
     return f"the payload is now {orjson.dumps(changed.message.payload, default=repr).decode()[:200]}; the context gains {names}"
 
 
-def _judged(answer: bytes) -> str:
+def _describe_validator(answer: bytes) -> str:
     from router.contracts.extension import read_validator_answer
 
     judged = read_validator_answer(answer)
@@ -40,9 +40,9 @@ def _judged(answer: bytes) -> str:
     return f"validator_blocked, reason {judged.reason}, where the policy says on_fail: block; it goes on with warn and ignore"
 
 
-def _provided(extension_id: str, answer: bytes) -> str:
+def _describe_provider(extension_id: str, answer: bytes) -> str:
     from router.contracts.provider_call import read_answer
 
     read = read_answer(answer, extension_id)
-    told = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
-    return f"success, cost {read.cost:g}" + (f", {told}" if told else "")
+    details = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
+    return f"success, cost {read.cost:g}" + (f", {details}" if details else "")

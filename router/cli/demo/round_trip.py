@@ -1,4 +1,4 @@
-"""The whole circle, followed by one request: decided, assigned, acknowledged, done, metered."""
+"""One request, followed through the whole round trip: decided, assigned, acknowledged, answered, metered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from router.cli.demo.witness import Sight, Witness
+from router.cli.demo.recorder import MessageRecorder, ObservedMessage
 from router.contracts.usage import SUBJECT as USAGE
 from router.sdk import Answer
 
@@ -27,8 +27,8 @@ BODY = orjson.dumps(
 )
 
 
-class Subjects:
-    """Where the circle runs, by settings."""
+class DemoSubjects:
+    """The subjects of the round trip, by settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.decide = settings.decide.subject
@@ -42,33 +42,33 @@ class Subjects:
         return (self.assignments, self.acks, self.results, self.usage)
 
 
-def request_sight(subjects: Subjects) -> Sight:
-    return Sight("request", subjects.decide, "acme · chat · push_assignment", 0.0)
+def describe_request(subjects: DemoSubjects) -> ObservedMessage:
+    return ObservedMessage("request", subjects.decide, "acme · chat · push_assignment", 0.0)
 
 
-def decision_sight(answer: Answer, ms: float) -> Sight:
+def describe_decision(answer: Answer, ms: float) -> ObservedMessage:
     decision = answer.decision
     says = f"{decision.provider_id} · {decision.reason}" if decision is not None else "refused"
-    return Sight("decision", "(the answer)", says, ms, orjson.loads(answer.raw))
+    return ObservedMessage("decision", "(the answer)", says, ms, orjson.loads(answer.raw))
 
 
-async def work_sights(witness: Witness, subjects: Subjects) -> Sequence[Sight]:
-    """What follows a decision, in its order."""
+async def observe_work(witness: MessageRecorder, subjects: DemoSubjects) -> Sequence[ObservedMessage]:
+    """Observe what follows a decision, in order."""
     return (
-        await witness.sees("assignment", subjects.assignments, lambda body: f"deadline {body['options']['deadline_ms']} ms"),
-        await witness.sees("acknowledgement", subjects.acks, lambda body: str(body["status"])),
-        await witness.sees("result", subjects.results, outcome),
-        await witness.sees("usage event", subjects.usage, outcome),
+        await witness.wait_for("assignment", subjects.assignments, lambda body: f"deadline {body['options']['deadline_ms']} ms"),
+        await witness.wait_for("acknowledgement", subjects.acks, lambda body: str(body["status"])),
+        await witness.wait_for("result", subjects.results, describe_outcome),
+        await witness.wait_for("usage event", subjects.usage, describe_outcome),
     )
 
 
-def outcome(body: Mapping[str, Any]) -> str:
-    """A result, or the usage event made of it."""
+def describe_outcome(body: Mapping[str, Any]) -> str:
+    """Describe a result, or the usage event made of it."""
     return f"{body['status']} · {body['latency_ms']} ms · cost {body['cost']}"
 
 
-def circle_wrong(way: Sequence[Sight], stored_ack: str | None) -> Iterator[str]:
-    """What did not go round. `stored_ack`: what stands on the assignment."""
+def check_round_trip(way: Sequence[ObservedMessage], stored_ack: str | None) -> Iterator[str]:
+    """Yield what was not as expected. `stored_ack`: the status stored with the assignment."""
     *_, decision, assignment, ack, result, usage = way
     if not decision.body.get("ok"):
         yield "the pushed request was refused"
@@ -80,6 +80,6 @@ def circle_wrong(way: Sequence[Sight], stored_ack: str | None) -> Iterator[str]:
     if (ack.body["status"], result.body["status"], usage.body["status"]) != ("accepted", "success", "success"):
         yield f"the circle ended with {ack.body['status']}, {result.body['status']}, {usage.body['status']}"
     if (usage.body["cost"], usage.body["request_id"]) != (result.body["cost"], REQUEST_ID):
-        yield "the usage event says something else than the result"
+        yield "the usage event differs from the result"
     if stored_ack != "accepted":
-        yield f"the assignment stands as {stored_ack}, expected accepted"
+        yield f"the assignment's status is {stored_ack}, expected accepted"

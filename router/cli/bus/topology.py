@@ -1,4 +1,4 @@
-"""`router bus topology`: the streams of the bus as declared, against what a server has."""
+"""`router bus topology`: compare the declared streams of the bus with those of a server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import to_builtins
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 
 def topology(
-    apply: Annotated[bool, typer.Option("--apply", help="Make what is missing, and bring back what has drifted.")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Create what is missing, and restore what has drifted.")] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the streams of the bus and how a server's differ from them. Nothing is ever deleted.
+    """Show the streams of the bus and how a server's streams differ. Nothing is ever deleted.
 
     Their names and limits come from NATS_STREAM_PREFIX, NATS_MESSAGE_TTL_SECS, NATS_MAX_MSGS_PER_SUBJECT and
     NATS_DUPLICATE_WINDOW_SECS. Exit status: 0 all is as declared, 1 something differs.
 
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_topology(settings, apply=apply, as_json=as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_topology(settings, apply=apply, as_json=as_json))
 
 
 async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
@@ -41,7 +41,7 @@ async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
     from router.delivery import topology as delivery
 
     wanted = declare_streams(bus_settings(settings))
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         found = await (delivery.apply if apply else delivery.compare)(jetstream, wanted)
     if as_json:
         print_json({"streams": [one.to_json() for one in wanted.streams], "differences": [to_builtins(one) for one in found]})
@@ -49,7 +49,7 @@ async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
         print_table(("stream", "subjects", "kept", "window", "state"), (_row(one, found, is_mended=apply) for one in wanted.streams))
         for difference in found:
             print(("mended: " if apply else "") + str(difference))
-    return ends.OK if apply or not found else ends.NO
+    return exit_codes.OK if apply or not found else exit_codes.NO
 
 
 def _row(stream: StreamSpec, found: list[Difference], *, is_mended: bool) -> tuple[object, ...]:

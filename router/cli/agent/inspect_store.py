@@ -1,4 +1,4 @@
-"""`router agent hash`, `events`, `state` and `verify`: a store looked at, also while an agent works on it."""
+"""`router agent hash`, `events`, `state` and `verify`: read a store, also while an agent works on it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.agent.loaded import StoreFile
+from router.cli import exit_codes
+from router.cli.agent.import_agent import StoreFile
 from router.cli.options import AsJson
-from router.cli.output import console, grid, json_text, print_json, print_lines, print_table
+from router.cli.output import build_grid, format_json, open_console, print_json, print_lines, print_table
 
 SHOWN = 200  # characters of a value in a table
 COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
 
 
 def hash_(store: StoreFile, as_json: AsJson = False) -> None:
-    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them did.
+    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them changed.
 
     Example:  router agent hash --store ledger.db
     """
@@ -25,13 +25,13 @@ def hash_(store: StoreFile, as_json: AsJson = False) -> None:
     from router.runtime.database import open_read_only
     from router.runtime.hashes import hashes_of
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         with open_read_only(store) as db:
             found = asdict(hashes_of(db))
         if as_json:
             print_json(found)
         else:
-            console().print(grid(found.items()))
+            open_console().print(build_grid(found.items()))
 
 
 def events(
@@ -48,7 +48,7 @@ def events(
     """
     from router.runtime.listing import EventFilter, list_newest_events
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         found = list_newest_events(store, EventFilter(status, key), limit)
         if as_json:
             print_lines(one.to_json() for one in found)
@@ -66,7 +66,7 @@ def state(
     limit: Annotated[int, typer.Option(help="At most so many, by name.", min=1)] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show what an agent remembers; with --json one object a line, values whole. Exit status: 0, or 1 for a NAME that it does not know.
+    """Show an agent's state; with --json one object a line, values whole. Exit status: 0, or 1 for a NAME that is not there.
 
     Example:  router agent state --store ledger.db --prefix balance:
     """
@@ -75,19 +75,19 @@ def state(
     from router.masking import shorten
     from router.runtime.state_entries import list_state_entries
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
         if as_json:
             print_lines(asdict(one) for one in found)
         elif found:
-            print_table(("agent", "name", "value"), ((one.agent, one.name, shorten(json_text(one.value), SHOWN)) for one in found))
+            print_table(("agent", "name", "value"), ((one.agent, one.name, shorten(format_json(one.value), SHOWN)) for one in found))
         else:
             print("nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered")
-        raise typer.Exit(ends.OK if found or name is None else ends.NO)
+        raise typer.Exit(exit_codes.OK if found or name is None else exit_codes.NO)
 
 
 def verify(store: StoreFile, as_json: AsJson = False) -> None:
-    """Check a store: whole, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
+    """Check a store: complete, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
 
     Example:  router agent verify --store ledger.db
     """
@@ -96,10 +96,10 @@ def verify(store: StoreFile, as_json: AsJson = False) -> None:
     from router.runtime.verify import FAIL
     from router.runtime.verify import verify as look_over
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         findings = look_over(store)
         if as_json:
             print_lines(asdict(one) for one in findings)
         else:
             print_table(("check", "verdict", "detail"), ((one.name, one.verdict, one.detail) for one in findings))
-        raise typer.Exit(ends.NO if any(one.verdict == FAIL for one in findings) else ends.OK)
+        raise typer.Exit(exit_codes.NO if any(one.verdict == FAIL for one in findings) else exit_codes.OK)

@@ -1,4 +1,4 @@
-"""What a candidate changes: the answers of all instances as one account, for people and for programs."""
+"""Combine what all instances answer about a candidate policy, for people and for programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from router.cli.output import print_json, print_table
 
-Compared = Mapping[str, Any]  # one recorded request, as `try_policy` tells it
+Compared = Mapping[str, Any]  # one recorded request, as `try_policy` returns it
 Pair = tuple[str, str]
 
 CHANGES = ("decided", "tenant", "request", "before", "after")
@@ -18,8 +18,8 @@ PAIRS = ("before", "after", "requests")
 DOUBTS = ("request", "why it cannot be compared")
 
 
-class Tried(Struct, frozen=True):
-    """The newest recorded requests of all instances, newest first, by what becomes of them."""
+class PolicyTrial(Struct, frozen=True):
+    """The newest recorded requests of all instances, newest first, by what the candidate changes."""
 
     changed: tuple[Compared, ...]
     unclear: tuple[Compared, ...]
@@ -33,15 +33,15 @@ class Tried(Struct, frozen=True):
 
     @property
     def pairs(self) -> Mapping[Pair, int]:
-        """How often each change comes, the most numerous first."""
-        return dict(Counter((named(one["before"]), named(one["after"])) for one in self.changed).most_common())
+        """How often each change occurs, the most frequent first."""
+        return dict(Counter((describe_choice(one["before"]), describe_choice(one["after"])) for one in self.changed).most_common())
 
 
-def tried(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> Tried:
-    """Each instance gave the newest that it recorded: of all of them together the newest `against` count."""
+def combine_answers(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> PolicyTrial:
+    """Combine the answers: each instance sent its newest; of all of them together the newest `against` count."""
     answers = list(answers)
     newest = sorted((one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"])[:against]
-    return Tried(
+    return PolicyTrial(
         changed=tuple(one for one in newest if one["verdict"] == "changed"),
         unclear=tuple(one for one in newest if one["verdict"] == "unclear"),
         unchanged=sum(one["verdict"] == "unchanged" for one in newest),
@@ -50,22 +50,22 @@ def tried(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> T
     )
 
 
-def named(choice: Compared) -> str:
-    """`openai (weighted)`; of a refusal its code."""
+def describe_choice(choice: Compared) -> str:
+    """Return `openai (weighted)`; for a refusal its code."""
     provider = choice.get("provider")
     return f"{provider} ({choice['reason']})" if provider is not None else str(choice["reason"])
 
 
-def print_tried(found: Tried) -> None:
+def print_trial(found: PolicyTrial) -> None:
     if found.changed:
         print_table(CHANGES, map(_row, found.changed))
         print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
     if found.unclear:
         print_table(DOUBTS, ((one["request_id"], one["doubt"]) for one in found.unclear))
-    print(f"{'. '.join(_sentences(found))}.")
+    print(f"{'. '.join(_list_sentences(found))}.")
 
 
-def print_tried_json(found: Tried) -> None:
+def print_trial_json(found: PolicyTrial) -> None:
     pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
     fields = {name: getattr(found, name) for name in found.__struct_fields__}
     print_json({**fields, "pairs": pairs})
@@ -75,10 +75,10 @@ def _row(one: Compared) -> tuple[object, ...]:
     from datetime import UTC, datetime
 
     at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
-    return at, one["tenant_id"], one["request_id"], named(one["before"]), named(one["after"])
+    return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])
 
 
-def _sentences(found: Tried) -> Iterator[str]:
+def _list_sentences(found: PolicyTrial) -> Iterator[str]:
     yield f"{len(found.changed)} of {found.total} recorded decisions would change"
     yield f"{found.unchanged} would not"
     if found.unclear:

@@ -1,4 +1,4 @@
-"""What the demo asks, and what must come back: the same few requests that a first reader would try."""
+"""The demo's requests and the expected answers: the few requests that a new user would try."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from router.deadletters import DeadLetter
 from router.outcome import VALIDATION_FAILED
 from router.sdk import Answer
 
-Counted = Mapping[str, float]  # a series as Prometheus writes it -> its value
+Counters = Mapping[str, float]  # a series as Prometheus writes it -> its value
 
 
-class Step(Struct, frozen=True):
-    """One request. `expects` is a decision's reason or an error's code; `like`: same provider as the step of that title."""
+class DemoRequest(Struct, frozen=True):
+    """One request. `expects` is a decision's reason or an error's code; `like`: same provider as the request of that title."""
 
     title: str
     says: str
     body: bytes
     expects: str
     like: str | None = None
-    is_replay: bool = False  # of `like`: the very same answer
+    is_replay: bool = False  # of `like`: exactly the same answer
 
 
-class Asked(Struct, frozen=True):
-    """A step, its answer, and how long it took, milliseconds."""
+class DemoCall(Struct, frozen=True):
+    """A request, its answer, and how long it took, milliseconds."""
 
-    step: Step
+    step: DemoRequest
     answer: Answer
     ms: float
 
     @property
     def verdict(self) -> str:
-        """What the answer said: a reason, or an error's code."""
+        """The reason of the decision, or the code of the error."""
         answer = self.answer
         if answer.decision is not None:
             return answer.decision.reason
@@ -48,11 +48,13 @@ class Asked(Struct, frozen=True):
         return self.answer.decision.provider_id if self.answer.decision is not None else None
 
 
-def _step(title: str, says: str, body: Mapping[str, Any], expects: str, *, like: str | None = None, is_replay: bool = False) -> Step:
-    return Step(title, says, orjson.dumps(body), expects, like, is_replay)
+def _make_request(
+    title: str, says: str, body: Mapping[str, Any], expects: str, *, like: str | None = None, is_replay: bool = False
+) -> DemoRequest:
+    return DemoRequest(title, says, orjson.dumps(body), expects, like, is_replay)
 
 
-def _protobuf() -> bytes:
+def _make_protobuf() -> bytes:
     message = Message(message_id="m-4", tenant_id="acme", message_type="chat", payload=b"Hello from protobuf")
     return RouteRequest(message=message, policy_id="fast").SerializeToString()
 
@@ -63,31 +65,33 @@ _FLAT = {"tenant_id": "globex", "message_type": "summary", "payload": "a long te
 _STICKY = {"message": _CHAT, "context": {"user_id": "u-42"}}
 
 STEPS = (
-    _step("message", "acme · chat", {"message": _CHAT}, "weighted"),
-    _step("task", "acme · chat · request r-2", _TASK, "weighted"),
-    _step("flat", "globex · summary", _FLAT, "weighted"),
-    Step("protobuf", "acme · chat · policy fast", _protobuf(), "weighted"),
-    _step("session", "acme · chat · user u-42", _STICKY, "weighted"),
-    _step("session, again", "acme · chat · user u-42", _STICKY, "sticky", like="session"),
-    _step("task, again", "acme · chat · request r-2", _TASK, "weighted", like="task", is_replay=True),
-    _step("no such policy", "acme · chat · policy nope", {"message": _CHAT, "policy_id": "nope"}, POLICY_NOT_FOUND),
+    _make_request("message", "acme · chat", {"message": _CHAT}, "weighted"),
+    _make_request("task", "acme · chat · request r-2", _TASK, "weighted"),
+    _make_request("flat", "globex · summary", _FLAT, "weighted"),
+    DemoRequest("protobuf", "acme · chat · policy fast", _make_protobuf(), "weighted"),
+    _make_request("session", "acme · chat · user u-42", _STICKY, "weighted"),
+    _make_request("session, again", "acme · chat · user u-42", _STICKY, "sticky", like="session"),
+    _make_request("task, again", "acme · chat · request r-2", _TASK, "weighted", like="task", is_replay=True),
+    _make_request("no such policy", "acme · chat · policy nope", {"message": _CHAT, "policy_id": "nope"}, POLICY_NOT_FOUND),
 )
-BROKEN = _step("no tenant", "chat, from nobody", {"message": {"message_type": "chat", "payload": "Who am I?"}}, INVALID_REQUEST)
+BROKEN = _make_request(
+    "no tenant", "chat, without a tenant", {"message": {"message_type": "chat", "payload": "Who am I?"}}, INVALID_REQUEST
+)
 
-# What must have been counted, whatever the labels.
+# The least values of the counters, over all labels.
 LEAST_COUNTED = {
     "router_decisions_total": len(STEPS) - 1,  # a replay is no decision
     "router_idempotent_replays_total": 1,
     "router_assignments_published_total": 1,
     "router_acks_total": 1,
-    "router_results_total": 2,  # the worker's, and the one that was mended
+    "router_results_total": 2,  # the worker's, and the repaired one
     "router_usage_published_total": 2,
     "router_dlq_total": 2,
 }
 
 
-def wrong(asked: Sequence[Asked]) -> Iterator[str]:
-    """What was not answered as it should have been."""
+def check_answers(asked: Sequence[DemoCall]) -> Iterator[str]:
+    """Yield the answers that differ from what was expected."""
     by_title = {one.step.title: one for one in asked}
     for one in asked:
         first = by_title.get(one.step.like or "")
@@ -99,14 +103,14 @@ def wrong(asked: Sequence[Asked]) -> Iterator[str]:
             yield f"{one.step.title}: the same request was answered differently"
 
 
-def letter_wrong(letter: DeadLetter | None) -> Iterator[str]:
+def check_dead_letter(letter: DeadLetter | None) -> Iterator[str]:
     if letter is None:
         yield "the malformed request left no dead letter"
     elif (letter.reason, letter.field, letter.payload) != (VALIDATION_FAILED, "message.tenant_id", BROKEN.body):
         yield f"the dead letter says {letter.reason} at {letter.field}, or holds another payload"
 
 
-def counted_wrong(counted: Counted) -> Iterator[str]:
+def check_counters(counted: Counters) -> Iterator[str]:
     for name, least in LEAST_COUNTED.items():
         total = sum(value for series, value in counted.items() if series.partition("{")[0] == name)
         if total < least:

@@ -1,4 +1,4 @@
-"""An agent as its author writes it, loaded from a module; and where its store is."""
+"""Import an agent from its author's module; and the option that names its store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli.loaded import function_at
+from router.cli.import_target import import_function
 from router.errors import Misconfigured
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ Target = Annotated[str, typer.Argument(metavar="MODULE:AGENT", help="A class, or
 StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="The agent's event store.", dir_okay=False)]
 
 
-def agent_at(target: str) -> AgentAdapter:
-    """The agent that `module:name` makes, without arguments. Raises Misconfigured."""
+def import_agent(target: str) -> AgentAdapter:
+    """Return the agent that `module:name` makes without arguments. Raises Misconfigured."""
     from router.runtime.adapter import AgentAdapter
 
-    make = function_at(target, "my_package.agents:Ledger")
+    make = import_function(target, "my_package.agents:Ledger")
     try:
         made = make()
-    except Exception as exc:  # whatever a stranger's code does
+    except Exception as exc:  # a user's code may raise anything
         raise Misconfigured("MODULE:AGENT", f"{target} cannot be made: {type(exc).__name__}: {exc}") from exc
     if not isinstance(made, AgentAdapter):
         raise Misconfigured("MODULE:AGENT", f"{target} is no agent: it needs a name, receive(envelope) and apply(ctx, envelope)")

@@ -1,4 +1,4 @@
-"""`router policy list`, `show`, `history`, `diff`: which policies there are, what they say, who changed what."""
+"""`router policy list`, `show`, `history`, `diff`: which policies there are, their content, and who changed what."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, print_table
-from router.cli.policy.rows import change_fields, difference_fields, difference_row, stored_fields, stored_row
-from router.cli.policy.store import Name, Tenant, store_of
-from router.cli.session import settings_of
+from router.cli.policy.rows import build_difference_row, build_stored_row, list_change_fields, list_difference_fields, list_stored_fields
+from router.cli.policy.store import Name, Tenant, open_store
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
 
-Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="A former version instead of the present one.", min=1)]
+Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="An earlier version instead of the present one.", min=1)]
 Former = Annotated[int, typer.Argument(metavar="A", help="The version before.", min=1)]
 Deferred = Annotated[int, typer.Argument(metavar="B", help="The version after.", min=1)]
 
@@ -33,9 +33,9 @@ def list_(
 
     Example:  router policy list --tenant acme
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_list(settings, tenant, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_list(settings, tenant, as_json))
 
 
 def show(
@@ -50,7 +50,7 @@ def show(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the policy that a tenant's request would meet: its own, or the shared one, in the newest form of a document.
+    """Show the policy that a tenant's request would use: its own, or the shared one, in the newest form of a document.
 
     With --version exactly that one of the tenant's own. Exit status: 0 shown, 1 there is none or it cannot be used.
 
@@ -58,11 +58,11 @@ def show(
     """
     from router.cli.policy.show import show_file, show_stored
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         if policies is not None:
             raise typer.Exit(show_file(policies, tenant, name, as_json))
-        settings = settings_of(nats_url, config)
-    ends.run(show_stored(settings, tenant, name, version, as_json))
+        settings = load_settings(nats_url, config)
+    exit_codes.run(show_stored(settings, tenant, name, version, as_json))
 
 
 def history(tenant: Tenant, name: Name, *, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
@@ -70,9 +70,9 @@ def history(tenant: Tenant, name: Name, *, nats_url: NatsUrl = None, config: Con
 
     Example:  router policy history acme default
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_history(settings, (tenant, name), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_history(settings, (tenant, name), as_json))
 
 
 def diff(
@@ -85,50 +85,50 @@ def diff(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what changed between two versions, place by place. Exit status: 0 they say the same, 1 they differ.
+    """Show what changed between two versions, place by place. Exit status: 0 they are the same, 1 they differ.
 
     Example:  router policy diff acme default 3 4
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_diff(settings, (tenant, name), former, later, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_diff(settings, (tenant, name), former, later, as_json))
 
 
 async def _list(settings: Settings, tenant: str | None, as_json: bool) -> int:
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         found = await store.list(tenant)
     if as_json:
-        print_lines(map(stored_fields, found))
+        print_lines(map(list_stored_fields, found))
     elif found:
-        print_table(("tenant", "policy", "version", "author", "written", "hash"), map(stored_row, found))
+        print_table(("tenant", "policy", "version", "author", "written", "hash"), map(build_stored_row, found))
     else:
         print("no policies")
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _history(settings: Settings, key: tuple[str, str], as_json: bool) -> int:
     from router.app.policy_store import KEPT
 
-    async with store_of(settings) as store:
-        changes = [change_fields(change) for change in await store.history(*key)]
+    async with open_store(settings) as store:
+        changes = [list_change_fields(change) for change in await store.history(*key)]
     if as_json:
         print_lines(changes)
-        return ends.OK
+        return exit_codes.OK
     print_table(("version", "author", "written", "hash"), [tuple(fields.values()) for fields in changes])
     print(f"{len(changes)} writes; the last {KEPT} are kept")
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _diff(settings: Settings, key: tuple[str, str], former: int, later: int, as_json: bool) -> int:
     from router.policy.difference import differences
 
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         before, after = [await store.get(*key, version) for version in (former, later)]
     found = differences(before.document, after.document)
     if as_json:
-        print_lines(map(difference_fields, found))
+        print_lines(map(list_difference_fields, found))
     elif found:
-        print_table(("where", f"version {former}", f"version {later}"), map(difference_row, found))
+        print_table(("where", f"version {former}", f"version {later}"), map(build_difference_row, found))
     else:
         print("they say the same")
-    return ends.NO if found else ends.OK
+    return exit_codes.NO if found else exit_codes.OK

@@ -1,4 +1,4 @@
-"""Extensions as an author writes them, loaded from a file or a module."""
+"""Import extensions from an author's file or module."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from router.extension import Extension
 
 
-def extensions_at(target: str) -> list[Extension]:
-    """Every extension in `FILE`, or the one at `FILE:FUNCTION`; a module's name will do for a file. Raises Misconfigured."""
+def import_extensions(target: str) -> list[Extension]:
+    """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name. Raises Misconfigured."""
     from router.extension import Extension
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
-    module = _module(place)
+    module = _import_module(place)
     named = {key: value for key, value in vars(module).items() if isinstance(value, Extension)}
     if colon and name not in named:
-        raise Misconfigured(target, f"{name} is no extension there; {_offer(named)}")
+        raise Misconfigured(target, f"{name} is no extension there; {_list_names(named)}")
     found = [named[name]] if colon else [one for one in named.values() if one.__module__ == module.__name__]
     if not found:
         raise Misconfigured(target, "holds no function with @pre, @validator, @post or @provider on it")
     return found
 
 
-def _module(place: str) -> ModuleType:
+def _import_module(place: str) -> ModuleType:
     sys.path.insert(0, os.getcwd())
     try:
-        return _file(Path(place)) if place.endswith(".py") else import_module(place)
+        return _import_file(Path(place)) if place.endswith(".py") else import_module(place)
     except Misconfigured:
         raise
-    except Exception as exc:  # whatever a stranger's file does while it is imported
+    except Exception as exc:  # a user's file may raise anything while it is imported
         raise Misconfigured(place, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
 
 
-def _file(path: Path) -> ModuleType:
+def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise Misconfigured(str(path), "is no file")
     spec = spec_from_file_location(path.stem, path)
@@ -49,10 +49,10 @@ def _file(path: Path) -> ModuleType:
         raise Misconfigured(str(path), "is no Python file")
     module = module_from_spec(spec)
     sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.parent.resolve()))  # what stands beside it may be imported, as when it is run
+    sys.path.insert(0, str(path.parent.resolve()))  # modules beside it can be imported, as when it is run
     spec.loader.exec_module(module)
     return module
 
 
-def _offer(named: dict[str, Extension]) -> str:
+def _list_names(named: dict[str, Extension]) -> str:
     return f"there are {', '.join(named)}" if named else "there are none"

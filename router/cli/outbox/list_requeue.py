@@ -1,4 +1,4 @@
-"""`router outbox backlog`, `parked`, `requeue`: what is left, what failed, and failed rows put back."""
+"""`router outbox backlog`, `parked`, `requeue`: count what is left, list what failed, and publish failed rows again."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from uuid import UUID
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.mailbox import ContextName, Dsn
 from router.cli.options import AsJson, ConfigFile
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import mailbox_settings
+from router.cli.session import load_mailbox_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -25,14 +25,14 @@ def backlog(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = N
 
     Example:  router outbox backlog --json
     """
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, context, None, config)
-    ends.run(_backlog(settings, as_json))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, context, None, config)
+    exit_codes.run(_backlog(settings, as_json))
 
 
 def parked(
     *,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again by themselves.")] = False,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again automatically.")] = False,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 100,
     dsn: Dsn = None,
     config: ConfigFile = None,
@@ -44,9 +44,9 @@ def parked(
 
     Example:  router outbox parked
     """
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, None, None, config)
-    ends.run(_parked(settings, limit, waiting, as_json))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, None, None, config)
+    exit_codes.run(_parked(settings, limit, waiting, as_json))
 
 
 def requeue(
@@ -57,15 +57,15 @@ def requeue(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish parked events after all, once what they failed of is mended. Exit status: 0 done, 1 there were none.
+    """Publish parked events again, once the cause of their failure is fixed. Exit status: 0 done, 1 there were none.
 
     Example:  router outbox requeue --all
     """
     if bool(events) == every:
         raise typer.BadParameter("say which events: their ids, or --all")
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, None, None, config)
-    ends.run(_requeue(settings, events, as_json))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, None, None, config)
+    exit_codes.run(_requeue(settings, events, as_json))
 
 
 async def _backlog(settings: Settings, as_json: bool) -> int:
@@ -79,7 +79,7 @@ async def _backlog(settings: Settings, as_json: bool) -> int:
     else:
         oldest = f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC" if found.oldest_at is not None else ""
         print(f"{settings.mailbox.context}: {found.count} to publish{oldest}")
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) -> int:
@@ -96,7 +96,7 @@ async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) 
         print_table(COLUMNS, map(_row, found))
     else:
         print("nothing is parked")
-    return ends.NO if found else ends.OK
+    return exit_codes.NO if found else exit_codes.OK
 
 
 async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool) -> int:
@@ -109,7 +109,7 @@ async def _requeue(settings: Settings, events: list[UUID] | None, as_json: bool)
         print_json({"requeued": count})
     else:
         print(f"{count} requeued" if count else "none of them is parked")
-    return ends.OK if count else ends.NO
+    return exit_codes.OK if count else exit_codes.NO
 
 
 def _row(one: FailedRow) -> tuple[object, ...]:
