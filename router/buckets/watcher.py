@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
+from router.ack_subject import parse_ack_subject
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.buckets.unavailable import missing_bucket, unavailable_bucket
 from router.clock import Clock, steady
@@ -125,14 +126,11 @@ class KvWatcher:
         if subject == self._inbox:
             self._on_status(reply, headers or {})
             return
-        # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending[.more]
-        part = reply.split(".")
-        at = 2 if len(part) == 9 else 4
-        revision, sequence, stored_ns = int(part[at + 3]), int(part[at + 4]), int(part[at + 5])
-        self._has_gap |= sequence != self._last + 1
-        self._last = sequence
-        self._on_entry(read_entry(subject.removeprefix(self._prefix), data, headers, revision, stored_ns))
-        if part[at + 6] == "0":
+        place = parse_ack_subject(reply)
+        self._has_gap |= place.consumer_sequence != self._last + 1
+        self._last = place.consumer_sequence
+        self._on_message(read_entry(subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns))
+        if not place.pending:
             self._listed.set()
 
     def _on_status(self, reply: str, headers: Headers) -> None:
