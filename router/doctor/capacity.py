@@ -20,7 +20,7 @@ NEARLY = 0.9
 FULL = 0.98
 
 
-def hours_check_room(facts: Facts) -> Iterator[Finding]:
+def hours_until_full(facts: Facts) -> Iterator[Finding]:
     for stream in facts.streams:
         yield _check_room(stream, is_cleaned=stream.spec.name == facts.cleaned_stream)
 
@@ -41,7 +41,7 @@ def _bytes_held_per_second(stream: StreamFacts) -> float | None:
     return stream.size / (stream.last_at - stream.first_at)
 
 
-def seconds_check_room(stream: StreamFacts) -> float | None:
+def seconds_until_full(stream: StreamFacts) -> float | None:
     """Seconds at the present rate; None if it never fills, or the history is too short."""
     rate = bytes_per_second(stream)
     if stream.max_bytes <= 0 or not rate or (stream.max_age and rate * stream.max_age <= stream.max_bytes):
@@ -53,7 +53,7 @@ def _check_room(stream: StreamFacts, *, is_cleaned: bool) -> Finding:
     check, rate = f"room in {stream.spec.name}", bytes_per_second(stream)
     if stream.max_bytes <= 0:
         return ok(check, "no limit but the disk's" + (f", {size(rate * DAY_S)} a day at this rate" if rate else ""))
-    filled, left = stream.size / stream.max_bytes, None if is_cleaned else seconds_check_room(stream)
+    filled, left = stream.size / stream.max_bytes, None if is_cleaned else seconds_until_full(stream)
     found = f"{share(filled)} full{_describe_duration(stream, rate, is_cleaned=is_cleaned)}" + (
         f", full in {span(left)}" if left is not None else ""
     )
