@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl, Processes, RenamedWorkers
 from router.cli.output import print_json
 
@@ -16,21 +16,21 @@ def tree(
     _workers: RenamedWorkers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw who supervises whom: names, restart rules, deadlines. No server is asked.
+    """Draw the supervision tree: names, restart rules, deadlines. No server is asked.
 
     With --processes 2 and more: the parent's tree, then the tree inside each process.
 
     Example:  router tree
     """
-    with ends.errors_told():
-        drawings = _drawings(nats_url, config, processes)
+    with exit_codes.report_errors():
+        drawings = _draw_trees(nats_url, config, processes)
     if as_json:
         print_json({name: drawing.splitlines() for name, drawing in drawings.items()})
     else:
         print("\n\n".join(drawings.values()))
 
 
-def _drawings(nats_url: str | None, config: Path | None, processes: int | None) -> dict[str, str]:
+def _draw_trees(nats_url: str | None, config: Path | None, processes: int | None) -> dict[str, str]:
     from router.app import RouterService
     from router.config import load
     from router.supervision import draw

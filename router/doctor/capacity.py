@@ -54,9 +54,9 @@ def _check_room(stream: StreamFacts, *, is_cleaned: bool) -> Finding:
     if stream.max_bytes <= 0:
         return ok(check, "no limit but the disk's" + (f", {size(rate * DAY_S)} a day at this rate" if rate else ""))
     filled, left = stream.size / stream.max_bytes, None if is_cleaned else seconds_until_full(stream)
-    found = f"{share(filled)} full{_describe_duration(stream, rate, is_cleaned=is_cleaned)}" + (
-        f", full in {span(left)}" if left is not None else ""
-    )
+    found = f"{share(filled)} full{_describe_duration(stream, rate, is_cleaned=is_cleaned)}"
+    if left is not None:
+        found += f", full in {span(left)}"
     remedy = f"raise its max_bytes, or remove messages: a full stream {_consequence(stream)}"
     if filled >= FULL and stream.discard == "new":
         return fail(check, found, remedy)

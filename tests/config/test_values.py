@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.app.pace import worker_limits
-from router.cli.usage.source import bounds_of
+from router.cli.usage.source import make_bounds
 from router.config import Settings, describe
 from router.config.describe import is_secret
 from router.config.group import list_settings
@@ -130,7 +130,7 @@ def test_what_is_shown_can_be_given_again() -> None:
 
 def test_the_bounds_of_a_result_are_the_same_in_the_contract_the_settings_and_the_lake() -> None:
     assert worker_limits(Settings()) == DEFAULT_LIMITS
-    assert bounds_of(Settings()) == BOUNDS
+    assert make_bounds(Settings()) == BOUNDS
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "1e16", "inf"])
