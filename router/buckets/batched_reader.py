@@ -54,7 +54,7 @@ class BatchedKvReader:
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.subscribe_direct(inbox + "*", self._heard)
+            await self._connection.subscribe_direct(inbox + "*", self._on_reply)
         except (nats.errors.Error, OSError) as exc:
             wanted, self._wanted = self._wanted, defaultdict(list)
             self._refuse(f"no subscription: {type(exc).__name__}", wanted)
@@ -74,7 +74,7 @@ class BatchedKvReader:
         while batch := list(islice(subjects, AT_ONCE)):
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
-            self._asked[inbox] = {subject: wanted[subject] for subject in batch}
+            self._requested[inbox] = {subject: wanted[subject] for subject in batch}
             self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
             asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
 

@@ -63,14 +63,14 @@ class KvWatcher:
     @property
     def is_complete(self) -> bool:
         """Whether everything that was stored has been heard, or will be."""
-        is_silent = self._format_now() - self._last_message_at > SILENT_S
+        is_silent = self._now() - self._last_message_at > SILENT_S
         return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
 
     async def open(self) -> None:
         """Returns when all that was there has been heard. Raises BrokerUnavailable: no bucket, no answer."""
         try:
             async with asyncio.timeout(SILENT_S):
-                self._sid = await self._connection.subscribe_direct(self._inbox, self._heard)
+                self._sid = await self._connection.subscribe_direct(self._inbox, self._on_message)
                 self.created = await self._identify()
                 info = await self._create()
         except TimeoutError:
@@ -129,7 +129,7 @@ class KvWatcher:
         place = parse_ack_subject(reply)
         self._has_gap |= place.consumer_sequence != self._last + 1
         self._last = place.consumer_sequence
-        self._on_message(read_entry(subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns))
+        self._on_entry(read_entry(subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns))
         if not place.pending:
             self._listed.set()
 

@@ -101,7 +101,7 @@ class RequestReplyClient:
         """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._inbox = f"{self._connection.new_inbox()}."
-            self._opening = asyncio.create_task(self._connection.subscribe_raw(f"{self._inbox}*", self._on_message))
+            self._opening = asyncio.create_task(self._connection.subscribe_raw(f"{self._inbox}*", self._on_reply))
         await asyncio.shield(self._opening)
         self._loop = asyncio.get_running_loop()
 
