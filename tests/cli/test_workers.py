@@ -12,9 +12,9 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.buckets.assigned import find_assignment
+from router.buckets.assignments import find_assignment
 from router.cli.workers import MOST_REFUSED
-from router.cli.workers import _hear as hear_beat
+from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream
 from router.workers import Liveness
 from tests.support.cli import COMMAND, called, serving, surroundings, words
