@@ -27,7 +27,7 @@ class Nak(Struct, frozen=True):
 
 
 class Term(Struct, frozen=True):
-    """A permanent failure: it must not come again."""
+    """A permanent failure: the message is not delivered again."""
 
     reason: str = "the handler refused it"
 

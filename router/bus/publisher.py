@@ -25,7 +25,7 @@ class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
     def __init__(self, settings: BusSettings, connection: Connection, evidence: Evidence, metrics: BusMetrics | None = None) -> None:
-        """`metrics`: None = counted for nobody."""
+        """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
         self._connection = connection

@@ -23,7 +23,7 @@ def declare_streams(settings: BusSettings) -> Topology:
 
 
 async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
-    """Make what is missing, where the settings say so; what is then not as declared. Raises BrokerUnavailable, BrokerRefused."""
+    """Create what is missing, if the settings allow it; return what then differs. Raises BrokerUnavailable, BrokerRefused."""
     return await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
 
 
@@ -61,5 +61,5 @@ def _letters(settings: BusSettings) -> StreamSpec:
         max_bytes=settings.letters_max_bytes,
         duplicate_window=settings.letters_window,
         replicas=settings.replicas,
-        discard="new",  # evidence is never dropped for newer evidence: the lane pauses
+        discard="new",  # an old dead letter is never dropped for a newer one: the consumer pauses
     )
