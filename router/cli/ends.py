@@ -16,11 +16,12 @@ import typer
 from router import masking
 from router.cli.output import printable
 from router.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.mailbox.errors import DatabaseUnavailable
 
 OK = 0
 NO = 1  # the router said no; a check failed
 USAGE = 2  # the command or a setting is wrong
-SILENT = 3  # nobody answered in time; the broker is away
+SILENT = 3  # no answer in time: no router, no broker, no database
 INTERRUPTED = 130
 READER_GONE = 141  # 128 and SIGPIPE: what read the output stopped reading
 
@@ -66,7 +67,7 @@ def _status(exc: RouterError, unavailable: int) -> int:
     match exc:
         case Misconfigured():
             return USAGE
-        case Unanswered():
+        case Unanswered() | DatabaseUnavailable():
             return SILENT
         case NotFound():
             return NO

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 
-_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\([^()]*\)")
 _ANCHOR = re.compile(r'<a id="[^"]*"></a>')
 _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[(])|\n\s*\n|\n(?=[*|#<])")
 

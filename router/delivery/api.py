@@ -67,7 +67,7 @@ class JetStream:
         except orjson.JSONDecodeError as exc:
             raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
         except nats.errors.NoRespondersError as exc:
-            raise self._missing(subject) from exc
+            raise await self._missing(subject) from exc
         except (nats.errors.Error, OSError) as exc:
             raise BrokerUnavailable(f"no answer on {subject}: {type(exc).__name__}") from exc
         if error := answer.get("error"):
@@ -76,10 +76,16 @@ class JetStream:
             raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
         return answer  # type: ignore[no-any-return]
 
-    def _missing(self, subject: str) -> BrokerUnavailable:
-        """What there is not, where the server says that nothing listens on a subject."""
+    async def _missing(self, subject: str) -> BrokerUnavailable:
+        """What there is not, where the server says that nothing listens on a subject: JetStream, or a stream."""
         if not subject.startswith(f"{self.prefix}."):
-            return BrokerUnavailable(f"no stream takes {subject}")
+            try:
+                await self.account()
+            except NoJetStream as exc:
+                return exc
+            except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
+                pass
+            return BrokerUnavailable(f"no stream takes {subject}: {_MAKE_ONE}")
         where = "this server" if self.prefix == "$JS.API" else f"any server of its domain ({self.prefix} is asked: nats.js_domain)"
         return NoJetStream(f"JetStream does not run on {where}: {_TURN_ON}")
 
@@ -135,6 +141,7 @@ class JetStream:
             raise
 
 
+_MAKE_ONE = "`router topology apply` makes the router's, an agent makes its own when it starts"
 _TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
 
 

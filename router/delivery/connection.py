@@ -362,7 +362,9 @@ async def connect(
             raise refusals.error from exc  # the server cut the line before its refusal was read
         said = f"{_shown(options)}: {cause or type(cause).__name__}"
         is_tls = isinstance(cause, ssl.SSLError | tls.TlsNotOffered)  # somebody answered, and one of the two does not trust the other
-        raise BrokerUnavailable(f"TLS failed with the server at {said}" if is_tls else f"no NATS server answers at {said}") from exc
+        if is_tls:
+            raise BrokerUnavailable(f"TLS failed with the server at {said}") from exc
+        raise BrokerUnavailable(f"no NATS server answers at {said}: start it, or name another in nats.url (--nats-url)") from exc
     refusals.on_connected()
     return connection
 

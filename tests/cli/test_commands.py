@@ -129,6 +129,7 @@ def test_a_broker_that_is_away_is_status_3(arguments: tuple[str, ...]) -> None:
     ended = called(*arguments, "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT)
     assert (ended.status, ended.out) == (3, "")
     assert "no NATS server answers at nats://127.0.0.1:1" in ended.err
+    assert "start it, or name another in nats.url (--nats-url)" in ended.err
 
 
 def test_no_answer_is_status_3(nats_url: str) -> None:

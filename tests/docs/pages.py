@@ -2,22 +2,22 @@
 
     [text](../deploy/RUNBOOK.md#routerdown)    a link of a page: relative to the page
     docs/contracts.md#replies                  a pointer of code, data or prose: from the top of the repository
-    SR-12, X5, POL-047-006                     an id of a specification: an anchor of docs/requirements.md
+    SR-12, X5, T7, POL-047-006                 an id: an anchor of docs/requirements.md or docs/crash-tests.md
 
 An anchor is an `<a id="…">` or the slug of a heading.
 """
 
+import os
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 ROOMS = ("router", "docs", "deploy", "bench", "proto", "clients", "samples", "tests")
 KINDS = frozenset({".py", ".toml", ".proto", ".sql", ".md", ".yaml", ".yml", ".conf", ".sh", ".json", ".service"})
-GENERATED = ("router/contracts/pb/", "bench/results/", "deploy/grafana/dashboards/")
-OURSELVES = "tests/docs/"
-REQUIREMENTS, CRASH_TESTS = "docs/requirements.md", "docs/crash-tests.md"
+# Generated, or made of wrong pointers on purpose.
+LEFT_OUT = frozenset({"router/contracts/pb", "bench/results", "deploy/grafana/dashboards", "tests/docs"})
+OLD = (chr(167), "policy reference", "open points")  # sections and pages that are not in the repository
 
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
@@ -25,62 +25,65 @@ _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _ID = re.compile(r'<a (?:id|name)="([^"]+)">')
 _HEADING = re.compile(r"^#{1,6} +(.+?)\s*$", re.MULTILINE)
 _POINTER = re.compile(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})/[\w./-]*\w\.md)(?:#([\w-]+(?:\.[\w-]+)*))?")
-_REQUIREMENT = re.compile(r"\b(?:(?:SR|SD|MF|UL)-\d+|(?:POL|EVT|PORT)-047-\d{3}|(?:CMD|QRY|REQ)-05\d)\b")
-_SETTLED = re.compile(r"\b[XT]\d{1,2}b?\b(?=[;:,.) ])")
+_NUMBERED = re.compile(r"\b(?:(?:SR|SD|MF|UL)-\d+|(?:POL|EVT|PORT)-047-\d{3}|(?:CMD|QRY|REQ)-05\d)\b")
+_SETTLED = re.compile(r"\b[XT]\d{1,2}b?\b(?=[;:,.) ])")  # in docstrings alone: a variable may be called so
 _DOCSTRING = re.compile(r'^ *""".*?"""', re.MULTILINE | re.DOTALL)
-OLD = (chr(167), "policy reference", "open points")  # sections and pages that are not in the repository
 
 
-def texts() -> Iterator[Path]:
-    """Every file that a person reads and writes."""
-    yield from (file for file in TOP.iterdir() if file.suffix in KINDS)
+@cache
+def read_texts() -> dict[str, str]:
+    """What people read and write, by its path from the top of the repository."""
+    files = [file for file in TOP.iterdir() if file.suffix in KINDS]
     for room in ROOMS:
-        for file in (TOP / room).rglob("*"):
-            if file.suffix in KINDS and not name_of(file).startswith((*GENERATED, OURSELVES)):
-                yield file
+        for directory, subdirectories, names in os.walk(TOP / room):
+            here = Path(directory)
+            subdirectories[:] = [name for name in subdirectories if relative_name(here / name) not in LEFT_OUT]
+            files += [here / name for name in names if os.path.splitext(name)[1] in KINDS]
+    return {relative_name(file): file.read_text() for file in files}
 
 
-def pages() -> Iterator[Path]:
-    return (file for file in texts() if file.suffix == ".md")
+def find_pages(directory: Path = TOP) -> list[Path]:
+    """Every page in a directory and below it."""
+    return sorted(page for name in read_texts() if name.endswith(".md") and (page := TOP / name).is_relative_to(directory))
 
 
-def name_of(file: Path) -> str:
-    """From the top of the repository."""
+def relative_name(file: Path) -> str:
     return file.relative_to(TOP).as_posix()
 
 
 @cache
-def anchors(page: Path) -> frozenset[str]:
+def read_anchors(page: Path) -> frozenset[str]:
     """Explicit ones, and the slugs of headings."""
     text = _FENCE.sub("", page.read_text())
     return frozenset(_ID.findall(text)) | {_slug(heading) for heading in _HEADING.findall(text)}
 
 
-def explicit_anchors(page: Path) -> list[str]:
+def read_explicit_anchors(page: Path) -> list[str]:
     return _ID.findall(page.read_text())
 
 
-def dead_links(page: Path) -> list[str]:
+def find_dead_links(page: Path) -> list[str]:
     """Links of a page that lead to no file, or to an anchor that its page does not have."""
     text = _CODE.sub("", _FENCE.sub("", page.read_text()))
     return [link for link in _LINK.findall(text) if "://" not in link and not link.startswith("mailto:") and not _leads(page, link)]
 
 
-def dead_pointers(text: str) -> list[str]:
+def find_dead_pointers(text: str) -> list[str]:
     """Pages and anchors that a text names, and that are not there."""
-    found = ((path, anchor) for path, anchor in _POINTER.findall(text))
+    found = _POINTER.findall(text) if ".md" in text else ()
     return [f"{path}#{anchor}" if anchor else path for path, anchor in found if not _is_there(TOP / path, anchor)]
 
 
-def unlisted_ids(text: str) -> set[str]:
+def find_unlisted_ids(text: str) -> set[str]:
     """Ids of the specifications, of settled points and of crash tests that no list has."""
-    named = {*_REQUIREMENT.findall(text), *(one for docstring in _DOCSTRING.findall(text) for one in _SETTLED.findall(docstring))}
-    listed = anchors(TOP / REQUIREMENTS) | anchors(TOP / CRASH_TESTS)
+    named = {*_NUMBERED.findall(text), *(one for docstring in _DOCSTRING.findall(text) for one in _SETTLED.findall(docstring))}
+    listed = read_anchors(TOP / "docs" / "requirements.md") | read_anchors(TOP / "docs" / "crash-tests.md")
     return {one for one in named if one.lower() not in listed}
 
 
-def old_pointers(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if any(old in line for old in OLD)]
+def find_old_pointers(text: str) -> list[str]:
+    """Lines that name a section or a page that is not in the repository."""
+    return [line.strip() for old in OLD if old in text for line in text.splitlines() if old in line]
 
 
 def _leads(page: Path, link: str) -> bool:
@@ -90,7 +93,7 @@ def _leads(page: Path, link: str) -> bool:
 
 
 def _is_there(target: Path, anchor: str) -> bool:
-    return target.exists() and (not anchor or (target.suffix == ".md" and anchor in anchors(target)))
+    return target.exists() and (not anchor or (target.suffix == ".md" and anchor in read_anchors(target)))
 
 
 def _slug(heading: str) -> str:

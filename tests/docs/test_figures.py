@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from router.observability.catalog import ParentMetrics
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
@@ -13,9 +12,10 @@ from router.config.names import meaning
 from router.contracts.headers import describe
 from router.extensions import entry
 from router.observability import Metrics, events
+from router.observability.metrics import ParentMetrics
 from router.policy.fields import PolicyError
 from router.policy.parse import parse_policy
-from tests.docs.pages import TOP, name_of, pages
+from tests.docs.pages import TOP, find_pages, relative_name
 
 DOCS = TOP / "docs"
 SETTINGS = {setting.name for setting in leaves(Settings())}
@@ -23,7 +23,7 @@ EVENTS = {value for value in vars(events).values() if isinstance(value, str)}
 GROUPS = {name.partition(".")[0] for name in SETTINGS if "." in name}
 
 
-def rows_of(page: str, anchor: str) -> dict[str, tuple[str, ...]]:
+def read_rows(page: str, anchor: str) -> dict[str, tuple[str, ...]]:
     """The first table behind an anchor: its first cell without marks -> the other cells."""
     text = (DOCS / page).read_text().partition(f'<a id="{anchor}"></a>')[2]
     table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
@@ -32,26 +32,26 @@ def rows_of(page: str, anchor: str) -> dict[str, tuple[str, ...]]:
     return {re.sub(r"<a id=.*?</a>|`", "", first): tuple(rest) for first, *rest in lines}
 
 
-def declared_metrics() -> set[str]:
+def list_metrics() -> set[str]:
     return {family.name for made in (Metrics(), ParentMetrics(), BusMetrics()) for family in made.registry.snapshot()}
 
 
 def test_the_page_for_operators_names_every_metric_and_no_other() -> None:
     named = set(re.findall(r"`(router_[a-z_]+)`", (DOCS / "operators.md").read_text().partition('<a id="metrics"></a>')[2]))
-    assert named == declared_metrics()
+    assert named == list_metrics()
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if page.parent == DOCS], ids=name_of)
+@pytest.mark.parametrize("page", find_pages(DOCS), ids=relative_name)
 def test_a_setting_or_a_metric_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
     groups = "|".join(sorted(GROUPS))
     named = set(re.findall(rf"`((?:{groups})\.[a-z_]+(?:\.[a-z_]+)*)(?: = [^`]*)?`", text))
     assert named - SETTINGS - EVENTS == set()
-    assert set(re.findall(r"\b(router_[a-z_]+_total)\b", text)) <= declared_metrics()
+    assert set(re.findall(r"\b(router_[a-z_]+_total)\b", text)) <= list_metrics()
 
 
 def test_the_names_of_the_specifications_set_something() -> None:
-    names = [name for cell in rows_of("contracts.md", "setting-names") for name in re.findall(r"[\w{}]+_[\w{}]+", cell)]
+    names = [name for cell in read_rows("contracts.md", "setting-names") for name in re.findall(r"[\w{}]+_[\w{}]+", cell)]
     spelled = [name.removeprefix("ROUTER_").replace("{consumer}", "acks") for name in names]
     assert [name for name in spelled if meaning(name) is None] == []
 
@@ -88,7 +88,7 @@ def test_the_policy_reference_has_every_key_of_a_section(anchor: str) -> None:
     with pytest.raises(PolicyError) as told:
         parse_policy({**LEAST, place: wrong}, "acme", "default")
     legal = set(str(told.value).partition("legal are ")[2].split(", "))
-    named = {name.partition(" (")[0] for name in rows_of("policies.md", anchor)}
+    named = {name.partition(" (")[0] for name in read_rows("policies.md", anchor)}
     assert named - {"mode"} == legal
 
 
@@ -96,24 +96,31 @@ def test_the_policy_reference_has_every_key_of_a_section(anchor: str) -> None:
 def test_a_default_of_the_policy_reference_is_the_parsers(anchor: str) -> None:
     parsed = getattr(parse_policy(LEAST, "acme", "default").policy, SECTIONS[anchor][1])
     section = parsed[0] if isinstance(parsed, tuple) else parsed
-    figures = {key: cells[1] for key, cells in rows_of("policies.md", anchor).items() if re.fullmatch(r"[0-9. ]+", cells[1])}
+    figures = {key: cells[1] for key, cells in read_rows("policies.md", anchor).items() if re.fullmatch(r"[0-9. ]+", cells[1])}
     assert figures == {key: value for key, value in figures.items() if float(value.replace(" ", "")) == getattr(section, key)}
 
 
 def test_the_policy_reference_has_every_key_of_the_document() -> None:
     with pytest.raises(PolicyError) as told:
         parse_policy({**LEAST, "zzz": 1}, "acme", "default")
-    named = {name for cell in rows_of("policies.md", "document") for name in re.findall(r"[a-z_]+", re.sub(r"\(#.*?\)", "", cell))}
+    named = {name for cell in read_rows("policies.md", "document") for name in re.findall(r"[a-z_]+", re.sub(r"\(#.*?\)", "", cell))}
     assert named == set(str(told.value).partition("legal are ")[2].split(", "))
 
 
 def test_the_registry_table_has_every_key_and_its_default() -> None:
-    rows = rows_of("extensions.md", "registry")
+    rows = read_rows("extensions.md", "registry")
     assert {"id", "type", "subject", "timeout_ms", "retry", "enabled", "config, metadata", "versions[]", "instances[]"} <= set(rows)
     assert rows["timeout_ms"][1] == f"{entry.TIMEOUT_MS:,}; providers {entry.PROVIDER_TIMEOUT_MS:,}".replace(",", " ")
 
 
 @pytest.mark.parametrize("kind", ["streams", "buckets"])
 def test_streams_and_buckets_are_those_of_the_settings(kind: str) -> None:
-    named = {name for cell in rows_of("contracts.md", kind) for name in re.findall(r"ROUTER_[A-Z_]+", cell)}
+    named = {name for cell in read_rows("contracts.md", kind) for name in re.findall(r"ROUTER_[A-Z_]+", cell)}
     assert named == {value.name for _, value in getattr(Settings(), kind)}
+
+
+@pytest.mark.parametrize("page", find_pages(DOCS), ids=relative_name)
+def test_a_module_that_a_page_names_is_there(page: Path) -> None:
+    for name in re.findall(r"`(router(?:\.[a-z_]+)+)(?:\.[A-Z]\w*)?`", page.read_text()):
+        path = TOP.joinpath(*name.split("."))
+        assert path.is_dir() or path.with_suffix(".py").is_file(), name

@@ -57,7 +57,7 @@ def agent(tmp_path: Path) -> list[str]:
 
 def words_of(arguments: Sequence[str], url: str) -> str:
     """The line on standard error; the status says that there was no service."""
-    run = router if arguments[0] in ("serve", "worker", "agent") else called  # these handle signals: a process of their own
+    run = router if arguments[0] in ("serve", "worker") or "run" in arguments else called  # these handle signals: a process of their own
     ended = run(*arguments, "--nats-url", url)
     assert ended.status == 3, ended.err
     return ended.err.splitlines()[-1]
@@ -68,6 +68,13 @@ def test_a_server_without_jetstream_is_named(without_jetstream: str, arguments: 
     said = words_of(arguments, without_jetstream)
     assert "JetStream does not run on this server" in said
     assert "add `jetstream {}`" in said
+
+
+def test_a_command_to_an_agent_names_it_too_and_where_jetstream_runs_what_makes_the_stream(without_jetstream: str, nats_url: str) -> None:
+    assert "JetStream does not run on this server" in words_of(["agent", "send", "ledger.post"], without_jetstream)
+    said = words_of(["agent", "send", "evt.nobody.takes.this"], nats_url)
+    assert "no stream takes evt.nobody.takes.this" in said
+    assert "an agent makes its own when it starts" in said
 
 
 @pytest.mark.parametrize("arguments", COMMANDS)

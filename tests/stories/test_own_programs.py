@@ -152,6 +152,7 @@ SEVERAL = SLOW_BUS.replace(
 )
 RUN_SEVERAL = SEVERAL.replace("import asyncio, sys", "import asyncio, router, sys").replace("asyncio.run(main())", "router.run(main())")
 NO_SERVER = "import sys, router\nrouter.run(router.Worker('nats://127.0.0.1:1', lambda one: one, worker_id='w-1'))"
+NO_SERVER_TO_SERVE_ON = "from router.extension import pre, serve\nserve(pre('tidy')(lambda request: None), url='nats://127.0.0.1:1')"
 
 
 class End(NamedTuple):
@@ -192,8 +193,9 @@ async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: 
     assert (info.num_pending, info.num_ack_pending) == (0, 0), "what was in hand is settled"
 
 
-async def test_a_server_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    async with an_own_program(NO_SERVER) as running:
+@pytest.mark.parametrize("program", [NO_SERVER, NO_SERVER_TO_SERVE_ON], ids=["run", "serve"])
+async def test_a_server_that_is_not_there_is_one_line(program: str) -> None:
+    async with an_own_program(program) as running:
         assert await running.ended() == 1
     assert running.err.startswith("router: no NATS server answers")
     assert running.err.count("\n") == 1

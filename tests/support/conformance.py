@@ -41,6 +41,7 @@ class Driver(Protocol):
     effects: str
     letters: str
     steps: list[Step]
+    published: dict[int, float]  # by sequence: no delivery is earlier
 
     async def publish(self, data: bytes) -> int:
         """Store a message on the lane's stream; returns its sequence."""
@@ -91,9 +92,11 @@ class TwinDriver:
     def __init__(self, script: Script) -> None:
         self._twin = Twin(a_lane_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
         self.steps = self._twin.steps
+        self.published: dict[int, float] = {}
 
     async def publish(self, data: bytes) -> int:
-        return self._twin.publish("work", data)
+        self.published[sequence := self._twin.publish("work", data)] = 0.0  # its clock begins with the first delivery
+        return sequence
 
     async def finish(self) -> None:
         await self._twin.run()
@@ -144,6 +147,7 @@ class ServerDriver:
     def __init__(self, script: Script, place: Place, url: str) -> None:
         self.effects, self.letters = place.effects, place.letters
         self.steps: list[Step] = []
+        self.published: dict[int, float] = {}
         self._script = script
         self._place = place
         self._url = url
@@ -198,8 +202,10 @@ class ServerDriver:
         self.steps.append(Step(kind, sequence, value, self._now()))
 
     async def publish(self, data: bytes) -> int:
+        since = self._now()
         receipt = await self._place.connection.request(self._place.work, data)
-        return int(orjson.loads(receipt.data)["seq"])
+        self.published[sequence := int(orjson.loads(receipt.data)["seq"])] = since
+        return sequence
 
     async def finish(self) -> None:
         await until(self._place.is_settled, what="every message settled")

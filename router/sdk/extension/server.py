@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import REPLY_PREFIXES, DispatcherRules, RequestDispatcher
 from router.sdk.extension.endpoint import add_endpoint, create_service
 from router.sdk.extension.register import Registration
-from router.sdk.signals import run_until_signal
+from router.sdk.signals import run, run_until_signal
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -113,19 +112,11 @@ def serve(
     drain_s: float = 10.0,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve these extensions until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
+    """Serve these extensions as `router.run` does: until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
     server = ExtensionServer(
         *extensions, nats=url, register=register, instances=instances, api_key=api_key, concurrency=concurrency, drain_s=drain_s
     )
-    asyncio.run(_run_until_signal(server, on_ready))
-
-
-async def _run_until_signal(server: ExtensionServer, on_ready: Callable[[str], None]) -> None:
-    work = asyncio.ensure_future(server.run(on_ready))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await work
+    run(server.run(on_ready))
 
 
 async def _leave(service: Service) -> None:
