@@ -1,8 +1,8 @@
 """One consumer of the bus: a durable on the events or the commands, driven by delivery (docs/requirements.md#sr-idempotency).
 
-    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a letter and TERM
+    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
 
-Processes that use the same name share the work. The server counts no deliveries: delivery counts starts (docs/contracts.md#attempts).
+Processes that use the same name share the work. The server counts deliveries, delivery counts attempts (docs/contracts.md#attempts).
 """
 
 from __future__ import annotations

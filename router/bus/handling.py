@@ -1,11 +1,11 @@
 """From a message to an outcome, in the order of docs/requirements.md#sr-24: read, known? process, mark; then delivery acknowledges.
 
-cannot be read, version not supported   -> Dead: letter, TERM
+cannot be read, version not supported   -> Dead: dead letter, TERM
 its key is known                        -> Done, and nothing else happens
 processed                               -> marked, Done
 Nak, or an exception                    -> Retry
 Term, or Poison                         -> Dead
-anything else, or a Write that the store cannot keep      -> the consumer ends (`until_misused`); its messages stay
+anything else, or a Write that the store cannot keep      -> the consumer ends (`wait_for_misuse`); its messages stay
 """
 
 from __future__ import annotations

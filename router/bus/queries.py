@@ -1,10 +1,8 @@
-"""Queries: a question to whoever answers now (docs/requirements.md#sr-15). The stream keeps a copy of it, and answers nobody.
-
-Rule: docs/requirements.md#x4.
+"""Queries: requests that a running responder answers now (docs/requirements.md#sr-15). The stream keeps a copy, and does not answer.
 
     ask -> {prefix}.queries.{name} -> one of the queue group -> {"ok": true, "payload": {…}} | {"ok": false, "error": {code, message}}
 
-The stream counts as a listener for the server, so where nobody answers a question waits for its whole time.
+The server counts the stream as a subscriber, so without a responder a request waits for its whole timeout.
 """
 
 from __future__ import annotations

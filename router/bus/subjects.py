@@ -1,10 +1,10 @@
-"""Which subject a message goes to (docs/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
+"""The subject of each message (docs/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
 
     LoopCreated, LoopPaused …     sr.events.loop
     iteration.start               sr.commands.iteration.start
     anything else                 sr.events.other
 
-An event's domain is the noun that its type begins with: `LoopArchived` is the loop's too, though no page lists it,
+An event's domain is the noun that its type begins with: `LoopArchived` is the loop's too, though the specification does not list it,
 and `LooperStarted` is not.
 """
 

@@ -1,9 +1,9 @@
-"""The streams of the bus as they are declared (docs/contracts.md#streams); delivery makes them and tells what has drifted.
+"""Declare the streams of the bus (docs/contracts.md#streams); delivery creates them and reports differences.
 
 {prefix}-events     {prefix}.events.*       what happened
-{prefix}-commands   {prefix}.commands.>     what is asked for: two tokens, so `*` would take none of them
-{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the answer
-{prefix}-dlq        {prefix}.dlq.>          what failed for good
+{prefix}-commands   {prefix}.commands.>     what is to be done: two tokens, so `*` would match none of them
+{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the response
+{prefix}-dlq        {prefix}.dlq.>          dead letters
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Whether a version of the schema can still be met, before its support is dropped (docs/requirements.md#x6).
+"""Check whether a consumer can still get a version of the schema, before its support is dropped (docs/requirements.md#x6).
 
 The specification drops it "after the duplicate window expires", two minutes; a stream keeps its messages for seven days, and a
-consumer that lags would TERM every one of them. So the streams themselves are asked:
+consumer that lags would TERM every one of them. So this reads the streams themselves:
 
-    standing    messages of the version that a stream still holds; the last one goes at `gone_at`
-    waiting     those above a durable's ack floor: it may be given them again, or for the first time
+    standing    messages of the version that a stream still holds; the server removes the last one at `gone_at`
+    waiting     those above a durable's ack floor: they may be delivered again, or for the first time
 """
 
 from __future__ import annotations
