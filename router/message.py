@@ -30,7 +30,7 @@ class Message(Struct, frozen=True, gc=False):
     deliveries: int
     token: str  # the ack subject; read by delivery only
     starts: int = 1  # how often a handler was started on it, by any process, this time included
-    revision: int = 0  # of its attempt record (`delivery.starts`); 0: this attempt stands in none
+    revision: int = 0  # of its attempt record (`delivery.attempts`); 0: this attempt stands in none
     is_first_assumed: bool = False  # the first of them may not have been begun: its process died, and left no word
     is_recorded: bool = False  # an earlier attempt stands in its attempt record
 

@@ -1,6 +1,5 @@
 """What every test may ask for: a nats-server of its module's own, a client and a name of the test's own on it; a PostgreSQL."""
 
-import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from nats.aio.client import Client
 
 from tests.support.broker import Broker
+from tests.support.waiting import slack
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -106,7 +106,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     """A test that takes too long fails unless it is marked slow: slowness is a bug until somebody says why."""
     outcome = yield
     report = outcome.get_result()
-    longest_s = LONGEST_S * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    longest_s = LONGEST_S * slack()
     if report.when == "call" and report.passed and call.duration > longest_s and item.get_closest_marker("slow") is None:
         report.outcome = "failed"
         report.longrepr = f"took {call.duration:.1f} s; make it faster, or mark it slow and say why"

@@ -62,7 +62,7 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     jetstream = JetStream(connection)
     await topology.create(jetstream, Topology(AgentTopology().streams()))
     for number in range(count):
-        connection.post(SUBJECT, command(number))
+        connection.publish_nowait(SUBJECT, command(number))
         if number % BATCH == BATCH - 1:
             await connection.flush()
     await connection.flush()

@@ -36,17 +36,17 @@ class Asker:
         self.wrong = 0
 
     async def run(self) -> None:
-        sid = await self._connection.attend(f"{self._inbox}.*", self._heard)
+        sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._heard)
         for _ in range(min(self._in_flight, self._unanswered)):
             self._ask()
         async with asyncio.timeout(PATIENCE_S):
             await self._ended.wait()
-        await self._connection.leave(sid)
+        await self._connection.unsubscribe(sid)
 
     def _ask(self) -> None:
         number, self._next = self._next, self._next + 1
         self._sent[number] = time.perf_counter()
-        self._connection.post(self._subject, requests.body(number), f"{self._inbox}.{number}", requests.head(number))
+        self._connection.publish_nowait(self._subject, requests.body(number), f"{self._inbox}.{number}", requests.head(number))
 
     def _heard(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         sent = self._sent.pop(int(subject.rpartition(".")[2]), None)

@@ -38,10 +38,10 @@ async def direct(ready: Ready, *, url: str, subject: str, first: int, last: int)
 
     def echo(_subject: str, reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         nonlocal done
-        connection.post(reply, data)
+        connection.publish_nowait(reply, data)
         done += 1
 
-    await connection.attend(subject, echo)
+    await connection.subscribe_direct(subject, echo)
     await connection.flush()
     ready()
     figures = await stretch(lambda: done, first, last)

@@ -39,9 +39,9 @@ async def serve(ready: Ready, *, url: str) -> Measured:
     connection = await connect({"servers": [url]})
 
     def answer(subject: str, reply: str, _data: bytes, _headers: Mapping[str, str] | None) -> None:
-        connection.post(reply, ANSWERS[subject])
+        connection.publish_nowait(reply, ANSWERS[subject])
 
-    await connection.attend("beamline.ext.>", answer)
+    await connection.subscribe_direct("beamline.ext.>", answer)
     await connection.flush()
     ready()
     await asyncio.Event().wait()

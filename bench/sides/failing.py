@@ -11,7 +11,7 @@ from bench.question import Measured
 from bench.stretch import stretch
 from router.app.collector import calm_collector
 from router.delivery.consumer import Consumer
-from router.delivery.lane import Lane, Pace, Silent
+from router.delivery.subscription import ConsumerOptions, NullObserver, Subscription
 from router.delivery.topology import identity
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt, Retry
@@ -20,7 +20,7 @@ NOT_NOW = Retry(Fault("extension_unavailable", "the provider was away"), delay=0
 DONE = Done()
 
 
-class Counted(Silent):
+class Counted(NullObserver):
     """How many messages have their last stamp."""
 
     done = 0
@@ -39,10 +39,10 @@ async def settle(ready: Ready, *, url: str, failures: int, first: int, last: int
     def handle(message: Message) -> Outcome:
         return NOT_NOW if message.starts <= failures else DONE
 
-    lane = Lane(
+    lane = Subscription(
         stream=stream,
         durable=durable,
-        pace=Pace(max_attempts=failures + 2),
+        pace=ConsumerOptions(max_attempts=failures + 2),
         handle=handle,
         letter=lambda *_: None,
         apology=lambda *_: None,

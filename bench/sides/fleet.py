@@ -1,4 +1,4 @@
-"""The router as `router serve --workers` runs it: a parent and so many processes. What all of them did is asked of the server."""
+"""The router as `router serve --processes` runs it: a parent and so many processes. What all of them did is asked of the server."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def _a_fleet(url: str, workers: int, ready: Ready) -> AsyncIterator[None]:
         known = settings(url)
         policies = known.policies.model_copy(update={"dir": POLICIES})
         log = known.log.model_copy(update={"level": "warning"})
-        return known.model_copy(update={"workers": workers, "policies": policies, "log": log})
+        return known.model_copy(update={"processes": workers, "policies": policies, "log": log})
 
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(Fleet(read, lambda nats_url, http: ready(http=http)).run())

@@ -36,7 +36,7 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     async with jetstream_on(url) as jetstream:
         for number in range(count):
             head = head_of({"Nats-Msg-Id": derived_uuid("bench", str(number)), "Event-Type": "vibe_created", "Event-Version": "1"})
-            jetstream.connection.post(SUBJECT, body(number), "", head)
+            jetstream.connection.publish_nowait(SUBJECT, body(number), "", head)
             if number % BATCH == BATCH - 1:
                 await jetstream.connection.flush()
         while ((await jetstream.stream("VIBESPRO_EVENTS")) or {})["state"]["last_seq"] < count:  # noqa: ASYNC110 - asks the server

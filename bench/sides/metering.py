@@ -34,8 +34,8 @@ async def fill(ready: Ready, *, url: str, count: int, form: str, is_known: bool)
         for number in range(count):
             if is_known:
                 key, record = as_record(number)
-                jetstream.connection.post(f"$KV.{known}.{key}", record)
-            jetstream.connection.post(config.results.subject, body(number), "", requests.head(number))
+                jetstream.connection.publish_nowait(f"$KV.{known}.{key}", record)
+            jetstream.connection.publish_nowait(config.results.subject, body(number), "", requests.head(number))
             if number % BATCH == BATCH - 1:
                 await jetstream.connection.flush()
         await jetstream.connection.flush()

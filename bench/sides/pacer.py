@@ -39,7 +39,7 @@ class Pacer:
         self.wrong = 0
 
     async def run(self) -> None:
-        sid = await self._connection.attend(f"{self._inbox}.*", self._heard)
+        sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._heard)
         await self._connection.flush()
         self._begun = time.perf_counter() + LEAD_S
         while (sent := len(self.late)) < self._count:
@@ -47,7 +47,7 @@ class Pacer:
             await asyncio.sleep(TICK_S)
         async with asyncio.timeout(PATIENCE_S):
             await self._ended.wait()
-        await self._connection.leave(sid)
+        await self._connection.unsubscribe(sid)
 
     def _due(self, place: int) -> float:
         return self._begun + place / self._rate
@@ -56,7 +56,7 @@ class Pacer:
         for place in range(begin, end):
             number = self._first + place
             self.late.append(time.perf_counter() - self._due(place))
-            self._connection.post(self._subject, requests.body(number), f"{self._inbox}.{place}", requests.head(number))
+            self._connection.publish_nowait(self._subject, requests.body(number), f"{self._inbox}.{place}", requests.head(number))
 
     def _heard(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
         place = int(subject.rpartition(".")[2])

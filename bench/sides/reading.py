@@ -75,7 +75,9 @@ async def bare(ready: Ready, *, url: str, count: int) -> Measured:
             nonlocal outstanding
             batch = min(PULL, left) - outstanding
             outstanding += batch
-            connection.post(f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{made['name']}", orjson.dumps({"batch": batch}), inbox)
+            connection.publish_nowait(
+                f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{made['name']}", orjson.dumps({"batch": batch}), inbox
+            )
 
         def hear(_subject: bytes, _reply: bytes, _data: bytes, _head: bytes | None) -> None:
             nonlocal left, outstanding
@@ -85,7 +87,7 @@ async def bare(ready: Ready, *, url: str, count: int) -> Measured:
             elif outstanding == PULL // 2 and left > outstanding:
                 pull()
 
-        await connection.attend_raw(inbox, hear)
+        await connection.subscribe_raw(inbox, hear)
         before, cpu = time.perf_counter(), time.process_time()
         pull()
         await asyncio.wait_for(finished.wait(), 120)

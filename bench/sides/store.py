@@ -47,7 +47,7 @@ async def _filled(url: str, stream: str, subject: str, body: Body, numbers: rang
         for begin in range(0, len(numbers), batch):
             some = numbers[begin : begin + batch]
             for number in some:
-                jetstream.connection.post(subject, body(number), "", requests.head(number))
+                jetstream.connection.publish_nowait(subject, body(number), "", requests.head(number))
             await jetstream.connection.flush()
             while await _stored(jetstream, stream) < some.stop:  # noqa: ASYNC110 - asks the server
                 await asyncio.sleep(0.002)

@@ -11,7 +11,7 @@ import orjson
 from router.admin.proof import PROOF, Proofs
 from router.admin.service import Answer
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 
 MOST = 256  # instances that are heard
 
@@ -62,12 +62,12 @@ class Peers:
 
         inbox, question = self._connection.new_inbox(), orjson.dumps(asked)
         head = head_of({PROOF: self._proofs.make(subject, inbox, question)}) if self._proofs is not None else b""
-        sid = await self._connection.attend(inbox, hear)
+        sid = await self._connection.subscribe_direct(inbox, hear)
         try:
-            self._connection.post(subject, question, inbox, head)
+            self._connection.publish_nowait(subject, question, inbox, head)
             await asyncio.wait({until}, timeout=self._within_s)
         finally:
-            await self._connection.leave(sid)
+            await self._connection.unsubscribe(sid)
 
 
 def _read(data: bytes) -> Mapping[str, Any]:

@@ -114,7 +114,7 @@ class AdminStation:
             answer = _encoded({"ok": True, **await service.answer(self._door.open(data, headers, service.subject, reply))})
             if len(answer) > self._connection.max_payload:  # the server would close the connection for it
                 raise Declined(INTERNAL, "The answer is larger than the connection allows", {"cause": "too_large"})
-            self._connection.post(reply, answer)
+            self._connection.publish_nowait(reply, answer)
         except asyncio.CancelledError:
             self._decline(reply, Declined(INTERNAL, "The router is stopping; ask again", {"cause": "stopping"}))
             raise
@@ -129,7 +129,7 @@ class AdminStation:
 
     def _decline(self, reply: str, declined: Declined) -> str:
         headers = {ERROR_CODE_HEADER: str(declined.status), ERROR_HEADER: f"{declined.code}: {declined}"[:ERROR_LETTERS]}
-        self._connection.post(reply, _encoded(declined.as_error()), head=head_of(headers))
+        self._connection.publish_nowait(reply, _encoded(declined.as_error()), head=head_of(headers))
         return declined.code
 
     def _show(self, stats: MicroStats) -> Mapping[str, object]:

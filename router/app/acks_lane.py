@@ -11,14 +11,14 @@ from router.app.meters import AcksMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.ack import ACK
 from router.contracts.glimpse import extract_ids
-from router.delivery.lane import Lane
+from router.delivery.subscription import Subscription
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 
 
-def acks_lane(ground: Ground, observer: LaneMetrics) -> Lane:
+def acks_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
     """All the meaning that delivery is handed for acknowledgements."""
     settings = ground.settings
-    return Lane(
+    return Subscription(
         stream=settings.streams.acks.name,
         durable=settings.acks.durable,
         pace=pace_of(settings.acks, settings),

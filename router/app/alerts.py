@@ -49,4 +49,4 @@ class Alerts:
         if self._connection is None or not self._connection.is_connected:
             return
         while self._kept:
-            self._connection.post(*self._kept.popleft())
+            self._connection.publish_nowait(*self._kept.popleft())

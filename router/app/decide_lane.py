@@ -23,8 +23,8 @@ from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, m
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
-from router.delivery.judge import NO_ROOM
-from router.delivery.lane import Lane
+from router.delivery.settlement import NO_ROOM
+from router.delivery.subscription import Subscription
 from router.message import Message, Reply
 from router.observability import Metrics
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
@@ -32,16 +32,16 @@ from router.outcome import Fault
 from router.policy import RateLimits, Sessions, evaluate
 
 
-def decide_lane(ground: Ground, observer: LaneMetrics) -> Lane:
+def decide_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
     """All the meaning that delivery is handed for decide requests."""
     settings = ground.settings
-    return Lane(
+    return Subscription(
         stream=taken_stream(settings).name,
         durable=settings.decide.durable,
         subject=settings.decide.subject,
         pace=pace_of(settings.decide, settings),
         handle=trace_handler(decide_handler(ground)),
-        letter=trace_dead_letter(letter_writer(ground, given_up=observer.letter_given_up)),
+        letter=trace_dead_letter(letter_writer(ground, given_up=observer.on_dead_letter_given_up)),
         apology=_apology,
         is_allowed=allow_list(settings),
         observer=observer,

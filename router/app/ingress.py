@@ -19,8 +19,8 @@ from router.config import Settings
 from router.contracts.decision import INTERNAL
 from router.contracts.ingress import SUBJECT, IngressAck, ack_bytes, ack_protobuf
 from router.delivery.api import JetStream
-from router.delivery.readback import ReadBack
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
+from router.delivery.readback import ConfirmByReadback
 from router.errors import BrokerRefused, BrokerUnavailable
 from router.message import NO_HEADERS
 from router.observability import ReadinessCheck, events, logs
@@ -58,13 +58,13 @@ class IngressStation:
             def hear(_subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
                 hands.create_task(self._serve(reply, data, headers or NO_HEADERS))
 
-            sid = await self._connection.attend(SUBJECT, hear, self._config.queue_group)
+            sid = await self._connection.subscribe_direct(SUBJECT, hear, self._config.queue_group)
             self._is_listening = True
             try:
                 await asyncio.Event().wait()
             finally:
                 self._is_listening = False
-                await self._connection.leave(sid)
+                await self._connection.unsubscribe(sid)
 
     async def _serve(self, reply: str, data: bytes, headers: Mapping[str, str]) -> None:
         self._in_hand += 1
@@ -79,7 +79,7 @@ class IngressStation:
 
     def _answer(self, reply: str, ack: IngressAck, headers: Mapping[str, str]) -> None:
         if self._door.may_reach(reply):
-            self._connection.post(reply, ack_protobuf(ack) if headers.get("Accept") == PROTOBUF else ack_bytes(ack))
+            self._connection.publish_nowait(reply, ack_protobuf(ack) if headers.get("Accept") == PROTOBUF else ack_bytes(ack))
 
     async def _ack(self, data: bytes, headers: Mapping[str, str]) -> IngressAck:
         if self._in_hand > self._config.at_once:
@@ -91,12 +91,12 @@ class IngressStation:
             return self._intake.declined("The message could not be handled; send it again", INTERNAL)
 
 
-def _readback(settings: Settings, jetstream: JetStream) -> ReadBack | None:
+def _readback(settings: Settings, jetstream: JetStream) -> ConfirmByReadback | None:
     """None: the decide stream acknowledges publishers itself."""
     if settings.reply.confirm == "stored":
         return None
     stream, within_s = taken_stream(settings), settings.ingress.confirm_ms / 1000
-    return ReadBack(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
+    return ConfirmByReadback(jetstream, stream.name, taken_subject(settings), window_s=stream.duplicate_window_ms / 1000, within_s=within_s)
 
 
 def _acknowledged(jetstream: JetStream, subject: str) -> Store:

@@ -38,4 +38,4 @@ class AckMarks:
 
     def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
         if known is not None:
-            self._connection.post(self._prefix + ack_key(ack.assignment_id), ack_bytes(ack))
+            self._connection.publish_nowait(self._prefix + ack_key(ack.assignment_id), ack_bytes(ack))

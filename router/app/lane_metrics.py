@@ -14,9 +14,9 @@ from router.contracts.decision import INTERNAL, OVERLOADED
 from router.contracts.glimpse import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
-from router.delivery.desk import ANSWERED, REFUSED_SUBJECT
-from router.delivery.judge import NO_ROOM
-from router.delivery.lane import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
+from router.delivery.processor import ANSWERED, REFUSED_SUBJECT
+from router.delivery.settlement import NO_ROOM
+from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, WAITING
 from router.message import Message
 from router.observability import LogRateLimit, Metrics, events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt, Retry
@@ -27,7 +27,7 @@ FOREIGN_TENANT = "tenant_forbidden"  # the fault of results and acks: their tena
 
 
 class LaneMetrics:
-    """`delivery.lane.Observer` of one durable, counted and logged."""
+    """`delivery.subscription.Observer` of one durable, counted and logged."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts, consumer: str, settings: Settings, *, answers: bool = False) -> None:
         self._metrics = metrics
@@ -83,13 +83,13 @@ class LaneMetrics:
             )
         self._tell(message, outcome, is_final)
 
-    def timed_out(self, message: Message) -> None:
+    def on_unexpected_redelivery(self, message: Message) -> None:
         self._metrics.redeliveries[self._consumer, "timeout"] += 1
 
     def letter_refused(self, message: Message, cause: str) -> None:
         self._metrics.dead_letter_failures.value += 1
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is None:
             log.info(events.CONSUMER_RESUMED, consumer=self._consumer)
             return
@@ -99,7 +99,7 @@ class LaneMetrics:
             CRITICAL, f"consumer_paused:{self._consumer}", "A consumer is paused: the effects of its messages cannot be stored", facts
         )
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         if cause is None:
             log.info(events.STORAGE_TAKES, consumer=self._consumer)
             return
@@ -115,7 +115,7 @@ class LaneMetrics:
         elif what == DECLINED and self._answers:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
-    def letter_given_up(self, message: Message) -> None:
+    def on_dead_letter_given_up(self, message: Message) -> None:
         """Its tenant holds too much of the dead letters, and they are nearly full: it is settled next, without one."""
         self._without_letter = message
         self._metrics.storage_refused[self._consumer, DEAD_LETTER_REFUSED] += 1
@@ -127,7 +127,7 @@ class LaneMetrics:
         text = "The dead letters are full: failures are answered, and no letter is kept of them"
         self._raise(CRITICAL, f"letter_given_up:{self._consumer}", text, {"consumer": self._consumer, "stream": message.stream})
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._failures.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._consumer, sequence=message.sequence, starts=message.starts, exc_info=exc)
 

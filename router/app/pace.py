@@ -7,12 +7,12 @@ from collections.abc import Callable
 from router import ids
 from router.config import ConsumerConfig, Settings
 from router.contracts.worker import WorkerMessageLimits
-from router.delivery.lane import Pace
+from router.delivery.subscription import ConsumerOptions
 
 
-def pace_of(config: ConsumerConfig, settings: Settings) -> Pace:
+def pace_of(config: ConsumerConfig, settings: Settings) -> ConsumerOptions:
     """How a durable is driven, in seconds."""
-    return Pace(
+    return ConsumerOptions(
         max_attempts=config.max_attempts,
         backoff=tuple(wait / 1000 for wait in config.backoff_ms),
         ack_wait=config.ack_wait_ms / 1000,

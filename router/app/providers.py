@@ -36,7 +36,7 @@ from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
 from router.delivery.connection import head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.ids import is_literal_subject
 from router.message import NO_HEADERS
 from router.observability import events, logs
@@ -75,14 +75,14 @@ class ProviderStation:
         connection, group = self._connection, self._config.queue_group
         async with self._outlets:
             subscriptions = [
-                await connection.attend(INVOKE, partial(self._hear, self._invoke), group),
-                await connection.attend(INVOKE_STREAM, partial(self._hear, self._stream), group),
+                await connection.subscribe_direct(INVOKE, partial(self._hear, self._invoke), group),
+                await connection.subscribe_direct(INVOKE_STREAM, partial(self._hear, self._stream), group),
             ]
             try:
                 await asyncio.Event().wait()
             finally:
                 for sid in subscriptions:
-                    await connection.leave(sid)
+                    await connection.unsubscribe(sid)
                 await self._finish()
 
     def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
@@ -133,7 +133,7 @@ class ProviderStation:
 
     async def _invoke(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
         response = await self._providers.invoke(request, read_time_left(headers))
-        self._connection.post(reply, response_bytes(response, protobuf=request.wants_protobuf), "", _head(request))
+        self._connection.publish_nowait(reply, response_bytes(response, protobuf=request.wants_protobuf), "", _head(request))
 
     async def _stream(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
         task = asyncio.current_task()
@@ -147,7 +147,7 @@ class ProviderStation:
 
     def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         write = response_bytes if subject == INVOKE else _as_chunk
-        self._connection.post(reply, write(response, protobuf=wants_protobuf(headers)), "", HEAD)
+        self._connection.publish_nowait(reply, write(response, protobuf=wants_protobuf(headers)), "", HEAD)
 
     async def _finish(self) -> None:
         if self._hands:

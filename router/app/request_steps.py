@@ -22,8 +22,8 @@ from router.config import Settings
 from router.config.storage import BucketConfig
 from router.contracts.assignment import assignment_id_of
 from router.deadletters.parse import parse
-from router.delivery.api import JetStream, Stored, nanos
-from router.delivery.reading import Reader, reading
+from router.delivery.api import JetStream, StoredMessage, nanos
+from router.delivery.stream_reader import StreamReader, reading
 from router.errors import PermissionDenied
 from router.masking import shorten
 
@@ -70,7 +70,7 @@ class RequestSearch(Struct, frozen=True):
     request_id: str
     assignment_id: str
 
-    def takes(self, stored: Stored) -> bool:
+    def takes(self, stored: StoredMessage) -> bool:
         named = {stored.headers.get("Nats-Msg-Id", "")}
         body = _object(stored.data)
         if body is None:
@@ -86,7 +86,7 @@ class RequestSearch(Struct, frozen=True):
             return self.assignment_id in named
         return tenants == {self.tenant_id} and not named.isdisjoint((self.request_id, self.assignment_id))
 
-    def takes_letter(self, stored: Stored) -> bool:
+    def takes_letter(self, stored: StoredMessage) -> bool:
         letter = parse(stored)
         named = {letter.request_id, letter.assignment_id, letter.msg_id}
         if letter.tenant_id is None:
@@ -110,8 +110,8 @@ async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id
 class Filter(Struct, frozen=True):
     """Which messages of a stream are steps, and what is told of one."""
 
-    takes: Callable[[Stored], bool]
-    facts_of: Callable[[Stored], Facts]
+    takes: Callable[[StoredMessage], bool]
+    facts_of: Callable[[StoredMessage], Facts]
 
 
 class _Steps:
@@ -166,9 +166,9 @@ class _Steps:
         )
 
 
-async def _taken(reader: Reader, look: int, takes: Callable[[Stored], bool]) -> list[Stored]:
+async def _taken(reader: StreamReader, look: int, takes: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
     """Of what stood there when it began."""
-    taken, left = list[Stored](), min(look, reader.total)
+    taken, left = list[StoredMessage](), min(look, reader.total)
     while left > 0 and (batch := await reader.read(min(AT_ONCE, left))):
         left -= len(batch)
         taken += filter(takes, batch)
@@ -182,7 +182,7 @@ def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
     yield RequestStep(one.stored_at, "assignment", bucket, facts)
 
 
-def _facts_of(stored: Stored) -> Facts:
+def _facts_of(stored: StoredMessage) -> Facts:
     """Names and figures, never a payload."""
     body = _object(stored.data) or {}
     inner: dict[str, Any] = next((body[name] for name in ("message", "task") if isinstance(body.get(name), dict)), {})
@@ -190,7 +190,7 @@ def _facts_of(stored: Stored) -> Facts:
     return {name: _shown(value) for name, value in given.items() if isinstance(value, str | int | float)}
 
 
-def _letter_facts(stored: Stored) -> Facts:
+def _letter_facts(stored: StoredMessage) -> Facts:
     letter = parse(stored)
     given = {"reason": letter.reason, "code": letter.code, "field": letter.field, "error": letter.message, "letter": letter.sequence}
     return {name: _shown(value) for name, value in given.items() if value is not None}

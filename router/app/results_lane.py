@@ -10,16 +10,16 @@ from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.glimpse import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
-from router.delivery.lane import Lane
+from router.delivery.subscription import Subscription
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.results import RecentOutcomes, ResultRules, ResultsHandler
 from router.results.first_results import DAY_S
 
 
-def results_lane(ground: Ground, observer: LaneMetrics) -> Lane:
+def results_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
     """All the meaning that delivery is handed for results. Nobody waits for an answer to one."""
     settings = ground.settings
-    return Lane(
+    return Subscription(
         stream=settings.streams.results.name,
         durable=settings.results.durable,
         pace=pace_of(settings.results, settings),

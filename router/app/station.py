@@ -10,8 +10,8 @@ from router.app.survey import Survey
 from router.clock import Clock, steady
 from router.config import ConsumerConfig, DrainConfig
 from router.delivery.consumer import Consumer
-from router.delivery.lane import Lane
 from router.delivery.settle import Answer
+from router.delivery.subscription import Subscription
 from router.observability import Metrics, ReadinessCheck
 
 NOT_STARTED = ReadinessCheck(False, "not started")
@@ -49,7 +49,7 @@ class Station:
     """A lane's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
 
     def __init__(
-        self, stream: str, config: ConsumerConfig, observer: LaneMetrics, make_lane: Callable[[Ground, LaneMetrics], Lane]
+        self, stream: str, config: ConsumerConfig, observer: LaneMetrics, make_lane: Callable[[Ground, LaneMetrics], Subscription]
     ) -> None:
         self.durable = config.durable
         self.observer = observer
@@ -86,6 +86,6 @@ class Station:
         await consumer.run()
 
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.set_function(lambda: len(consumer.desk.hands) if consumer.desk is not None else 0, self.durable)
+        metrics.in_flight.set_function(lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0, self.durable)
         metrics.consumer_paused.set_function(lambda: int(consumer.gate.cause is not None), self.durable)
         metrics.storage_waiting.set_function(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)

@@ -1,7 +1,7 @@
 """Broken header rules become metrics, a log line and, when they come in numbers, an alert: once for each stored message.
 
 A message may have several attempts, on several routers. Its violations are counted by the attempt that the shared attempt
-record names as the first one (`delivery.starts`):
+record names as the first one (`delivery.attempts`):
 
     a first delivery              -> remembered here, and counted when the attempt is settled: then its record tells
     a redelivery without record   -> counted at once: whoever had the first delivery died, or handed it back unread

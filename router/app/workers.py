@@ -17,7 +17,7 @@ from router.contracts.alert import WARNING, Alert
 from router.contracts.glimpse import extract_ids
 from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.message import NO_HEADERS, Message
 from router.observability import LogRateLimit, Metrics, events, logs
 from router.outcome import Fault
@@ -53,26 +53,26 @@ class Workers:
 
     async def hear_beats(self, connection: Connection) -> None:
         """A child: listen, and look every half second who has not been heard."""
-        subscriptions = [await connection.attend(subject, self.beat) for subject in SUBJECTS]
-        lives = connection.lives
+        subscriptions = [await connection.subscribe_direct(subject, self.beat) for subject in SUBJECTS]
+        reconnects = connection.reconnect_count
         try:
             while True:
                 await asyncio.sleep(TICK_S)
-                if lives != connection.lives or not connection.is_connected:
-                    lives, self._deaf_until = connection.lives, self._clock() + DEAF_S
+                if reconnects != connection.reconnect_count or not connection.is_connected:
+                    reconnects, self._deaf_until = connection.reconnect_count, self._clock() + DEAF_S
                 self.look()
         finally:
             for sid in subscriptions:
-                await connection.leave(sid)
+                await connection.unsubscribe(sid)
 
     async def hear_letters(self, connection: Connection) -> None:
         """A child: whatever workers call hopeless is told to people."""
-        subscriptions = [await connection.attend(subject, self.letter, QUEUE) for subject in WORKERS_LETTERS]
+        subscriptions = [await connection.subscribe_direct(subject, self.letter, QUEUE) for subject in WORKERS_LETTERS]
         try:
             await asyncio.Event().wait()
         finally:
             for sid in subscriptions:
-                await connection.leave(sid)
+                await connection.unsubscribe(sid)
 
     def beat(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         beat = read_heartbeat(data, now_ms(), headers or NO_HEADERS)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from router import ids
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import ACK_MARK, AckState, AssignmentRecord, ack_key, read_ack_state, read_record
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from router.errors import Poison
 
 AT_ONCE = 64
@@ -62,7 +62,7 @@ async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str)
     return _assigned(stored, _state(said) if said is not None else None)
 
 
-async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Stored]:
+async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[StoredMessage]:
     info = await jetstream.stream(stream)
     if info is None:
         return
@@ -75,7 +75,7 @@ async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[Stored]
         upper = lower - 1
 
 
-def _assigned(stored: Stored, ack: AckState | None) -> StoredAssignment | None:
+def _assigned(stored: StoredMessage, ack: AckState | None) -> StoredAssignment | None:
     """None for what was deleted, or was never a record."""
     try:
         record = read_record(stored.data)
@@ -84,7 +84,7 @@ def _assigned(stored: Stored, ack: AckState | None) -> StoredAssignment | None:
         return None
 
 
-def _state(stored: Stored) -> AckState | None:
+def _state(stored: StoredMessage) -> AckState | None:
     try:
         return read_ack_state(stored.data)
     except Poison:

@@ -16,7 +16,7 @@ from router.buckets.away import missing_bucket, unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerRefused, BrokerUnavailable
 
 HEARTBEAT_S = 0.5
@@ -51,7 +51,7 @@ class KvWatcher:
         self._now = now
         self._inbox = self._connection.new_inbox()
         self._name = f"follow-{self._inbox.rpartition('.')[2]}-{next(_NUMBERS)}"
-        self._lives = self._connection.lives
+        self._lives = self._connection.reconnect_count
         self._sid: int | None = None
         self._last = 0  # the consumer's sequence: without a gap
         self._has_gap = False
@@ -63,13 +63,13 @@ class KvWatcher:
     def is_sound(self) -> bool:
         """Whether everything that was stored has been heard, or will be."""
         is_silent = self._now() - self._heard_at > SILENT_S
-        return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.lives
+        return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
 
     async def open(self) -> None:
         """Returns when all that was there has been heard. Raises BrokerUnavailable: no bucket, no answer."""
         try:
             async with asyncio.timeout(SILENT_S):
-                self._sid = await self._connection.attend(self._inbox, self._heard)
+                self._sid = await self._connection.subscribe_direct(self._inbox, self._heard)
                 self.created = await self._identify()
                 info = await self._create()
         except TimeoutError:
@@ -83,8 +83,8 @@ class KvWatcher:
         if self._sid is not None:
             sid, self._sid = self._sid, None
             if self._connection.is_connected:
-                self._connection.post(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}", reply=self._inbox)
-            await self._connection.leave(sid, at_once=True)  # nobody waits for a server that may have gone
+                self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}", reply=self._inbox)
+            await self._connection.unsubscribe(sid, at_once=True)  # nobody waits for a server that may have gone
 
     async def _wait(self) -> None:
         try:
@@ -139,7 +139,7 @@ class KvWatcher:
         """A heartbeat, or the question whether we keep up, which wants any answer."""
         go_on = reply or headers.get("Nats-Consumer-Stalled", "")
         if go_on.startswith(_FLOW_CONTROL):
-            self._connection.post(go_on)
+            self._connection.publish_nowait(go_on)
             return
         if (last := headers.get("Nats-Last-Consumer")) is not None:
             self._has_gap |= int(last) != self._last

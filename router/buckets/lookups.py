@@ -17,7 +17,7 @@ import orjson
 
 from router.deferred import Deferred
 from router.delivery.api import JetStream
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable
 
 AT_ONCE = 64  # keys in one request
@@ -54,7 +54,7 @@ class BatchedKvReader:
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
         try:
-            await self._connection.attend(inbox + "*", self._heard)
+            await self._connection.subscribe_direct(inbox + "*", self._heard)
         except (nats.errors.Error, OSError) as exc:
             wanted, self._wanted = self._wanted, defaultdict(list)
             self._refuse(f"no subscription: {type(exc).__name__}", wanted)
@@ -75,7 +75,7 @@ class BatchedKvReader:
             self._count += 1
             inbox = f"{self._inbox}{self._count}"
             self._asked[inbox] = {subject: wanted[subject] for subject in batch}
-            self._connection.post(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
+            self._connection.publish_nowait(self._api, orjson.dumps({"multi_last": batch, "max_bytes": MOST_BYTES}), inbox)
             asyncio.get_running_loop().call_later(self._timeout_s, self._fail, inbox, "no answer in time")
 
     def _heard(self, inbox: str, _reply: str, data: bytes, headers: Headers | None) -> None:

@@ -10,7 +10,7 @@ A bucket that is missing or silent is away (BrokerUnavailable): it is never take
 from __future__ import annotations
 
 from router.crashpoints import crashpoint
-from router.delivery.api import NO_ROOM, JetStream, Stored
+from router.delivery.api import NO_ROOM, JetStream, StoredMessage
 from router.errors import BrokerRefused, BrokerUnavailable, Poison, StorageFull
 
 WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
@@ -66,12 +66,12 @@ class WriteOnceKv:
             raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
         return True
 
-    async def _newest(self, key: str) -> Stored | None:
+    async def _newest(self, key: str) -> StoredMessage | None:
         try:
             return await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:
             raise BrokerUnavailable(f"{self._stream}: {exc}") from exc
 
 
-def _is_deleted(standing: Stored) -> bool:
+def _is_deleted(standing: StoredMessage) -> bool:
     return standing.headers.get("KV-Operation") in _GONE

@@ -20,12 +20,12 @@ from router.bus.topology import apply_topology, declare_streams, stream_of
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import SILENT, Lane, Observer, Pace
+from router.delivery.subscription import SILENT, ConsumerOptions, Observer, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
 
 TERM = b"+TERM a dead letter is stored"
-PACE = Pace(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
+PACE = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
 
 
 class Interest(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Interest(Struct, frozen=True, kw_only=True):
         return f"{prefix}.{self.category}.{self.only}" if self.only is not None else None
 
 
-def durable_of(settings: BusSettings, interest: Interest, pace: Pace = PACE) -> ConsumerSpec:
+def durable_of(settings: BusSettings, interest: Interest, pace: ConsumerOptions = PACE) -> ConsumerSpec:
     """The durable consumer as it is declared."""
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
@@ -60,12 +60,12 @@ def consumer_of(
     handling: EnvelopeProcessor,
     jetstream: JetStream,
     *,
-    pace: Pace = PACE,
+    pace: ConsumerOptions = PACE,
     observer: Observer = SILENT,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """Build the supervised child: run it until cancelled, then it drains."""
-    lane = Lane(
+    lane = Subscription(
         stream=durable.stream,
         durable=durable.durable,
         pace=pace,

@@ -14,7 +14,7 @@ Every label is bounded: the specification lists the subjects, and the program na
 
 from __future__ import annotations
 
-from router.delivery.lane import Observer
+from router.delivery.subscription import Observer
 from router.message import Message
 from router.observability import LabelledCounter, MetricRegistry
 from router.observability.instruments import LabelledHistogram
@@ -71,12 +71,12 @@ class MeteringObserver:
         self._told = told
         self._meter = meter
         self.stored = told.stored
-        self.timed_out = told.timed_out
+        self.on_unexpected_redelivery = told.on_unexpected_redelivery
         self.letter_refused = told.letter_refused
-        self.flow_changed = told.flow_changed
-        self.storage_changed = told.storage_changed
+        self.on_flow = told.on_flow
+        self.on_storage = told.on_storage
         self.storage_refused = told.storage_refused
-        self.alarmed = told.alarmed
+        self.on_handler_error = told.on_handler_error
 
     def settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if isinstance(outcome, Dead):

@@ -12,8 +12,8 @@ from router.bus.metrics import DUPLICATE, STORED, BusMetrics
 from router.bus.settings import BusSettings
 from router.bus.subjects import command_subject, event_subject
 from router.contracts.envelope import SUPPORTED, MessageEnvelope, envelope_bytes
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.connection import Connection, head_of
-from router.delivery.evidence import Evidence, NotStored
 from router.errors import BrokerRefused, BrokerUnavailable, Poison, RouterError
 from router.message import Effect
 from router.outcome import Receipt
@@ -24,7 +24,7 @@ MSG_ID = "Nats-Msg-Id"
 class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
-    def __init__(self, settings: BusSettings, connection: Connection, evidence: Evidence, metrics: BusMetrics | None = None) -> None:
+    def __init__(self, settings: BusSettings, connection: Connection, evidence: AckedPublisher, metrics: BusMetrics | None = None) -> None:
         """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
@@ -56,7 +56,7 @@ class Publisher:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
         told = await self._evidence.stored((effect,))
-        if not isinstance(told, NotStored):
+        if not isinstance(told, NotPublished):
             return told[0]
         if told.err_code:
             raise BrokerRefused(told.err_code, f"{subject}: {told.cause}")

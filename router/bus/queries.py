@@ -20,7 +20,7 @@ from router.bus.subjects import query_subject
 from router.contracts.codec import read_object, write_value
 from router.contracts.envelope import MessageEnvelope, read_envelope
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.signatures import require_call
 
@@ -89,17 +89,17 @@ class QueryResponder:
     async def run(self) -> None:
         """The supervised child: processes that answer the same query share the requests."""
         async with asyncio.TaskGroup() as tasks:
-            sid = await self._connection.attend(self._subject, lambda *heard: self._hear(tasks, *heard), self._queue)
+            sid = await self._connection.subscribe_direct(self._subject, lambda *heard: self._hear(tasks, *heard), self._queue)
             try:
                 await asyncio.Event().wait()
             finally:
-                await self._connection.leave(sid)
+                await self._connection.unsubscribe(sid)
 
     def _hear(self, tasks: asyncio.TaskGroup, _subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
         if not (inbox.startswith(INBOXES) and ids.is_literal_subject(inbox)):
             return  # no reply subject, or one that is no inbox
         if len(self._in_hand) >= AT_ONCE:
-            self._connection.post(inbox, _error("overloaded", "Too many questions in hand; ask again"))
+            self._connection.publish_nowait(inbox, _error("overloaded", "Too many questions in hand; ask again"))
             return
         task = tasks.create_task(self._answer(inbox, data))
         self._in_hand.add(task)
@@ -119,7 +119,7 @@ class QueryResponder:
             answer = _error("timeout", "the responder took too long")
         except Exception:  # the requester learns that the responder failed, but not the text
             answer = _error("internal", "the responder failed")
-        self._connection.post(inbox, answer)
+        self._connection.publish_nowait(inbox, answer)
 
 
 def _error(code: str, message: str) -> bytes:

@@ -16,8 +16,8 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.delivery.api import JetStream, Json, Stored
-from router.delivery.reading import reading
+from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.stream_reader import reading
 from router.delivery.topology import NANOS
 
 AT_ONCE = 1000
@@ -81,7 +81,7 @@ class _Durable:
         self._floor: int = info["ack_floor"]["stream_seq"]
         self._wants = ids.subject_matcher(filters)
 
-    def see(self, message: Stored) -> None:
+    def see(self, message: StoredMessage) -> None:
         if message.sequence > self._floor and self._wants(message.subject):
             self.waiting += 1
 
@@ -104,7 +104,7 @@ def _version_of(data: bytes) -> object:
     return body.get("schema_version") if isinstance(body, dict) else None
 
 
-def _expiry_of(newest: Stored, max_age_ns: int) -> str | None:
+def _expiry_of(newest: StoredMessage, max_age_ns: int) -> str | None:
     """The time at which the server will have removed it by age."""
     if not max_age_ns:
         return None

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.contracts.extension import DEADLINE
 from router.delivery.connection import Connection, open_head_of
-from router.delivery.wire import parse_head
+from router.delivery.frame_parser import parse_head
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, Poison
 from router.ids import random_tokens
 from router.message import NO_HEADERS
@@ -77,10 +77,10 @@ class RequestReplyClient:
         due = self._due.get(tick)
         if due is None:
             due = self._due_at(tick, loop)
-        due[token] = connection.lives
+        due[token] = connection.reconnect_count
         future: asyncio.Future[ServiceReply] = loop.create_future()
         self._waiting[token] = (future, due)
-        connection.post(subject, data, f"{self._inbox}{name}", head)
+        connection.publish_nowait(subject, data, f"{self._inbox}{name}", head)
         return future
 
     async def _open_and_call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
@@ -101,7 +101,7 @@ class RequestReplyClient:
         """Once, whoever comes first; a caller that is cancelled must not take the others' inbox along."""
         if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
             self._inbox = f"{self._connection.new_inbox()}."
-            self._opening = asyncio.create_task(self._connection.attend_raw(f"{self._inbox}*", self._hear))
+            self._opening = asyncio.create_task(self._connection.subscribe_raw(f"{self._inbox}*", self._hear))
         await asyncio.shield(self._opening)
         self._loop = asyncio.get_running_loop()
 
@@ -133,11 +133,11 @@ class RequestReplyClient:
         return due
 
     def _expire(self, tick: int) -> None:
-        for token, lives in self._due.pop(tick).items():
+        for token, reconnects in self._due.pop(tick).items():
             waiting, _ = self._waiting.pop(token)
             if waiting.done():
                 continue
-            if self._connection.lives != lives or not self._connection.is_connected:
+            if self._connection.reconnect_count != reconnects or not self._connection.is_connected:
                 waiting.set_exception(BrokerUnavailable("the connection was lost while the call was under way"))
             else:
                 waiting.set_exception(CallTimeout("no answer in time"))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Self
 
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.ids import random_tokens
 
 
@@ -29,12 +29,12 @@ class ReplyStreams:
         self._gone: dict[str, Callable[[], object]] = {}
 
     async def __aenter__(self) -> Self:
-        self._sid = await self._connection.attend(f"{self._inbox}.*", self._hear)
+        self._sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._hear)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._sid is not None:
-            await self._connection.leave(self._sid)
+            await self._connection.unsubscribe(self._sid)
 
     def open(self, to: str, gone: Callable[[], object], headers: Headers) -> ReplyStream:
         """A stream to the inbox `to`, an address that was checked; `gone` is called once when nobody listens there."""
@@ -43,7 +43,7 @@ class ReplyStreams:
         head = head_of(headers)
 
         def send(data: bytes) -> None:
-            self._connection.post(to, data, f"{self._inbox}.{token}", head)
+            self._connection.publish_nowait(to, data, f"{self._inbox}.{token}", head)
 
         return ReplyStream(send, lambda: self._gone.pop(token, None))
 

@@ -17,7 +17,7 @@ from typing import Self
 from msgspec import Struct
 
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders, RouterError
 
 LOOK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
@@ -45,7 +45,7 @@ class Stream:
         self._connection = connection
         self._question = (subject, data, head)
         self._silence_s = silence_s
-        self._lives = connection.lives
+        self._lives = connection.reconnect_count
         self._sid: int | None = None
         self._waiting: deque[StreamPiece] = deque()
         self._size = 0
@@ -58,13 +58,13 @@ class Stream:
             raise BrokerUnavailable("not connected")
         subject, data, head = self._question
         inbox = self._connection.new_inbox()
-        self._sid = await self._connection.attend(inbox, self._hear)
-        self._connection.post(subject, data, inbox, head)
+        self._sid = await self._connection.subscribe_direct(inbox, self._hear)
+        self._connection.publish_nowait(subject, data, inbox, head)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._sid is not None:
-            await self._connection.leave(self._sid)
+            await self._connection.unsubscribe(self._sid)
 
     def __aiter__(self) -> Self:
         return self
@@ -82,7 +82,7 @@ class Stream:
     @property
     def _is_cut(self) -> bool:
         """Whether pieces may have been lost: a server that went away takes what it had not sent with it."""
-        return self._connection.lives != self._lives or not self._connection.is_connected
+        return self._connection.reconnect_count != self._lives or not self._connection.is_connected
 
     async def _news_heard(self) -> None:
         """Something came, the connection was lost, or nothing was heard for too long."""

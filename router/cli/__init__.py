@@ -1,19 +1,19 @@
-"""The command `router`: options in, rooms called, output and an exit status out. Nothing is decided here.
+"""The command `router`: it reads options, calls a room, prints the result and returns an exit status. It decides nothing.
 
-    app        every command, by name
-    ends       how a command ends: exit statuses, one line instead of a traceback
-    options    what several commands take
-    session    settings, and a connection for as long as a command needs one
-    output     tables for people, JSON for programs
+    app          every command, by name
+    exit_codes   exit statuses, and one line instead of a traceback
+    options      options that several commands share
+    session      the settings, and a connection while a command needs one
+    output       tables for people, JSON for programs
 
-A command imports the rooms it needs when it is called, so that `router --help` stays quick.
+A command imports the rooms that it needs when it is called, so that `router --help` stays quick.
 """
 
 from __future__ import annotations
 
 
 def main() -> None:
-    """The entry point. Ctrl-C ends it with 130, wherever it is."""
+    """Run the command. Ctrl-C ends it with 130, wherever it is."""
     import sys
 
     try:
@@ -23,6 +23,6 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except SystemExit as ended:
-        from router.cli.reader import status_of
+        from router.cli.closed_output import choose_status
 
-        sys.exit(status_of(ended.code))
+        sys.exit(choose_status(ended.code))

@@ -1,9 +1,9 @@
-"""glibc's allocator, told to give large blocks back, in processes that live long.
+"""Make glibc's allocator return large blocks, in processes that live long.
 
-A block above a threshold is mapped by itself and given back when it is freed. On its own, glibc raises that threshold to the size
-of each such block, up to 32 MiB. So the tables of a full memory (`router.memory`: some MiB, made anew now and then beside the
-old ones) soon lie in the heap, among small things that stay: resident memory rises by a step now and then, for hours. A threshold
-that somebody set stays where it is.
+A block above a threshold is mapped by itself and returned when it is freed. By default glibc raises that threshold to the size
+of each such block, up to 32 MiB. Then the tables of a full memory (`router.memory`: some MiB, rebuilt now and then beside the
+old ones) lie in the heap, among small objects that stay, and resident memory rises by a step now and then, for hours. A threshold
+that the environment sets is not changed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 
 
 def give_large_blocks_back() -> None:
-    """For this process, from now on. Nothing happens where the C library has no such choice."""
+    """Set the threshold for this process. Nothing happens if the C library has no such setting."""
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE)

@@ -40,7 +40,7 @@ HELP = """A durable message router on NATS JetStream.
 [bold]Try it:[/bold]  router serve --embedded      and then      router decide --tenant acme --type chat --payload hello
 
 Exit statuses: 0 all is well, 1 the answer is no, 2 wrong use or settings, 3 no answer (of a router, the broker,
-the database), or the broker denied it, 130 interrupted, 141 whoever read the output stopped.
+the database), or the broker denied it, 130 interrupted, 141 the reader of the output stopped.
 """
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""One assignment as people see it: what was decided, what is to be done, what a worker said of it."""
+"""One assignment for people: the decision, the work, and what a worker acknowledged."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
-from router.cli.output import console, grid, heading
-from router.cli.shown import shown
+from router.cli.formatting import format_bytes
+from router.cli.output import build_grid, build_heading, open_console
 
 if TYPE_CHECKING:
     from router.buckets.assigned import StoredAssignment
@@ -22,21 +22,26 @@ Facts = Iterable[tuple[str, object]]
 
 
 def print_assignment(one: StoredAssignment, status: str | None) -> None:
-    console().print(assignment_panel(one, status))
+    open_console().print(build_panel(one, status))
 
 
-def assignment_panel(one: StoredAssignment, status: str | None) -> Panel:
-    """The whole of it in a frame. `status`: None where nobody listens for acknowledgements."""
+def build_panel(one: StoredAssignment, status: str | None) -> Panel:
+    """Return the whole assignment in a frame. `status`: None if the router does not listen for acknowledgements."""
     work = orjson.loads(bytes(one.record.assignment))
-    parts: list[RenderableType] = [grid(_who(one, status)), heading("decision"), grid(_decision(one)), heading("work")]
-    parts.append(Text(shown(orjson.dumps(work.get("job")))))
+    parts: list[RenderableType] = [
+        build_grid(_list_request(one, status)),
+        build_heading("decision"),
+        build_grid(_list_decision(one)),
+        build_heading("work"),
+    ]
+    parts.append(Text(format_bytes(orjson.dumps(work.get("job")))))
     if one.ack is not None:
-        parts += [heading("worker"), grid(_said(one))]
+        parts += [build_heading("worker"), build_grid(_list_ack(one))]
     title = f"assignment {one.known.assignment_id}"
     return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
 
 
-def _who(one: StoredAssignment, status: str | None) -> Facts:
+def _list_request(one: StoredAssignment, status: str | None) -> Facts:
     known = one.known
     yield "tenant", known.tenant_id
     yield "request", known.request_id
@@ -46,7 +51,7 @@ def _who(one: StoredAssignment, status: str | None) -> Facts:
     yield "status", status
 
 
-def _decision(one: StoredAssignment) -> Facts:
+def _list_decision(one: StoredAssignment) -> Facts:
     decision = one.known.decision
     yield "provider", decision.provider_id
     yield "reason", decision.reason
@@ -54,7 +59,7 @@ def _decision(one: StoredAssignment) -> Facts:
     yield from decision.metadata.items()
 
 
-def _said(one: StoredAssignment) -> Facts:
+def _list_ack(one: StoredAssignment) -> Facts:
     if one.ack is not None:
         yield "status", one.ack.status
         yield "message", one.ack.message

@@ -1,4 +1,4 @@
-"""`router assignments`: what was pushed to workers, and how far it came."""
+"""`router assignments`: which assignments were pushed to workers, and their status."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.buckets.assigned import StoredAssignment
     from router.config import Settings
 
 assignments = typer.Typer(
-    invoke_without_command=True, help="Assignments: what was pushed to workers, and how far it came.", rich_markup_mode="rich"
+    invoke_without_command=True, help="Assignments: what was pushed to workers, and their status.", rich_markup_mode="rich"
 )
 
 COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
@@ -38,8 +38,8 @@ def list_(
 ) -> None:
     """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
 
-    A status is what a worker last acknowledged. Acknowledgements are heard when acks.enabled is set, which it is not by default:
-    while it is off, none is told. Exit status 0.
+    A status is what a worker last acknowledged. Acknowledgements are read when acks.enabled is set, which it is not by default:
+    while it is off, no status is shown. Exit status 0.
 
     Example:  router assignments --tenant acme --status rejected
     """
@@ -47,9 +47,9 @@ def list_(
         return
     if status is not None and status not in STATUSES:
         raise typer.BadParameter(f"{status!r} is none of {', '.join(STATUSES)}", param_hint="--status")
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_list(settings, {"tenant": tenant, "status": status, "limit": limit}, as_json))
 
 
 @assignments.command()
@@ -59,19 +59,19 @@ def show(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one assignment whole: the decision, the work, what a worker said. Exit status: 0 shown, 1 it is not known.
+    """Show one assignment whole: the decision, the work, the acknowledgement. Exit status: 0 shown, 1 it is not known.
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_show(settings, assignment_id, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_show(settings, assignment_id, as_json))
 
 
 async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
     from router.buckets.assigned import list_assignments
 
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         found = [one async for one in list_assignments(jetstream, settings.buckets.assignments_known.name, **wanted)]
     if as_json:
         print_lines(_fields(one, settings) for one in found)
@@ -79,7 +79,7 @@ async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> in
         print_table(COLUMNS, (_row(one, settings) for one in found))
     else:
         print("no assignments")
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
@@ -87,21 +87,21 @@ async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
     from router.cli.assignment import print_assignment
 
     bucket = settings.buckets.assignments_known
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         found = await find_assignment(jetstream, bucket.name, assignment_id)
     if found is None:
-        ends.complain(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
-        return ends.NO
+        exit_codes.complain(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
+        return exit_codes.NO
     if as_json:
         whole = {"subject": found.record.subject, "assignment": orjson.loads(bytes(found.record.assignment))}
         print_json({**_fields(found, settings), **whole})
     else:
         print_assignment(found, _status(found, settings))
-    return ends.OK
+    return exit_codes.OK
 
 
 def _status(one: StoredAssignment, settings: Settings) -> str | None:
-    """None: nobody listens for acknowledgements, so that there is none says nothing."""
+    """Return the status; None if the router does not listen for acknowledgements, because then a missing one means nothing."""
     return one.status if one.ack is not None or settings.acks.enabled else None
 
 

@@ -1,10 +1,10 @@
-"""`router bench`: the bench of a checkout, with its own options. An installed package has none: it lives beside the product, not in it."""
+"""`router bench`: the bench of a checkout, with its own options. An installed package has none: it is beside the product, not in it."""
 
 from __future__ import annotations
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 
 OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}  # `--help` is the bench's, too
 
@@ -24,8 +24,10 @@ def bench(context: typer.Context) -> None:
 
     root = Path(router.__file__).resolve().parent.parent
     if not (root / "bench" / "__main__.py").is_file():
-        ends.complain("the bench is part of a checkout, not of the installed package: clone the repository, and run `make bench` there")
-        raise typer.Exit(ends.USAGE)
+        exit_codes.complain(
+            "the bench is part of a checkout, not of the installed package: clone the repository, and run `make bench` there"
+        )
+        raise typer.Exit(exit_codes.USAGE)
     path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
-    # In our place, so that Ctrl-C and the exit status are its own; -P: a `bench` of the working directory is not meant.
+    # It replaces this process, so that Ctrl-C and the exit status are its own; -P: not a `bench` of the working directory.
     os.execve(sys.executable, [sys.executable, "-P", "-m", "bench", *context.args], {**os.environ, "PYTHONPATH": path})  # noqa: S606

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, print_table
 
@@ -14,7 +14,7 @@ def config(config: ConfigFile = None, nats_url: NatsUrl = None, as_json: AsJson 
 
     Example:  ROUTER_DECIDE__PREFETCH=64 router config
     """
-    with ends.errors_told():
+    with exit_codes.report_errors():
         from router.config import describe, load
 
         rows = describe(*load(config, {"nats.url": nats_url}))

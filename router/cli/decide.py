@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
+from router.cli.option_values import PAYLOAD, read_bytes, read_pairs, read_payload
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines
-from router.cli.session import settings_of
-from router.cli.typed import PAYLOAD, bytes_of, pairs_of, payload_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
     from router.sdk import Answer, Client
 
 OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]
-AT_ONCE = 64  # requests of a file that are under way together
+AT_ONCE = 64  # requests of a file that are sent before the first answer
 
 
 def decide(
     *,
-    tenant: Annotated[str | None, typer.Option(help="Who asks.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the request.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="The message's type.")] = None,
     payload: Annotated[str | None, typer.Option(help=PAYLOAD)] = None,
     policy: Annotated[str | None, typer.Option(help="The policy that decides. Default: default.")] = None,
@@ -40,33 +40,33 @@ def decide(
 ) -> None:
     """Ask a router, and print its answer: JSON, indented where a person reads it.
 
-    Exit status: 0 decided, 1 the router said no, 2 wrong use, 3 no answer. With --file: the worst of them.
+    Exit status: 0 decided, 1 the router refused, 2 wrong use, 3 no answer. With --file: the worst of them.
 
     Example:  router decide --tenant acme --type chat --payload '{"text": "hello"}' --context user_id=u-42
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
     if file is not None:
         if (tenant, type_, payload) != (None, None, None):
             raise typer.BadParameter("--file sends whole requests: give no --tenant, --type or --payload with it")
-        lines = [line for line in bytes_of(file, "--file").splitlines() if line.strip()]
-        ends.run(_many(settings, lines, timeout))
+        lines = [line for line in read_bytes(file, "--file").splitlines() if line.strip()]
+        exit_codes.run(_decide_many(settings, lines, timeout))
     if tenant is None or type_ is None or payload is None:
         raise typer.BadParameter("--tenant, --type and --payload are needed, or --file")
     asked = {
         "tenant_id": tenant,
         "message_type": type_,
-        "payload": payload_of(payload),
+        "payload": read_payload(payload),
         "policy_id": policy,
-        "context": pairs_of(context or (), "--context"),
+        "context": read_pairs(context or (), "--context"),
         "request_id": request_id,
         "push": push,
         "timeout": timeout,
     }
-    ends.run(_one(settings, asked, as_json))
+    exit_codes.run(_decide_one(settings, asked, as_json))
 
 
-async def _one(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+async def _decide_one(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
     from router.sdk import Client
 
     async with Client(settings.nats, subject=settings.decide.subject) as client:
@@ -76,35 +76,38 @@ async def _one(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
         print_lines([fields])
     else:
         print_json(fields)
-    return ends.OK if answer.ok else ends.NO
+    return exit_codes.OK if answer.ok else exit_codes.NO
 
 
-async def _many(settings: Settings, lines: list[bytes], timeout_s: float) -> int:
+async def _decide_many(settings: Settings, lines: list[bytes], timeout_s: float) -> int:
     from router.sdk import Client
 
-    worst = ends.OK
+    worst = exit_codes.OK
     under_way: deque[asyncio.Task[tuple[int, object]]] = deque()
     async with Client(settings.nats, subject=settings.decide.subject) as client:
         for line in lines:
-            under_way.append(asyncio.create_task(_asked(client, line, timeout_s)))
+            under_way.append(asyncio.create_task(_ask(client, line, timeout_s)))
             if len(under_way) >= AT_ONCE:
-                worst = max(worst, await _told(under_way.popleft()))
+                worst = max(worst, await _print_answer(under_way.popleft()))
         while under_way:
-            worst = max(worst, await _told(under_way.popleft()))
+            worst = max(worst, await _print_answer(under_way.popleft()))
     return worst
 
 
-async def _asked(client: Client, line: bytes, timeout_s: float) -> tuple[int, object]:
+async def _ask(client: Client, line: bytes, timeout_s: float) -> tuple[int, object]:
     from router.errors import RouterError, Unanswered
 
     try:
         answer: Answer = await client.decide_raw(line, timeout=timeout_s)
-    except RouterError as exc:  # this line's own trouble: the others are asked all the same
-        return ends.SILENT if isinstance(exc, Unanswered) else ends.NO, {"ok": False, "error": {"code": exc.code, "message": str(exc)}}
-    return ends.OK if answer.ok else ends.NO, orjson.loads(answer.raw)
+    except RouterError as exc:  # only this line failed: the others are still sent
+        return exit_codes.NO_ANSWER if isinstance(exc, Unanswered) else exit_codes.NO, {
+            "ok": False,
+            "error": {"code": exc.code, "message": str(exc)},
+        }
+    return exit_codes.OK if answer.ok else exit_codes.NO, orjson.loads(answer.raw)
 
 
-async def _told(task: asyncio.Task[tuple[int, object]]) -> int:
+async def _print_answer(task: asyncio.Task[tuple[int, object]]) -> int:
     status, answer = await task
     print_lines([answer])
     return status

@@ -1,4 +1,4 @@
-"""`router decisions`: how a decision came about, told by the instance that recorded it."""
+"""`router decisions`: how a decision was made, from the instance that recorded it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.everyone import ask_everyone, complain_of
+from router.cli import exit_codes
+from router.cli.broadcast import ask_all_instances, report_failure
 from router.cli.options import AsJson, ConfigFile, NatsUrl, check_request_id
 from router.cli.output import print_lines
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -23,48 +23,48 @@ SERVICE = "explain_decision"
 
 @decisions.callback()
 def _group() -> None:
-    """One command so far; it keeps its name."""
+    """A group with one command; so the command keeps its name."""
 
 
 @decisions.command()
 def explain(
     request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
     *,
-    tenant: Annotated[str, typer.Option(help="Whose request it was.")],
-    by_message: Annotated[bool, typer.Option("--message-id", help="What is given is the message id.")] = False,
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
+    by_message: Annotated[bool, typer.Option("--message-id", help="The given id is the message id.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 2.0,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain one decision: what was known when it was made, who was considered, why the others fell.
+    """Explain one decision: what was known when it was made, which providers were considered, why the others were excluded.
 
-    It is computed again by the same version of its policy, and said to be the same or not. Recorded are the tenants that the
-    setting `recorder.tenants` names, by the instance that decided; with --json one record a line, as that instance told it.
+    It is computed again by the same version of its policy, and the result says whether it is the same. Recorded are the tenants that
+    the setting `recorder.tenants` names, by the instance that decided; with --json one record a line, as that instance sent it.
 
-    Exit status: 0 explained, 1 not recorded, or it does not come out the same again, 2 wrong use, 3 no answer.
+    Exit status: 0 explained, 1 not recorded, or the result is not the same again, 2 wrong use, 3 no answer.
 
     Example:  router decisions explain r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
-    ends.run(_explain(settings, asked, timeout, as_json))
+    exit_codes.run(_explain(settings, asked, timeout, as_json))
 
 
 async def _explain(settings: Settings, asked: Mapping[str, object], timeout_s: float, as_json: bool) -> int:
     from router.admin.service import ADMIN
-    from router.cli.explained import print_explained
+    from router.cli.decision_record import print_decision_record
 
-    async with jetstream_of(settings) as jetstream:
-        heard = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
-    if not heard.good:
-        return complain_of(heard)
-    found = sorted(heard.good, key=lambda record: -record["at_ms"])
+    async with open_jetstream(settings) as jetstream:
+        answers = await ask_all_instances(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    if not answers.good:
+        return report_failure(answers)
+    found = sorted(answers.good, key=lambda record: -record["at_ms"])
     if as_json:
         print_lines(found)
     else:
         for record in found:
-            print_explained(record)
-    return ends.OK if all(record["again"].get("is_same", True) for record in found) else ends.NO
+            print_decision_record(record)
+    return exit_codes.OK if all(record["again"].get("is_same", True) for record in found) else exit_codes.NO

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -30,9 +30,9 @@ def doctor(
 
     Example:  router doctor --nats-url nats://nats.internal:4222
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_examine(settings, monitor, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_examine(settings, monitor, as_json))
 
 
 async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:
@@ -40,7 +40,7 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
     from router.app.inbox_doctor import examine_inbox
     from router.doctor import Verdict, collect, examine
 
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         facts = await collect(
             jetstream,
             declared(settings),
@@ -52,7 +52,7 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
         inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
     findings = sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))
     _print(findings, as_json)
-    return ends.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else ends.OK
+    return exit_codes.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else exit_codes.OK
 
 
 def _print(findings: list[Finding], as_json: bool) -> None:
@@ -62,9 +62,9 @@ def _print(findings: list[Finding], as_json: bool) -> None:
         print_lines(to_builtins(finding) for finding in findings)
     else:
         print_table(("", "check", "found", "what to do"), ((one.verdict.value, one.check, one.found, one.remedy) for one in findings))
-        print(_summary(findings))
+        print(_summarize(findings))
 
 
-def _summary(findings: list[Finding]) -> str:
+def _summarize(findings: list[Finding]) -> str:
     failed, warned, fine = ([one.verdict.value for one in findings].count(verdict) for verdict in WORST_FIRST)
     return f"{failed} failed, {warned} {'warning' if warned == 1 else 'warnings'}, {fine} ok"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.output import console, grid, heading, print_json, print_lines, print_table
+from router.cli.output import build_grid, build_heading, open_console, print_json, print_lines, print_table
 
 if TYPE_CHECKING:
     from router.codes import Code
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def explain(
     code: Annotated[
-        str | None, typer.Argument(metavar="[CODE]", help="As it was read. Without it all are listed, by where they are met.")
+        str | None, typer.Argument(metavar="[CODE]", help="The code as it was shown. Without it all are listed, by where they occur.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain an error code, a decision's or a dead letter's reason, a policy's id, a verdict or an exit status.
 
-    With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; the nearest names are told.
+    With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; then similar names are shown.
 
     Example:  router explain policy_not_found    router explain POL-047-006    router explain
     """
@@ -34,26 +34,26 @@ def explain(
         return
     found = codes.find(code)
     if found is None:
-        ends.complain(_unknown(code, codes.near(code)))
-        raise typer.Exit(ends.NO)
+        exit_codes.complain(_describe_unknown(code, codes.find_similar(code)))
+        raise typer.Exit(exit_codes.NO)
     _show(found, as_json)
 
 
 def _list(as_json: bool) -> None:
-    from router.codes import codes
+    from router.codes import read_codes
 
     if as_json:
-        print_lines(_fields(one) for one in codes().values())
+        print_lines(_fields(one) for one in read_codes().values())
     else:
-        print_table(("met", "code", "means"), _rows())
+        print_table(("met", "code", "means"), _list_rows())
 
 
-def _rows() -> Iterator[tuple[object, ...]]:
-    """A line for each place where a code is met, kind by kind."""
-    from router.codes import KINDS, codes
+def _list_rows() -> Iterator[tuple[object, ...]]:
+    """Yield a line for each place where a code occurs, kind by kind."""
+    from router.codes import KINDS, read_codes
 
     for kind in KINDS:
-        for one in codes().values():
+        for one in read_codes().values():
             if kind in one.kinds:
                 yield kind, one.code, one.means
 
@@ -66,20 +66,20 @@ def _show(found: Code, as_json: bool) -> None:
     if as_json:
         print_json(fields)
         return
-    out = console()
+    out = open_console()
     out.print(found.code, style="bold")
     out.print(found.means)
     for title, lines in (("Usually", found.usual), ("What to do", found.do)):
-        out.print(heading(title))
-        out.print(grid(("-", line) for line in lines))
-    out.print(heading("Where it is met"))
-    out.print(grid((kind, KINDS[kind]) for kind in found.kinds))
-    out.print(heading("The rule"))
-    out.print(grid([("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]))
+        out.print(build_heading(title))
+        out.print(build_grid(("-", line) for line in lines))
+    out.print(build_heading("Where it is met"))
+    out.print(build_grid((kind, KINDS[kind]) for kind in found.kinds))
+    out.print(build_heading("The rule"))
+    out.print(build_grid([("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]))
 
 
 def _fields(code: Code) -> dict[str, object]:
-    """The code, and the sentence of its rule; that one is left out where the pages were not installed."""
+    """Return the code with the sentence of its rule; without it if the pages are not installed."""
     from msgspec import to_builtins
 
     from router.codes.pages import read_rule
@@ -88,6 +88,6 @@ def _fields(code: Code) -> dict[str, object]:
     return to_builtins(code) if rule is None else {**to_builtins(code), "rule": rule}
 
 
-def _unknown(code: str, near: list[str]) -> str:
-    meant = f"did you mean {', '.join(near)}? " if near else ""
-    return f"no code is called {code!r}: {meant}`router explain` lists them all"
+def _describe_unknown(code: str, near: list[str]) -> str:
+    similar = f"did you mean {', '.join(near)}? " if near else ""
+    return f"no code is called {code!r}: {similar}`router explain` lists them all"

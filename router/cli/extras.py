@@ -1,4 +1,4 @@
-"""What an extra of the package brings: a command that needs one says so before it begins."""
+"""The optional parts of the package: a command that needs one says so before it begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router.errors import Misconfigured
 
 
 def need(extra: str, *modules: str) -> None:
-    """Looked for, not imported. Raises Misconfigured, naming the first that is missing and the extra that brings it."""
+    """Look for the modules without importing them. Raises Misconfigured, which names the first missing one and its extra."""
     for module in modules:
         if find_spec(module) is None:
             raise Misconfigured(module, f"is not installed: pip install 'beamline-router[{extra}]'")

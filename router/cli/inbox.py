@@ -1,4 +1,4 @@
-"""`router inbox`: events taken from another context's stream, handled once; and how many wait."""
+"""`router inbox`: handle events of another context's stream, each once; and count those that wait."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.loaded import function_at
+from router.cli import exit_codes
+from router.cli.import_target import import_function
 from router.cli.mailbox import Dsn
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines
-from router.cli.session import mailbox_settings
+from router.cli.session import load_mailbox_settings
 
 if TYPE_CHECKING:
     from router.app.inbox import InboxService
@@ -27,12 +27,12 @@ def consume(
         str | None,
         typer.Argument(metavar="[MODULE:FUNCTION]", help="async handle(connection, event), in the row's own transaction."),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Tell a service instead: POST here. Default: inbox.handler.url.")] = None,
+    url: Annotated[str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")] = None,
     dsn: Dsn = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Consume until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Consume until SIGTERM or Ctrl-C; then finish the messages in flight and end with 0. A second signal ends at once: 130.
 
     Prints one JSON line, inbox.ready, before the first message is taken. Logs go to standard error.
 
@@ -40,32 +40,32 @@ def consume(
     """
     if target is not None and url is not None:
         raise typer.BadParameter("give MODULE:FUNCTION or --url: an event has one handler")
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, None, nats_url, config, {"inbox.handler.url": url})
-        from router.app.inbox import InboxService  # looked for by now
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, None, nats_url, config, {"inbox.handler.url": url})
+        from router.app.inbox import InboxService  # only after the extra was checked
 
-        service = InboxService(settings, function_at(target, "my_package.events:handle") if target is not None else None)
-    ends.run(_consume(service))
+        service = InboxService(settings, import_function(target, "my_package.events:handle") if target is not None else None)
+    exit_codes.run(_consume(service))
 
 
 @inbox.command()
 def backlog(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Count what was received and is not processed, and when the oldest of it came (QRY-051).
+    """Count the received events that are not processed, and show when the oldest of them arrived (QRY-051).
 
     Example:  router inbox backlog --json
     """
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, None, None, config)
-    ends.run(_backlog(settings, as_json))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, None, None, config)
+    exit_codes.run(_backlog(settings, as_json))
 
 
 async def _consume(service: InboxService) -> int:
-    from router.cli.life import until_told
+    from router.cli.signals import run_until_signal
     from router.observability import configure
 
     configure(service.settings.log.level, service.settings.log.format)
     facts = {"stream": service.rules.stream, "durable": service.rules.durable}
-    return await until_told(service.run(lambda http: print_lines([{"event": "inbox.ready", "http": http, **facts}])))
+    return await run_until_signal(service.run(lambda http: print_lines([{"event": "inbox.ready", "http": http, **facts}])))
 
 
 async def _backlog(settings: Settings, as_json: bool) -> int:
@@ -79,4 +79,4 @@ async def _backlog(settings: Settings, as_json: bool) -> int:
     else:
         oldest = f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC" if found.oldest_at is not None else ""
         print(f"{settings.mailbox.context}: {found.count} not processed{oldest}")
-    return ends.OK
+    return exit_codes.OK

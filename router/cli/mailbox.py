@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile
 from router.cli.output import print_json
-from router.cli.session import mailbox_settings
+from router.cli.session import load_mailbox_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
 Dsn = Annotated[
     str | None,
     typer.Option(
-        metavar="DSN", help="The context's database. Better in ROUTER_MAILBOX__DSN: options are seen by others.", show_default=False
+        metavar="DSN", help="The context's database. Better in ROUTER_MAILBOX__DSN: other users can see options.", show_default=False
     ),
 ]
-ContextName = Annotated[str | None, typer.Option("--context", help="Whose events. Default: mailbox.context.")]
+ContextName = Annotated[str | None, typer.Option("--context", help="The context. Default: mailbox.context.")]
 
-mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox: made, checked.", rich_markup_mode="rich")
+mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox: created, checked.", rich_markup_mode="rich")
 
 
 @mailbox.command()
 def migrate(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Apply the migrations that are missing; running it twice does nothing.
+    """Apply the missing migrations; running it twice does nothing.
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router mailbox migrate
     """
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, None, None, config)
-    ends.run(_migrate(settings, as_json))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, None, None, config)
+    exit_codes.run(_migrate(settings, as_json))
 
 
 @mailbox.command()
 def check(dsn: Dsn = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Say what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.
+    """List what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.
 
     Example:  router mailbox check
     """
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, None, None, config)
-    ends.run(_check(settings, as_json))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, None, None, config)
+    exit_codes.run(_check(settings, as_json))
 
 
 async def _migrate(settings: Settings, as_json: bool) -> int:
@@ -57,7 +57,7 @@ async def _migrate(settings: Settings, as_json: bool) -> int:
         print_json({"applied": applied})
     else:
         print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _check(settings: Settings, as_json: bool) -> int:
@@ -70,4 +70,4 @@ async def _check(settings: Settings, as_json: bool) -> int:
         print_json({"missing": missing})
     else:
         print("\n".join(f"missing {name}" for name in missing) or "all migrations are applied")
-    return ends.NO if missing else ends.OK
+    return exit_codes.NO if missing else exit_codes.OK

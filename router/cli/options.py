@@ -1,4 +1,4 @@
-"""Options that several commands take, each said once, and what a request is named by."""
+"""Options that several commands share, and the check of a request's id."""
 
 from __future__ import annotations
 
@@ -8,27 +8,35 @@ from typing import Annotated
 import typer
 
 NatsUrl = Annotated[
-    str | None, typer.Option("--nats-url", metavar="URL", help="NATS server to talk to. Default: NATS_URL, else nats://localhost:4222.")
+    str | None, typer.Option("--nats-url", metavar="URL", help="The NATS server. Default: NATS_URL, else nats://localhost:4222.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON for programs instead of text for people.")]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings in TOML. Default: ROUTER_CONFIG_FILE.", dir_okay=False)
 ]
-Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
+Processes = Annotated[
+    int | None, typer.Option("--processes", metavar="N", help="Processes on the same durables, under one parent. Default: 1, no parent.")
 ]
+
+
+def _refuse_workers(value: str | None) -> None:
+    if value is not None:
+        raise typer.BadParameter("--workers is called --processes now; a worker is a program that executes assignments")
+
+
+RenamedWorkers = Annotated[str | None, typer.Option("--workers", hidden=True, callback=_refuse_workers)]
 PoliciesDir = Annotated[
     Path | None,
     typer.Option(
         "--policies",
         metavar="DIR",
-        help="Directory of <tenant>/<policy>.json and _shared/: puts what the server never had; only the package's samples give way to it.",
+        help="Directory of <tenant>/<policy>.json and _shared/: stores policies that the server never had; replaces only the samples.",
     ),
 ]
 
 
 def check_request_id(tenant: str, request_id: str) -> None:
-    """Raises BadParameter for what is no tenant, or no id of a request."""
+    """Raises BadParameter if the tenant is no id, or the request's id is none."""
     from router import ids
 
     if not ids.is_scoped(tenant):

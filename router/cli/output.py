@@ -1,6 +1,6 @@
-"""What a command prints: tables for people, JSON for programs. Nothing that a message holds may steer a terminal.
+"""What a command prints: tables for people, JSON for programs. No text of a message can steer a terminal.
 
-Whoever prints no table does not wait for rich: it is imported by what draws.
+Only the functions that draw import rich, so a command without a table does not wait for it.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-WIDE = 200  # columns, where no terminal says how many there are
+WIDE = 200  # columns, if there is no terminal
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
 
 
-def console() -> Console:
-    """Standard output, for people."""
+def open_console() -> Console:
+    """Open standard output for people."""
     from rich.console import Console
 
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: object) -> None:
-    """One JSON line; indented when a person looks at it."""
-    print(json_text(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
+    """Print one JSON line; indented on a terminal."""
+    print(format_json(value, orjson.OPT_INDENT_2 if sys.stdout.isatty() else 0), flush=True)
 
 
 def print_lines(values: Iterable[object]) -> None:
     """One JSON object a line, however wide the terminal."""
     for value in values:
-        print(json_text(value), flush=True)
+        print(format_json(value), flush=True)
 
 
-def json_text(value: object, option: int = 0) -> str:
-    """The value as JSON; what could steer a terminal is written as JSON's own escapes, so a program reads the same value."""
+def format_json(value: object, option: int = 0) -> str:
+    """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
     text = orjson.dumps(value, option=option | orjson.OPT_NON_STR_KEYS, default=str).decode()
     if text.isprintable():
         return text
@@ -51,11 +51,11 @@ def json_text(value: object, option: int = 0) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    console().print(table(columns, rows))
+    open_console().print(build_table(columns, rows))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A quiet table; a cell that is a verdict has its colour."""
+def build_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Build a plain table; a cell that holds a verdict has its colour."""
     from rich import box
     from rich.table import Table
 
@@ -63,12 +63,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for name in columns:
         made.add_column(name, overflow="fold")
     for row in rows:
-        made.add_row(*(cell(value) for value in row))
+        made.add_row(*(build_cell(value) for value in row))
     return made
 
 
-def grid(pairs: Iterable[tuple[str, object]]) -> Table:
-    """Names and values, one pair a line; what is None is left out."""
+def build_grid(pairs: Iterable[tuple[str, object]]) -> Table:
+    """Build a table of names and values, one pair a line; a value of None is left out."""
     from rich.table import Table
 
     made = Table.grid(padding=(0, 2))
@@ -76,20 +76,20 @@ def grid(pairs: Iterable[tuple[str, object]]) -> Table:
     made.add_column(overflow="fold")
     for name, value in pairs:
         if value is not None:
-            made.add_row(cell(name), cell(value))
+            made.add_row(build_cell(name), build_cell(value))
     return made
 
 
-def heading(text: str) -> Text:
-    """Above a part of a panel."""
+def build_heading(text: str) -> Text:
+    """Build the heading of a part of a panel."""
     from rich.text import Text
 
     return Text(f"\n{text}", style="dim")
 
 
 @contextmanager
-def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error while a person looks at it; it is told (done, total)."""
+def show_progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on standard error if that is a terminal; the caller updates it with (done, total)."""
     from rich.console import Console
     from rich.progress import Progress
 
@@ -99,7 +99,7 @@ def progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[int, in
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def cell(value: object) -> Text:
+def build_cell(value: object) -> Text:
     from rich.text import Text
 
     if isinstance(value, Text):

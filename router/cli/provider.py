@@ -1,4 +1,4 @@
-"""`router provider invoke`: ask a provider through a router, and hear it at once or piece by piece."""
+"""`router provider invoke`: ask a provider through a router, and print the answer at once or piece by piece."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
+from router.cli.option_values import read_pairs, read_prompt
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
-from router.cli.session import settings_of
-from router.cli.typed import pairs_of, prompt_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -23,15 +23,15 @@ provider = typer.Typer(help="Providers of the registry, asked directly.", no_arg
 
 @provider.callback()
 def _providers() -> None:
-    """A group, also while it has one command."""
+    """A group with one command."""
 
 
 @provider.command()
 def invoke(
     provider_id: Annotated[str, typer.Argument(metavar="ID", help="The provider's id in the registry.")],
     *,
-    prompt: Annotated[str, typer.Option(help="What it is asked; @FILE reads a file, - standard input.")],
-    tenant: Annotated[str, typer.Option(help="Who asks.")],
+    prompt: Annotated[str, typer.Option(help="The prompt; @FILE reads a file, - standard input.")],
+    tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it comes.")] = False,
     parameter: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
     context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
@@ -40,26 +40,26 @@ def invoke(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a provider once. Prints its answer, with --stream as it comes; with --json all that is said of it, a line for each chunk.
+    """Ask a provider once. Prints its answer, with --stream as it arrives; with --json the whole response, a line for each chunk.
 
     Exit status: 0 answered, 1 it failed or is not registered, 2 wrong use, 3 no router answers.
 
     Example:  router provider invoke echo --tenant acme --prompt hello --stream
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
     asked = {
         "provider_id": provider_id,
         "tenant_id": tenant,
-        "prompt": prompt_of(prompt),
-        "parameters": pairs_of(parameter or (), "--parameter"),
-        "context": pairs_of(context or (), "--context"),
+        "prompt": read_prompt(prompt),
+        "parameters": read_pairs(parameter or (), "--parameter"),
+        "context": read_pairs(context or (), "--context"),
         "timeout": timeout,
     }
-    ends.run((_streamed if stream else _whole)(settings, asked, as_json))
+    exit_codes.run((_invoke_stream if stream else _invoke_whole)(settings, asked, as_json))
 
 
-async def _whole(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+async def _invoke_whole(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
     from router.contracts.provider import response_bytes
     from router.sdk import Client
 
@@ -68,13 +68,13 @@ async def _whole(settings: Settings, asked: dict[str, Any], as_json: bool) -> in
     if as_json:
         print_lines([orjson.loads(response_bytes(response))])
     elif response.ok:
-        print(_text(response.body))
+        print(_decode_text(response.body))
     else:
-        ends.complain(_reason(response))
-    return ends.OK if response.ok else ends.NO
+        exit_codes.complain(_describe_failure(response))
+    return exit_codes.OK if response.ok else exit_codes.NO
 
 
-async def _streamed(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
+async def _invoke_stream(settings: Settings, asked: dict[str, Any], as_json: bool) -> int:
     from router.sdk import Client
 
     async with Client(settings.nats) as client:
@@ -82,7 +82,7 @@ async def _streamed(settings: Settings, asked: dict[str, Any], as_json: bool) ->
             _show(chunk, as_json)
     if not as_json:
         print(flush=True)
-    return ends.OK
+    return exit_codes.OK
 
 
 def _show(chunk: StreamChunk, as_json: bool) -> None:
@@ -91,13 +91,13 @@ def _show(chunk: StreamChunk, as_json: bool) -> None:
     if as_json:
         print_lines([orjson.loads(chunk_bytes(chunk))])
     else:
-        print(_text(chunk.data), end="", flush=True)
+        print(_decode_text(chunk.data), end="", flush=True)
 
 
-def _reason(response: ProviderResponse) -> str:
-    hint = ": `router extension list` shows who is registered" if response.error_code == "extension_not_found" else ""
+def _describe_failure(response: ProviderResponse) -> str:
+    hint = ": `router extension list` shows the registered ones" if response.error_code == "extension_not_found" else ""
     return f"{response.error_code}: {response.error_message}{hint}"
 
 
-def _text(data: str | bytes) -> str:
+def _decode_text(data: str | bytes) -> str:
     return printable(data if isinstance(data, str) else data.decode("utf-8", "replace"))

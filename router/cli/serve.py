@@ -1,4 +1,4 @@
-"""`router serve`: one router until it is told to stop, as one process or several, on an embedded broker if asked for."""
+"""`router serve`: run a router until a signal stops it, as one process or several, on an embedded broker if asked for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
-from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Workers
+from router.cli import exit_codes
+from router.cli.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 STORE = Path(".router/nats")
 PORT = 4222
 
-STOP_S = 10.0  # beyond the hard deadline: what is closed after the drain
+STOP_S = 10.0  # beyond the hard deadline: for closing after the drain
 
-Read = Callable[[], "Settings"]  # every source anew: at the start, and again at each reload
+Read = Callable[[], "Settings"]  # reads every source: at the start, and again at each reload
 Serve = Callable[[], Coroutine[Any, Any, None]]
-Announce = Callable[[str, str], None]  # the server's URL, the pages'
+Announce = Callable[[str, str], None]  # gets the server's URL and the HTTP address
 
 
 def serve(
@@ -34,55 +34,58 @@ def serve(
     policies: PoliciesDir = None,
     config: ConfigFile = None,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001.")] = None,
-    workers: Workers = None,
-    embedded: Annotated[bool, typer.Option("--embedded", help="Start a NATS server of our own as well.")] = False,
-    store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server keeps its streams.", file_okay=False)] = STORE,
+    processes: Processes = None,
+    _workers: RenamedWorkers = None,
+    embedded: Annotated[bool, typer.Option("--embedded", help="Start an embedded NATS server as well.")] = False,
+    store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server stores its streams.", file_okay=False)] = STORE,
     nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
 ) -> None:
-    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal: 130.
 
     Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to standard error.
-    --policies only seeds: it puts what the server never had and changes nothing that somebody wrote. Only the samples, which an
-    embedded server starts with, give way to it: its files replace them, the others of them are removed, and the log tells each.
+    --policies only seeds: it stores what the server never had and changes no policy that a person wrote. Only the samples, which an
+    embedded server starts with, are replaced: its files replace them, the others of them are removed, and the log names each.
 
-    With --workers 2 and more a parent supervises so many processes: one that dies is started again, and SIGHUP reads the
-    settings anew and replaces one after the other, so that requests are answered all the time.
+    With --processes 2 and more a parent supervises the processes: it restarts one that dies, and at SIGHUP it reads the
+    settings again and replaces one process after the other, so that requests are answered all the time.
 
     Example:  router serve --embedded --policies ./policies
     """
     if embedded and nats_url is not None:
         raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
-    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "workers": workers}
-    server = _embedded_server(store, nats_port) if embedded else None
-    # A server of our own that does not start is a failure, not a silence.
-    ends.run(_serve(lambda: _settings(config, given, server), server), unavailable=ends.SILENT if server is None else ends.NO)
+    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
+    server = _make_server(store, nats_port) if embedded else None
+    # An embedded server that does not start is a failure, not a missing answer.
+    exit_codes.run(
+        _serve(lambda: _load_settings(config, given, server), server), unavailable=exit_codes.NO_ANSWER if server is None else exit_codes.NO
+    )
 
 
-def _embedded_server(store: Path, port: int) -> EmbeddedServer:
+def _make_server(store: Path, port: int) -> EmbeddedServer:
     from router.embedded import EmbeddedServer
 
     return EmbeddedServer(store, port=port)
 
 
-def _settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
+def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
     from router.config import load
     from router.errors import Misconfigured
 
     settings = load(config, given if server is None else {**given, "nats.url": server.url}).settings
     directory = settings.policies.dir
     if directory is None and server is not None:
-        return _seeded_from(samples(), settings)
+        return _set_policies_dir(find_samples(), settings)
     if directory is not None and not directory.is_dir():
         raise Misconfigured("policies.dir", f"{directory} is not a directory")
     return settings
 
 
-def _seeded_from(directory: Path | None, settings: Settings) -> Settings:
+def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
     return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": directory})})
 
 
 async def _serve(read: Read, server: EmbeddedServer | None) -> int:
-    from router.cli.life import on_embedded_broker, until_told
+    from router.cli.signals import run_until_signal, serve_on_embedded_broker
     from router.observability import configure
 
     settings = read()
@@ -91,55 +94,55 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
     def announce(nats_url: str, http: str) -> None:
         _announce(nats_url, http, settings)
 
-    serve, reload = (_one(read, announce), None) if settings.workers == 1 else _several(read, announce)
+    serve, reload = (_serve_alone(read, announce), None) if settings.processes == 1 else _serve_fleet(read, announce)
     if server is None:
-        return await until_told(serve(), reload=reload)
+        return await run_until_signal(serve(), reload=reload)
     server.take_bodies_of(settings.max_payload_bytes)
     stop_s = settings.drain.hard_deadline_ms / 1000 + STOP_S
 
     async def serve_what_stands() -> None:
         nonlocal settings
-        settings = await _as_it_stands(read())
+        settings = await _drop_unused_samples(read())
         await serve()
 
-    return await until_told(on_embedded_broker(server, serve_what_stands, stop_s), reload=reload)
+    return await run_until_signal(serve_on_embedded_broker(server, serve_what_stands, stop_s), reload=reload)
 
 
-async def _as_it_stands(settings: Settings) -> Settings:
-    """What is announced: the samples only where nobody's own policy stands."""
+async def _drop_unused_samples(settings: Settings) -> Settings:
+    """Return the settings to announce: with the samples only if the server has no policy of a user."""
     from router.app.policy_seed import only_samples
-    from router.cli.policy.store import store_of
+    from router.cli.policy.store import open_store
     from router.errors import NotFound
 
-    if settings.policies.dir != samples():
+    if settings.policies.dir != find_samples():
         return settings
     with contextlib.suppress(NotFound):  # a new server has no bucket yet
-        async with store_of(settings) as store:
-            return settings if await only_samples(store) else _seeded_from(None, settings)
+        async with open_store(settings) as store:
+            return settings if await only_samples(store) else _set_policies_dir(None, settings)
     return settings
 
 
-def _one(read: Read, announce: Announce) -> Serve:
+def _serve_alone(read: Read, announce: Announce) -> Serve:
     """This process is the router."""
     from router.app import RouterService
 
     async def serve() -> None:
-        # Read here: by now an embedded server has its address.
+        # Read the settings here: only now the embedded server has its address.
         await RouterService(read()).run(lambda ready: announce(ready.nats_url, ready.http))
 
     return serve
 
 
-def _several(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
-    """This process is the parent of routers; what serves, and what reloads."""
+def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
+    """This process is the parent of several routers; return the functions that serve and reload."""
     from router.fleet import Fleet
 
     fleet = Fleet(read, announce)
     return fleet.run, fleet.reload
 
 
-def samples() -> Path:
-    """The policies that come with the package."""
+def find_samples() -> Path:
+    """Return the directory of the policies that come with the package."""
     from router.samples import find_policies
 
     return find_policies()
@@ -147,19 +150,19 @@ def samples() -> Path:
 
 def _announce(nats_url: str, http: str, settings: Settings) -> None:
     directory = settings.policies.dir
-    is_sample = directory == samples()
+    is_sample = directory == find_samples()
     policies = "samples" if is_sample else directory
     line: dict[str, object] = {"event": "router.ready", "nats_url": nats_url, "http": http, "policies": policies}
-    if settings.workers > 1:
-        line["workers"] = settings.workers
+    if settings.processes > 1:
+        line["processes"] = settings.processes
     print(orjson.dumps(line, default=str).decode(), flush=True)
     if is_sample:
-        print("router: no --policies given: the samples that come with the package are in force", file=sys.stderr)
+        print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr)
     if sys.stderr.isatty():
-        print(_invitation(nats_url, http), file=sys.stderr, flush=True)
+        print(_format_invitation(nats_url, http), file=sys.stderr, flush=True)
 
 
-def _invitation(nats_url: str, http: str) -> str:
+def _format_invitation(nats_url: str, http: str) -> str:
     where = "" if nats_url.endswith(f":{PORT}") else f" --nats-url {nats_url}"
     return f"""
   ready    {nats_url}    {http}/readyz

@@ -1,4 +1,4 @@
-"""What a client command works with: the settings, and JetStream for as long as it needs it."""
+"""What a client command needs: the settings, and JetStream while it runs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
-def settings_of(nats_url: str | None, config: Path | None) -> Settings:
-    """The settings as every command sees them. Raises Misconfigured."""
+def load_settings(nats_url: str | None, config: Path | None) -> Settings:
+    """Load the settings of a command. Raises Misconfigured."""
     from router.config import load
 
     return load(config, {"nats.url": nats_url}).settings
 
 
-def mailbox_settings(
+def load_mailbox_settings(
     dsn: str | None, context: str | None, nats_url: str | None, config: Path | None, more: Mapping[str, object] = NOTHING
 ) -> Settings:
-    """The same for a command that works on one context's database. Raises Misconfigured, without the extra `postgres` too."""
+    """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
     from router.cli.extras import need
     from router.config import load
 
@@ -34,8 +34,8 @@ def mailbox_settings(
 
 
 @asynccontextmanager
-async def jetstream_of(settings: Settings) -> AsyncIterator[JetStream]:
-    """JetStream over a connection of our own. Raises BrokerUnavailable."""
+async def open_jetstream(settings: Settings) -> AsyncIterator[JetStream]:
+    """Open JetStream over a connection of its own. Raises BrokerUnavailable."""
     from router.app.connect import connect_by
     from router.delivery.api import JetStream
 

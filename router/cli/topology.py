@@ -1,4 +1,4 @@
-"""`router topology`: streams and consumers as declared, against what a server has."""
+"""`router topology`: compare the declared streams and consumers with those of a server."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -24,51 +24,51 @@ Workers = Annotated[
 
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
-topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, made, exported.", rich_markup_mode="rich")
+topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, created, exported.", rich_markup_mode="rich")
 
-DONE = {"missing": "made", "drifted": "brought back"}  # by the state that it was found in
+DONE = {"missing": "made", "drifted": "brought back"}  # by the state before
 
-# What the `nats` tool asks for in a stream's file and the server fills in by itself.
+# Fields that the `nats` tool requires in a stream's file and the server sets by itself.
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
 
 
 @topology.command()
 def plan(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Say what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
+    """Show what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
 
     Example:  router topology plan
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_plan(settings, worker or (), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_plan(settings, worker or (), as_json))
 
 
 @topology.command()
 def apply(worker: Workers = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Make what is missing, and bring back what has drifted. Nothing is ever deleted.
+    """Create what is missing, and restore what has drifted. Nothing is ever deleted.
 
-    A worker makes its durable itself where it may; where it may not, name it here.
+    A worker creates its durable itself if it may; if it may not, name the durable here.
     Exit status: 0 done, 1 the server refused, or does not answer.
 
     Example:  router topology apply    router topology apply --worker caf-worker
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_apply(settings, worker or (), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_apply(settings, worker or (), as_json))
 
 
 @topology.command()
 def mirror(nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False) -> None:
-    """Mirror the stream of usage into the account of this key, for the lake to read there.
+    """Mirror the stream of usage into the account of this key, so that the lake reads it there.
 
     An account of its own keeps the lake's key away from every other stream: deploy/nats/accounts.conf imports what it needs.
     Exit status: 0 done, 1 the server refused, or does not answer.
 
     Example:  router topology mirror
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_mirror(settings, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_mirror(settings, as_json))
 
 
 @topology.command()
@@ -84,8 +84,8 @@ def export(
 
     Example:  router topology export --dir ./nats    then    nats stream add --config ./nats/stream-ROUTER_DECIDE.json
     """
-    with ends.errors_told():
-        streams, consumers = _configurations(settings_of(None, config))
+    with exit_codes.report_errors():
+        streams, consumers = _list_configurations(load_settings(None, config))
     if directory is None:
         print_json({"streams": streams, "consumers": consumers})
         return
@@ -99,19 +99,19 @@ def export(
 async def _plan(settings: Settings, workers: Sequence[str], as_json: bool) -> int:
     from router.delivery.topology import compare
 
-    async with jetstream_of(settings) as jetstream:
-        differences = await compare(jetstream, _wanted(settings, workers))
+    async with open_jetstream(settings) as jetstream:
+        differences = await compare(jetstream, _declare(settings, workers))
     _print(differences, as_json, nothing="all is as declared")
-    return ends.NO if differences else ends.OK
+    return exit_codes.NO if differences else exit_codes.OK
 
 
 async def _apply(settings: Settings, workers: Sequence[str], as_json: bool) -> int:
     from router.delivery.topology import apply as bring_about
 
-    async with jetstream_of(settings) as jetstream:
-        done = await bring_about(jetstream, _wanted(settings, workers))
+    async with open_jetstream(settings) as jetstream:
+        done = await bring_about(jetstream, _declare(settings, workers))
     _print(done, as_json, nothing="nothing to do: all was as declared", is_done=True)
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _mirror(settings: Settings, as_json: bool) -> int:
@@ -120,14 +120,14 @@ async def _mirror(settings: Settings, as_json: bool) -> int:
 
     usage = settings.streams.usage
     spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         done = await bring_about(jetstream, Topology((spec,)))
     _print(done, as_json, nothing="nothing to do: the mirror was as declared", is_done=True)
-    return ends.OK
+    return exit_codes.OK
 
 
-def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
-    """What the router declares, and the durables of these workers."""
+def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
+    """Return the topology that the router declares, with the durables of these workers."""
     from router.app import declared
     from router.delivery.topology import Topology
     from router.sdk.worker import worker_durable
@@ -138,24 +138,24 @@ def _wanted(settings: Settings, workers: Sequence[str]) -> Topology:
 
 
 def _print(differences: Sequence[Difference], as_json: bool, *, nothing: str, is_done: bool = False) -> None:
-    """What differs, or, once it `is_done`, what was made of it."""
+    """Print the differences, or, if `is_done`, what was done about them."""
     from msgspec import to_builtins
 
     if as_json:
         print_lines({**to_builtins(one), **({"done": DONE[one.state]} if is_done else {})} for one in differences)
     elif differences:
         state, changes = ("done", "declared / before") if is_done else ("state", "declared / on the server")
-        rows = ((one.kind, one.name, DONE[one.state] if is_done else one.state, _changes(one)) for one in differences)
+        rows = ((one.kind, one.name, DONE[one.state] if is_done else one.state, _format_changes(one)) for one in differences)
         print_table(("", "name", state, changes), rows)
     else:
         print(nothing)
 
 
-def _changes(difference: Difference) -> str:
+def _format_changes(difference: Difference) -> str:
     return "\n".join(f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items())
 
 
-def _configurations(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _list_configurations(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from router.app import declared
 
     wanted = declared(settings)

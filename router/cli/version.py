@@ -7,7 +7,7 @@ from router.cli.output import print_json
 
 
 def version(as_json: AsJson = False) -> None:
-    """Print the versions of the router and of what it stands on.
+    """Print the versions of the router and of its main dependencies.
 
     Example:  router version --json
     """

@@ -1,4 +1,4 @@
-"""`router workers`: listen to heartbeats for a moment, and say who is alive, who is busy, who fell silent."""
+"""`router workers`: listen to heartbeats for a moment, and list which workers are alive, busy or silent."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 TICK_S = 0.05
-MOST_REFUSED = 20  # that are told
+MOST_REFUSED = 20  # refused heartbeats that are reported
 
 
 def workers(
     listen: Annotated[
-        float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker is heard every 5 s as a rule.", min=0.1)
+        float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker usually sends a heartbeat every 5 s.", min=0.1)
     ] = 6.0,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the workers that are heard; with --json one object a line. A worker is silent after three missed heartbeats.
+    """List the workers that send heartbeats; with --json one object a line. A worker is silent after three missed heartbeats.
 
-    Exit status: 0 somebody is alive, 1 nobody is.
+    Exit status: 0 a worker is alive, 1 none is.
 
     Example:  router workers --for 20
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_listen(settings, listen, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_listen(settings, listen, as_json))
 
 
 async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
@@ -48,26 +48,26 @@ async def _listen(settings: Settings, seconds: float, as_json: bool) -> int:
     from router.workers import Liveness
 
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         for subject in SUBJECTS:
-            await jetstream.connection.attend(subject, lambda _s, _r, data, headers: _hear(known, refused, data, headers))
+            await jetstream.connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
         await jetstream.connection.require_permission(*SUBJECTS)
         await _wait(seconds, known)
     now = steady()
     found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
     if as_json:
-        print_lines(_fields(worker, condition, now) for worker, condition in found)
+        print_lines(_list_fields(worker, condition, now) for worker, condition in found)
     elif found:
-        print_table(COLUMNS, (_row(worker, condition, now) for worker, condition in found))
+        print_table(COLUMNS, (_build_row(worker, condition, now) for worker, condition in found))
     else:
         print(f"no worker was heard within {seconds:g} s")
     for claimed, reason in refused:
-        ends.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
-    return ends.OK if known.count_alive(now) else ends.NO
+        exit_codes.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
+    return exit_codes.OK if known.count_alive(now) else exit_codes.NO
 
 
-def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
-    """A worker, or why it is none, in the order in which they came; at most `MOST_REFUSED`."""
+def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
+    """Take one heartbeat, or keep the reason why it is none, in order; at most `MOST_REFUSED`."""
     from router.clock import now_ms, steady
     from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
 
@@ -79,7 +79,7 @@ def _hear(known: Liveness, refused: dict[tuple[str | None, str], None], data: by
 
 
 async def _wait(seconds: float, known: Liveness) -> None:
-    """With a bar where somebody looks at it."""
+    """Wait, with a bar if standard error is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -93,7 +93,7 @@ async def _wait(seconds: float, known: Liveness) -> None:
             await asyncio.sleep(min(TICK_S, left))
 
 
-def _row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
+def _build_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
     from router.doctor.words import share, span
 
     beat = worker.beat
@@ -102,8 +102,8 @@ def _row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple
     return (beat.worker_id, beat.tenant_id, condition.value, load, beat.capacity, every, f"{span(now - worker.heard_at)} ago")
 
 
-def _fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
+def _list_fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
     from msgspec import to_builtins
 
-    told = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
-    return {name: value for name, value in told.items() if value is not None}
+    fields = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
+    return {name: value for name, value in fields.items() if value is not None}

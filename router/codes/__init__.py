@@ -51,19 +51,19 @@ class Code(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def codes() -> Mapping[str, Code]:
+def read_codes() -> Mapping[str, Code]:
     """All of them, by name, as they stand in the files."""
     return {code.code: code for name in FILES for code in _read(name)}
 
 
 def find(name: str) -> Code | None:
     """As it is written, or in another case: a letter's error_code is the upper case of its reason."""
-    return codes().get(name) or next((code for code in codes().values() if code.code.lower() == name.lower()), None)
+    return read_codes().get(name) or next((code for code in read_codes().values() if code.code.lower() == name.lower()), None)
 
 
-def near(name: str) -> list[str]:
+def find_similar(name: str) -> list[str]:
     """Codes that somebody may have meant, the nearest first."""
-    by_lower = {code.lower(): code for code in codes()}
+    by_lower = {code.lower(): code for code in read_codes()}
     return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.config.names import DEFAULTS
 from router.config.settings import Settings
 from router.masking import MASK, has_key, hide_keys, hide_login, hide_query
@@ -27,10 +27,10 @@ class Row(NamedTuple):
 
 def describe(settings: Settings, sources: Mapping[str, str]) -> list[Row]:
     """All settings in the order of the tree, secrets masked: `describe(*load(...))`."""
-    defaults = {s.name: shown(s.field, s.value) for s in leaves(DEFAULTS)}
+    defaults = {s.name: shown(s.field, s.value) for s in list_settings(DEFAULTS)}
     return [
         Row(s.name, shown(s.field, s.value), defaults[s.name], sources.get(s.name, "default"), s.field.description or "")
-        for s in leaves(settings)
+        for s in list_settings(settings)
     ]
 
 

@@ -32,12 +32,12 @@ class Setting(NamedTuple):
     field: FieldInfo
 
 
-def leaves(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
+def list_settings(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
     """Every setting of a group and of the groups inside it, in the order of their declaration."""
     for name, field in type(group).model_fields.items():
         value = getattr(group, name)
         if isinstance(value, BaseModel):
-            yield from leaves(value, f"{prefix}{name}.")
+            yield from list_settings(value, f"{prefix}{name}.")
         else:
             yield Setting(prefix + name, value, field)
 

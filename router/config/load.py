@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from router.config import names, rules
 from router.config.describe import shown
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.config.settings import Settings
 from router.config.sources import (
     SERVICE_LINK,
@@ -69,7 +69,7 @@ def load(file: Path | None = None, overrides: Mapping[str, object] = NOTHING, en
 
 
 def _merged(layers: Iterable[Layer]) -> Places:
-    shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in leaves(names.DEFAULTS)}
+    shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in list_settings(names.DEFAULTS)}
     own: Places = {}
     for layer in layers:
         shared_here, own_here = _resolved(layer)
@@ -104,6 +104,8 @@ def _converted(meaning: names.Meaning, given: Given) -> object:
 def _unknown(given: Given) -> Misconfigured:
     if is_service_link(given):
         return Misconfigured(given.where, SERVICE_LINK)
+    if (renamed := names.RENAMED.get(names.flat(given.spelling))) is not None:
+        return Misconfigured(given.where, f"this setting is called {renamed} now")
     near = names.closest(given.spelling)
     if near and given.source.startswith("ROUTER_"):
         near = "ROUTER_" + near.upper().replace(".", "__")
@@ -134,7 +136,7 @@ def _nested(places: Places) -> dict[str, object]:
 
 def _bad_value(places: Places, details: ErrorDetails) -> Misconfigured:
     path = ".".join(str(step) for step in details["loc"])
-    setting = next(s for s in leaves(names.DEFAULTS) if path == s.name or path.startswith(f"{s.name}."))
+    setting = next(s for s in list_settings(names.DEFAULTS) if path == s.name or path.startswith(f"{s.name}."))
     place = places[setting.name]
     legal = re.sub(r"^(Value error,|Input|Value|String|Tuple) ", "", details["msg"])
     text = (

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from router.config.bus import BusConfig
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.config.settings import Settings
 
 CONSUMERS = ("decide", "results", "acks")
@@ -91,8 +91,11 @@ SPECIFIED = (
     "NATS_DUPLICATE_WINDOW_SECS",
 )
 
+# Earlier names of settings: refused, with the name to use.
+RENAMED = {"workers": "processes"}
+
 DEFAULTS = Settings()
-NAMES = {flat(setting.name): setting.name for setting in leaves(DEFAULTS)}
+NAMES = {flat(setting.name): setting.name for setting in list_settings(DEFAULTS)}
 
 
 def meaning(spelling: str) -> Meaning | None:

@@ -52,7 +52,7 @@ class Settings(Group):
     """Everything that can be set (docs/contracts.md#settings). Durations are milliseconds where the name says so."""
 
     node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in letters; host and process id unless set")
-    workers: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, without a parent")
+    processes: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, no parent")
     topology: Literal["create", "check", "off"] = Field(
         default="create", description="streams and consumers at start: make them, compare, or trust"
     )

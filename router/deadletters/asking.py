@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from router.delivery.api import JetStream
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable
 
 PATIENCE_S = 5.0
@@ -28,16 +28,16 @@ async def ask_all(jetstream: JetStream, what: str, bodies: Mapping[int, bytes]) 
         if len(answers) == len(bodies) and not all_heard.done():
             all_heard.set_result(None)
 
-    sid = await connection.attend(inbox + "*", hear)
+    sid = await connection.subscribe_direct(inbox + "*", hear)
     subject = f"{jetstream.prefix}.{what}"
     try:
         with connection.denials.awaited(subject, all_heard):
             for key, body in bodies.items():
-                connection.post(subject, body, f"{inbox}{key}")
+                connection.publish_nowait(subject, body, f"{inbox}{key}")
             async with asyncio.timeout(PATIENCE_S):
                 await all_heard
     except TimeoutError as exc:
         raise BrokerUnavailable(f"no answer on {what} for {len(bodies) - len(answers)} of {len(bodies)} requests") from exc
     finally:
-        await connection.leave(sid)
+        await connection.unsubscribe(sid)
     return answers

@@ -13,7 +13,7 @@ from msgspec import Struct
 from router.deadletters.listing import NO_FILTER, DeadLetterFilter
 from router.deadletters.parse import DeadLetter, parse
 from router.delivery.api import JetStream
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 
 AT_ONCE = 500
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 
 from router.contracts.letter import DEFAULT_SUBJECT_PATTERN
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
-from router.delivery.api import JetStream, Stored
-from router.delivery.reading import reading
+from router.delivery.api import JetStream, StoredMessage
+from router.delivery.stream_reader import reading
 from router.errors import RouterError
 from router.observability.instruments import Gauge
 from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED
@@ -92,7 +92,7 @@ class DepthGauge:
         if reader.total <= MOST:
             self._until = max(self._until, last)  # the last ones may be gone
 
-    def _kind_of(self, stored: Stored) -> SubjectAndReason:
+    def _kind_of(self, stored: StoredMessage) -> SubjectAndReason:
         subject = self._labels[self._original_of(stored.subject)]
         if stored.subject in WORKERS_SUBJECTS:
             return subject, PROCESSING_ERROR

@@ -21,10 +21,10 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
-from router.delivery.evidence import Evidence, NotStored
+from router.delivery.frame_parser import Headers
 from router.delivery.topology import Topology, bucket, create
-from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable, RouterError
 from router.message import Effect
 
@@ -51,7 +51,7 @@ class JournalEntry(Struct, frozen=True):
 class ReplayJournal:
     """The journal of one run. `run` is its secret."""
 
-    def __init__(self, jetstream: JetStream, evidence: Evidence, letters: str) -> None:
+    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, letters: str) -> None:
         self.run = token_hex(12)
         self.floors: dict[str, int] = {}
         self._jetstream = jetstream
@@ -68,7 +68,9 @@ class ReplayJournal:
     async def begin(self) -> JournalEntry | None:
         """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
         await create(self._jetstream, Topology((bucket(self._bucket),)))
-        self._sid = await self._connection.attend(self._voice, lambda _, reply, *__: self._connection.post(reply, b"+") if reply else None)
+        self._sid = await self._connection.subscribe_direct(
+            self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
+        )
         self._since = str((await self._jetstream.stream(self._letters) or {}).get("created", ""))
         stored = await self._jetstream.last_on(f"KV_{self._bucket}", self._subject)
         self._revision = stored.sequence if stored is not None else 0
@@ -95,7 +97,7 @@ class ReplayJournal:
         await self._write(None)
 
     async def close(self) -> None:
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     def _entry(self, runs: tuple[str, ...], floors: dict[str, int] | None = None) -> JournalEntry:
         return JournalEntry(self._voice, self._since, runs, floors or {})
@@ -106,7 +108,7 @@ class ReplayJournal:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
         told = await self._evidence.stored([Effect(self._subject, data, token_hex(12), headers)])
-        if isinstance(told, NotStored):
+        if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
                 raise ReplayRunning("another replay of these letters has begun")
             raise BrokerUnavailable(f"the replay cannot be written down in {self._bucket}: {told.cause}")
@@ -121,15 +123,15 @@ class ReplayJournal:
                 heard.set_result((headers or {}).get("Status") != "503")
 
         ear = self._connection.new_inbox()
-        sid = await self._connection.attend(ear, hear)
-        self._connection.post(voice, b"", ear)
+        sid = await self._connection.subscribe_direct(ear, hear)
+        self._connection.publish_nowait(voice, b"", ear)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 return await heard
         except TimeoutError:
             return True
         finally:
-            await self._connection.leave(sid)
+            await self._connection.unsubscribe(sid)
 
 
 def _read(data: bytes) -> JournalEntry | None:

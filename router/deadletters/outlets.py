@@ -17,10 +17,10 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.crashpoints import crashpoint_sent
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
-from router.delivery.evidence import Evidence, NotStored, Receipts
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 from router.message import Effect
 
 PATIENCE_S = 5.0  # without news of a message that was sent
@@ -49,17 +49,17 @@ class ReplayPublisher(Protocol):
 class AckedReplayPublisher:
     """A stream that answers with PubAcks."""
 
-    def __init__(self, jetstream: JetStream, evidence: Evidence, stream: str, floor: int) -> None:
+    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, stream: str, floor: int) -> None:
         self.stream = stream
         self.floor = floor
         self._jetstream = jetstream
         self._evidence = evidence
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
-        told: dict[str, Receipts | NotStored] = {}
+        told: dict[str, Receipts | NotPublished] = {}
         all_told = asyncio.Event()
 
-        def tell(effect_id: str, result: Receipts | NotStored) -> None:
+        def tell(effect_id: str, result: Receipts | NotPublished) -> None:
             told[effect_id] = result
             if len(told) == len(effects):
                 all_told.set()
@@ -70,8 +70,8 @@ class AckedReplayPublisher:
         await all_told.wait()
         return {effect.id: await self._proof(effect, told[effect.id]) for effect in effects}
 
-    async def _proof(self, effect: Effect, told: Receipts | NotStored) -> Unproven | None:
-        if isinstance(told, NotStored):
+    async def _proof(self, effect: Effect, told: Receipts | NotPublished) -> Unproven | None:
+        if isinstance(told, NotPublished):
             return Unproven(f"{self.stream} did not take it: {told.cause}", is_certain=told.err_code != 0)
         receipt = told[0]
         if not receipt.is_duplicate:
@@ -98,7 +98,9 @@ class NoAckReplayPublisher:
         missing = {effect.id for effect in effects}
         async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, heads_only=True) as reader:
             for effect in effects:
-                self._jetstream.connection.post(effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id}))
+                self._jetstream.connection.publish_nowait(
+                    effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
+                )
             crashpoint_sent("replay_posted")
             while missing and (found := await reader.read(len(missing), PATIENCE_S)):
                 missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
@@ -110,7 +112,7 @@ class NoAckReplayPublisher:
 class ReplayPublishers:
     """Every outlet of one run, found when its subject is first met."""
 
-    def __init__(self, jetstream: JetStream, evidence: Evidence) -> None:
+    def __init__(self, jetstream: JetStream, evidence: AckedPublisher) -> None:
         self._jetstream = jetstream
         self._evidence = evidence
         self._found: dict[str, ReplayPublisher | None] = {}

@@ -19,7 +19,7 @@ from router.contracts.first_stored import read_first_stored
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.worker import read_body
-from router.delivery.api import Stored
+from router.delivery.api import StoredMessage
 from router.outcome import PROCESSING_ERROR
 
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
@@ -74,7 +74,7 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
         return instant(self.stored_at)
 
 
-def parse(stored: Stored) -> DeadLetter:
+def parse(stored: StoredMessage) -> DeadLetter:
     """Whatever is stored there, as a DeadLetter."""
     body = _object(stored.data)
     if stored.subject == WORKERS_SUBJECT:
@@ -119,7 +119,7 @@ def instant(text: str) -> datetime | None:
         return None
 
 
-def _from_worker(stored: Stored) -> DeadLetter:
+def _from_worker(stored: StoredMessage) -> DeadLetter:
     """A result that a worker gave up on, in any of its forms: listed as `processing_error` (docs/contracts.md#workers-dead-letters)."""
     try:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
@@ -128,7 +128,7 @@ def _from_worker(stored: Stored) -> DeadLetter:
     return _told_by_worker(stored, body, _text(body, "error_code"), _text(body, "error_message"))
 
 
-def _unread_by_worker(stored: Stored, body: Mapping[str, Any]) -> DeadLetter:
+def _unread_by_worker(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
     """What a worker could not read; it names the subject that the bytes came on, and seldom an id."""
     data = _part(body, "data") or body
     source = _text(_part(data, "payload_ref"), "subject")
@@ -136,7 +136,7 @@ def _unread_by_worker(stored: Stored, body: Mapping[str, Any]) -> DeadLetter:
     return _told_by_worker(stored, data, _text(data, "reason"), message)
 
 
-def _told_by_worker(stored: Stored, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:
+def _told_by_worker(stored: StoredMessage, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:
     return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
@@ -157,7 +157,7 @@ def _told_by_worker(stored: Stored, body: Mapping[str, Any], code: str | None, m
     )
 
 
-def _unreadable(stored: Stored) -> DeadLetter:
+def _unreadable(stored: StoredMessage) -> DeadLetter:
     return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,

@@ -33,8 +33,8 @@ from router.deadletters.journal import JournalEntry, ReplayJournal
 from router.deadletters.original import NotReplayed, ReplayOptions, originals_of
 from router.deadletters.outlets import ReplayPublishers
 from router.delivery.api import JetStream
-from router.delivery.reading import reading
 from router.delivery.storing import evidence_on
+from router.delivery.stream_reader import reading
 from router.errors import RouterError
 from router.message import Effect
 from router.observability.tracing_messages import trace_replay
@@ -130,7 +130,7 @@ class _ReplayRun:
         self._stream = stream
         self._journal = journal
         self._outlets = outlets
-        self._lives = jetstream.connection.lives
+        self._lives = jetstream.connection.reconnect_count
 
     async def begin(self, is_forgetful: bool) -> int:
         """Step 1: how many letters of an interrupted replay were removed."""
@@ -150,7 +150,7 @@ class _ReplayRun:
         for subject, effects in _by_subject(trace_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
         # Away for a moment, we may have been taken for dead: another replay may have begun.
-        return is_certain and self._jetstream.connection.lives == self._lives
+        return is_certain and self._jetstream.connection.reconnect_count == self._lives
 
     async def end(self) -> None:
         crashpoint("replay_ending")

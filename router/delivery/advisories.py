@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import orjson
 
-from router.delivery.api import JetStream, Stored, nanos
+from router.delivery.api import JetStream, StoredMessage, nanos
 from router.delivery.topology import StreamSpec
 from router.message import Message
 
@@ -42,7 +42,7 @@ def stranded_sequence(data: bytes) -> int | None:
     return sequence if isinstance(sequence, int) and sequence > 0 else None
 
 
-async def read_stranded(jetstream: JetStream, stream: str, advisory: Message) -> Stored | None:
+async def read_stranded(jetstream: JetStream, stream: str, advisory: Message) -> StoredMessage | None:
     """The message that an advisory speaks of; None when it is gone, or when another message has its sequence now."""
     sequence = stranded_sequence(advisory.data)
     stored = await jetstream.message(stream, sequence) if sequence is not None else None

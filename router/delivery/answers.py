@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from router.contracts.headers import silencing_header_in
 from router.delivery.connection import Connection, head_of
+from router.delivery.frame_parser import Headers
 from router.delivery.identical import MOST_LINES, IdenticalRequests
 from router.delivery.live_answers import LiveAnswers
 from router.delivery.pub_acks import CONFIRM, EXPECTED_STREAM, expects_another, pub_ack, tenant_of_publisher, wants_pub_ack, wrong_stream
-from router.delivery.rendezvous import Question, Rendezvous
-from router.delivery.wire import Headers
+from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
 from router.ids import is_literal_subject
 from router.message import Message, Reply
 
@@ -67,11 +67,11 @@ class Answers:
         self._rules = rules
         self._on_refused = on_refused
         self._refusal = refusal  # the answer to a request that the stream refuses: header's name, request, its headers
-        self.live = LiveAnswers(lambda told: connection.post(LIVE_ANSWERS, told))
-        identical = IdenticalRequests(lambda lines: connection.post(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
+        self.live = LiveAnswers(lambda told: connection.publish_nowait(LIVE_ANSWERS, told))
+        identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
         self._request = b""  # whose answer is being sent
         self._stored_ns = NOT_STORED
-        self._rendezvous = Rendezvous(
+        self._rendezvous = ReplyCorrelator(
             self._send,
             conflict,
             is_same=is_same,
@@ -96,7 +96,7 @@ class Answers:
         if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and wants_pub_ack(headers):
             self._answer_publisher(message, reply)
             return
-        question = Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
+        question = RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
                 self._rendezvous.answer_named(question, reply.data, named, self._now())
@@ -114,7 +114,7 @@ class Answers:
         """The decision goes where it is read, and a PubAck to whoever published the request."""
         named = message.headers.get(REPLY_TO)
         if named and self._may_reach(named):
-            self._connection.post(named, reply.data)
+            self._connection.publish_nowait(named, reply.data)
         else:
             if named:
                 self._refuse(named)
@@ -131,13 +131,13 @@ class Answers:
             if self.live.has(inbox, self._request, self._stored_ns / 1e9 - SLACK_S):
                 return
             self.live.note(inbox, self._request)
-        self._connection.post(inbox, data)
+        self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
         if self.live.is_used and self.live.has_request(message.data, message.stored_at - SLACK_S):
             return
         subject = self._rules.reply_subject.replace("{subject}", message.subject)
-        self._connection.post(subject, reply.data, "", head_of(reply.headers))
+        self._connection.publish_nowait(subject, reply.data, "", head_of(reply.headers))
 
     def _may_reach(self, address: str) -> bool:
         rules = self._rules
@@ -174,7 +174,7 @@ class Answers:
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
             return  # never dropped by the stream: its own copy answers it by name
-        self._rendezvous.ask(Question(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
+        self._rendezvous.ask(RequestIdentity(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
 
     def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
         """The inbox of a request that passes by and will be stored; None: it has none, or it is refused here."""
@@ -191,14 +191,14 @@ class Answers:
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
             if msg_id := headers.get(MSG_ID):
-                self._rendezvous.note(Question(msg_id, headers.get(TENANT) or None, data), self._now())
+                self._rendezvous.note(RequestIdentity(msg_id, headers.get(TENANT) or None, data), self._now())
             return None
         if not self._may_reach(inbox):
             if REPLY_TO not in headers or _silenced_by(headers) is not None:  # else its stored copy is answered, and counted, once
                 self._refuse(inbox)
             return None
         if (silenced := _silenced_by(headers)) is not None:  # the stream refuses it without a word: said here instead
-            self._connection.post(inbox, self._refusal(silenced, data, headers))
+            self._connection.publish_nowait(inbox, self._refusal(silenced, data, headers))
             return None
         return inbox
 
@@ -209,27 +209,27 @@ class Answers:
         if not self._may_reach(reply):
             self._refuse(reply)
         elif expects_another(headers, self._rules.stream):
-            self._connection.post(reply, wrong_stream(self._rules.stream))
+            self._connection.publish_nowait(reply, wrong_stream(self._rules.stream))
         elif self.live.is_on:
             self.expect(_published(data, headers), reply)
         else:
             self._request, self._stored_ns = data, NOT_STORED
             self._rendezvous.ask(_published(data, headers), reply, self._now())
 
-    def expect(self, question: Question, inbox: str) -> None:
+    def expect(self, question: RequestIdentity, inbox: str) -> None:
         """A live copy that is left to its stored copy: every instance is told who asked, for one of them decides it."""
         self._request, self._stored_ns = question.data, NOT_STORED
         self._rendezvous.ask(question, inbox, self._now())
         if len(question.data) <= MOST_TOLD:
             headers = {INSTANCE: self.live.instance, MSG_ID: question.msg_id or "", TENANT: question.tenant or ""}
-            self._connection.post(LIVE_ASKERS, question.data, inbox, head_of(headers))
+            self._connection.publish_nowait(LIVE_ASKERS, question.data, inbox, head_of(headers))
 
     def hear_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
         """What another instance's `expect` told."""
         if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
             return
         self._request, self._stored_ns = data, NOT_STORED
-        self._rendezvous.ask(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
+        self._rendezvous.ask(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
 
     @property
     def is_behind(self) -> bool:
@@ -251,15 +251,15 @@ class Answers:
         """`asker_of` for a request without an inbox, and without headers but an id."""
         self.heard += 1
         if msg_id is not None:
-            self._rendezvous.note(Question(msg_id, None, data), self._now())
+            self._rendezvous.note(RequestIdentity(msg_id, None, data), self._now())
 
     def send(self, inbox: str, data: bytes) -> None:
         """To an inbox that `asker_of` gave, of a request whose stored copy answers no second time for another reason."""
-        self._connection.post(inbox, data)
+        self._connection.publish_nowait(inbox, data)
 
     def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
         """Straight to an inbox that `asker_of` gave; the request's stored copy answers it no second time."""
-        self._connection.post(inbox, data)
+        self._connection.publish_nowait(inbox, data)
         self.live.note(inbox, request)
 
     def tick(self) -> None:
@@ -269,8 +269,8 @@ class Answers:
         self.live.tick(now)
 
 
-def _published(data: bytes, headers: Mapping[str, str]) -> Question:
-    return Question(headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data)
+def _published(data: bytes, headers: Mapping[str, str]) -> RequestIdentity:
+    return RequestIdentity(headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data)
 
 
 def _nothing() -> None:

@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct
 
 from router.delivery.connection import Connection
-from router.delivery.wire import parse_head
+from router.delivery.frame_parser import parse_head
 from router.errors import BrokerRefused, BrokerUnavailable, NoJetStream
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this ser
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Stored(Struct, frozen=True):
+class StoredMessage(Struct, frozen=True):
     """A message as it stands in a stream; `time` is the server's RFC 3339 text."""
 
     subject: str
@@ -100,19 +100,19 @@ class JetStream:
         """A consumer's info, or None when it or its stream is not there."""
         return await self._or_none(f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
 
-    async def message(self, stream: str, sequence: int) -> Stored | None:
+    async def message(self, stream: str, sequence: int) -> StoredMessage | None:
         """The message at a sequence, or None when it is deleted or never was."""
         return await self._message(stream, {"seq": sequence})
 
-    async def last_on(self, stream: str, subject: str) -> Stored | None:
+    async def last_on(self, stream: str, subject: str) -> StoredMessage | None:
         """The newest message on a subject."""
         return await self._message(stream, {"last_by_subj": subject})
 
-    async def next_on(self, stream: str, subject: str, sequence: int) -> Stored | None:
+    async def next_on(self, stream: str, subject: str, sequence: int) -> StoredMessage | None:
         """The first message on a subject (wildcards allowed) at or after a sequence."""
         return await self._message(stream, {"seq": sequence, "next_by_subj": subject})
 
-    async def _message(self, stream: str, query: Json) -> Stored | None:
+    async def _message(self, stream: str, query: Json) -> StoredMessage | None:
         try:
             return await self.get(stream, query)
         except BrokerRefused as exc:
@@ -120,7 +120,7 @@ class JetStream:
                 return None
             raise
 
-    async def get(self, stream: str, query: Json) -> Stored | None:
+    async def get(self, stream: str, query: Json) -> StoredMessage | None:
         """What STREAM.MSG.GET finds. Unlike the others it tells a missing stream (BrokerRefused) from a missing message."""
         try:
             found = (await self.ask(f"STREAM.MSG.GET.{stream}", query))["message"]
@@ -130,7 +130,7 @@ class JetStream:
             raise
         headers = parse_head(base64.b64decode(found["hdrs"])) if found.get("hdrs") else None
         data = base64.b64decode(found.get("data", ""))
-        return Stored(found["subject"], found["seq"], data, headers or {}, found["time"])
+        return StoredMessage(found["subject"], found["seq"], data, headers or {}, found["time"])
 
     async def _or_none(self, what: str, *missing: int) -> Json | None:
         try:

@@ -27,8 +27,8 @@ from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.cancellation import preserve_cancellation
 from router.delivery import denials, tls
-from router.delivery.socket import StraightTransport
-from router.delivery.wire import Headers, Wire, parse_head
+from router.delivery.frame_parser import FrameParser, Headers, parse_head
+from router.delivery.socket import DirectTransport
 from router.errors import BrokerUnavailable
 from router.ids import random_tokens
 from router.masking import hide_login
@@ -60,7 +60,7 @@ class Connection(Client):
         super().__init__()
         self._nuid: _InboxNames = _InboxNames()
         self.hears: dict[int, Callable[[bytes, bytes, bytes, bytes | None], None]] = {}  # by subscription, read by the parser
-        self._ps = self._wire = Wire(self)
+        self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # `_write` is called in this turn of the loop, or the next: nobody need see to it
         self.is_behind = False  # the newest chunk was as large as a read may be: more waits in the socket
@@ -78,11 +78,11 @@ class Connection(Client):
         return bool(self._server_info.get("auth_required"))
 
     @property
-    def lives(self) -> int:
+    def reconnect_count(self) -> int:
         """How often it came back. A server that restarts in milliseconds is missed by who only looks at `is_connected`."""
         return self.stats["reconnects"]
 
-    async def attend(self, subject: str, hear: Hear, queue: str = "", take: Take | None = None) -> int:
+    async def subscribe_direct(self, subject: str, hear: Hear, queue: str = "", take: Take | None = None) -> int:
         """Subscribe a plain function, called from the reader itself; it must be short. Returns the subscription's id.
 
         `take` is asked first, before anything is decoded; `hear` gets what it does not take.
@@ -91,7 +91,7 @@ class Connection(Client):
         self.hears[subscription._id] = partial(self._let_hear, hear) if take is None else partial(self._let_take, take, hear)
         return subscription._id
 
-    async def attend_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+    async def subscribe_raw(self, subject: str, hear: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
         """`attend` with everything as bytes, as it came (subject, reply, data, header block), for who reads millions.
 
         What it raises costs the connection, so it must not.
@@ -113,7 +113,7 @@ class Connection(Client):
             if (earlier := self.denials.of(subject)) is not None:
                 raise earlier
 
-    async def leave(self, sid: int, *, at_once: bool = False) -> None:
+    async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
         """End a subscription; what the server had sent before it understood is still heard, unless `at_once`."""
         subscription = self._subs.get(sid)
         try:
@@ -128,7 +128,7 @@ class Connection(Client):
                 subscription._stop_processing()
                 self._remove_sub(sid)
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         """Append one PUB (or HPUB, with a block made by `head_of`) to what this turn of the loop sends.
 
         While reconnecting it is kept and sent afterwards, so a pull request must look at `is_connected` first.
@@ -176,7 +176,7 @@ class Connection(Client):
         if not self._pending or not self.is_connected:
             return
         transport = self._transport
-        if isinstance(transport, StraightTransport) and transport.is_idle:
+        if isinstance(transport, DirectTransport) and transport.is_idle:
             pending, self._pending, self._pending_data_size = self._pending, [], 0
             transport.writelines(pending)
         elif self._flush_queue is not None and self._flush_queue.empty():
@@ -236,7 +236,7 @@ class Connection(Client):
     # Both while it looks for a server: one that refuses just when we are closed would be asked again and again, for ever.
     async def _connect_to_server(self, s: Any) -> None:
         if self._transport is None and s.uri.scheme in ("nats", "tls"):
-            self._transport = StraightTransport(self._hear_chunk)
+            self._transport = DirectTransport(self._hear_chunk)
         await preserve_cancellation(super()._connect_to_server(s))
 
     async def _process_connect_init(self) -> None:

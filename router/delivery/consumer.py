@@ -17,16 +17,16 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from router.delivery.acked_publisher import AckedPublisher, EffectPublisher
 from router.delivery.api import JetStream
-from router.delivery.desk import Desk
-from router.delivery.evidence import Evidence, Storing
-from router.delivery.gate import Gate
+from router.delivery.attempts import AttemptCounter
+from router.delivery.batching_publisher import BatchingPublisher
 from router.delivery.known_effects import KnownEffects
-from router.delivery.lane import Lane
+from router.delivery.pause_switch import PauseSwitch
+from router.delivery.processor import MessageProcessor
 from router.delivery.pull import Puller
 from router.delivery.settle import Answer
-from router.delivery.starts import Starts
-from router.delivery.together import Together
+from router.delivery.subscription import Subscription
 from router.errors import BrokerUnavailable, RouterError
 
 TICK_S = 0.25
@@ -56,7 +56,7 @@ class Health(Struct, frozen=True):
         return "pulling" if self.is_pulling else "not pulling"
 
 
-class Patience(Protocol):
+class DrainDeadlines(Protocol):
     """Seconds that a drain may take, asked when it begins: who drains several lanes lets them share the time."""
 
     @property
@@ -78,13 +78,13 @@ class Consumer:
 
     def __init__(
         self,
-        lane: Lane,
+        lane: Subscription,
         jetstream: JetStream,
         *,
         starts_bucket: str,
         answer: Answer,
         restore: Callable[[], Awaitable[str | None]],
-        deadlines: Patience = Deadlines(),  # noqa: B008 - frozen
+        deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
     ) -> None:
         self.lane = lane
         self._jetstream = jetstream
@@ -95,12 +95,12 @@ class Consumer:
         self._deadlines = deadlines  # asked when the drain begins
         self._identity: str | None = None
         self._is_troubled = False
-        self._life = self._connection.lives  # the connection's, when the open pull requests were made
+        self._life = self._connection.reconnect_count  # the connection's, when the open pull requests were made
         self._checked_at = 0.0
-        self.gate = Gate(self._gate_changed)
-        self.desk: Desk | None = None
+        self.gate = PauseSwitch(self._gate_changed)
+        self.desk: MessageProcessor | None = None
         self.puller: Puller | None = None
-        self.storing: Storing | None = None  # where effects go while it runs
+        self.storing: EffectPublisher | None = None  # where effects go while it runs
         self.was_clean = True  # of the last drain
 
     @property
@@ -113,18 +113,18 @@ class Consumer:
         self.desk = self.puller = self.storing = None
         self.gate.reset()  # an earlier life may have ended while it was paused
         known = KnownEffects(self.lane.receipts_kept) if self.lane.receipts_kept else None
-        evidence = Evidence(self._jetstream, self.lane.pace.evidence_timeout, known)
+        evidence = AckedPublisher(self._jetstream, self.lane.pace.evidence_timeout, known)
         await evidence.open()
         try:
             await self._work(evidence)
         finally:
             await evidence.close()
 
-    async def _work(self, evidence: Evidence) -> None:
-        starts = Starts(self._jetstream, evidence, self._starts_bucket)
+    async def _work(self, evidence: AckedPublisher) -> None:
+        starts = AttemptCounter(self._jetstream, evidence, self._starts_bucket)
         async with asyncio.TaskGroup() as tasks, self._storing(evidence, tasks) as storing:
             self.storing = storing
-            desk = self.desk = Desk(
+            desk = self.desk = MessageProcessor(
                 self.lane,
                 connection=self._connection,
                 evidence=storing,
@@ -145,20 +145,20 @@ class Consumer:
                 ticking.cancel()
 
     @asynccontextmanager
-    async def _storing(self, evidence: Evidence, tasks: asyncio.TaskGroup) -> AsyncIterator[Storing]:
+    async def _storing(self, evidence: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
         """Where a lane's effects go: into batches, where its streams take them."""
         if self.lane.stream_of is None:
             yield evidence
             return
         timeout_s = self.lane.pace.evidence_timeout
-        together = Together(self._jetstream, evidence, stream_of=self.lane.stream_of, tasks=tasks, timeout_s=timeout_s)
+        together = BatchingPublisher(self._jetstream, evidence, stream_of=self.lane.stream_of, tasks=tasks, timeout_s=timeout_s)
         await together.open()
         try:
             yield together
         finally:
             await together.close()
 
-    def _make_puller(self, desk: Desk) -> Puller:
+    def _make_puller(self, desk: MessageProcessor) -> Puller:
         lane = self.lane
         return Puller(
             self._connection,
@@ -172,7 +172,7 @@ class Consumer:
             trouble=self._in_trouble,
         )
 
-    async def _tick(self, desk: Desk, evidence: Evidence) -> None:
+    async def _tick(self, desk: MessageProcessor, evidence: AckedPublisher) -> None:
         while True:
             await asyncio.sleep(TICK_S)
             desk.tick(TICK_S)
@@ -201,10 +201,10 @@ class Consumer:
 
     @property
     def _is_doubtful(self) -> bool:
-        return self._is_troubled or self._identity is None or self._life != self._connection.lives
+        return self._is_troubled or self._identity is None or self._life != self._connection.reconnect_count
 
     async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False) -> None:
-        life = self._connection.lives
+        life = self._connection.reconnect_count
         if life == self._life and now - self._checked_at < 2 * TICK_S:
             return  # not more often: the server has enough to do
         self._checked_at = now
@@ -236,11 +236,11 @@ class Consumer:
             if cause is not None:
                 self.puller.pause()
             else:
-                self.desk.begin_waiting()
+                self.desk.begin_queued()
                 self.puller.resume()
-        self.lane.observer.flow_changed(cause)
+        self.lane.observer.on_flow(cause)
 
-    async def _drain(self, puller: Puller, desk: Desk) -> None:
+    async def _drain(self, puller: Puller, desk: MessageProcessor) -> None:
         desk.stop_taking()
         await puller.close()
         self.was_clean = await desk.drain(self._deadlines.soft, self._deadlines.hard)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from router.clock import Clock, steady
 from router.delivery.api import JetStream, Json
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 from router.errors import RouterError
 from router.ids import subject_matcher
 

@@ -33,10 +33,10 @@ class KnownEffects:
         self._lives = 0  # of the connection, when the oldest of these was published
         self._stored: Memory[str, Receipt] = Memory(limit)
 
-    def receipt_of(self, effect: Effect, lives: int) -> Receipt | None:
+    def receipt_of(self, effect: Effect, reconnect_count: int) -> Receipt | None:
         """The PubAck of an earlier copy, as the server would send it again."""
-        if lives != self._lives:
-            self._lives, self._stored = lives, Memory(self._limit)
+        if reconnect_count != self._lives:
+            self._lives, self._stored = reconnect_count, Memory(self._limit)
             return None
         known = self._stored.recall(effect.id, self._clock())
         return None if known is None else replace(known, is_duplicate=True)

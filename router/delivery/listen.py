@@ -40,12 +40,12 @@ class Listener:
         others: list[int] = []
         ticks = 0
         try:
-            self._sids.append(await connection.attend(self._subject, self._answers.hear))
+            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.hear))
             told = lambda _subject, _reply, data, _headers: self._answers.live.hear(data)  # noqa: E731
-            others.append(await connection.attend(LIVE_ANSWERS, told))
-            others.append(await connection.attend(LIVE_ASKERS, self._answers.hear_asker))
+            others.append(await connection.subscribe_direct(LIVE_ANSWERS, told))
+            others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.hear_asker))
             identical = lambda _subject, _reply, data, _headers: self._answers.hear_identical(data)  # noqa: E731
-            others.append(await connection.attend(IDENTICAL, identical))
+            others.append(await connection.subscribe_direct(IDENTICAL, identical))
             while True:
                 if not connection.is_connected:
                     self._answers.listens_from(NOTHING_YET)
@@ -61,20 +61,20 @@ class Listener:
             if self._live is not None:
                 await self._live.close()
             for sid in others:
-                await connection.leave(sid, at_once=True)
+                await connection.unsubscribe(sid, at_once=True)
             for sid in self._sids:
-                await connection.leave(sid)
+                await connection.unsubscribe(sid)
 
     async def _switch(self, live: LiveRequests[Any]) -> None:
         """The other subscription first: a request that both hear is answered once, one that neither hears is not."""
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            self._sids.append(await connection.attend(self._subject, live.hear, self._queue, live.take_at_once))
+            self._sids.append(await connection.subscribe_direct(self._subject, live.hear, self._queue, live.take_at_once))
         else:
-            self._sids.append(await connection.attend(self._subject, self._answers.hear))
+            self._sids.append(await connection.subscribe_direct(self._subject, self._answers.hear))
         self._is_live = is_live
-        await connection.leave(old)
+        await connection.unsubscribe(old)
         self._sids.remove(old)
 
     async def _learn(self) -> None:

@@ -22,14 +22,14 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from router.clock import wall
+from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.answered_requests import AnsweredRequests, key_of
 from router.delivery.answers import MSG_ID, TENANT, Answers
 from router.delivery.consumer import Consumer
-from router.delivery.evidence import NotStored, Receipts
-from router.delivery.lane import Lane
+from router.delivery.frame_parser import Headers, id_alone_in
 from router.delivery.overload import LiveRules, Overload
-from router.delivery.rendezvous import Question
-from router.delivery.wire import Headers, id_alone_in
+from router.delivery.reply_correlator import RequestIdentity
+from router.delivery.subscription import Subscription
 from router.errors import BrokerUnavailable
 from router.fair_queue import FairQueue
 from router.message import NO_HEADERS, Message
@@ -246,7 +246,7 @@ class LiveRequests(Generic[A]):
         self._running.discard(task)
         self._places.give(tenant)
 
-    def _message(self, request: LiveRequest, lane: Lane) -> Message:
+    def _message(self, request: LiveRequest, lane: Subscription) -> Message:
         """As its stored copy will be, but for its place: the time stands for that, so it is made different for each."""
         self._newest_ns = max(self._newest_ns + 1, int(wall() * 1e9))
         subject = lane.subject or request.subject
@@ -273,7 +273,7 @@ class LiveRequests(Generic[A]):
             if consumer.storing is None:
                 return False
             stored = await consumer.storing.stored(done.effects)
-            if isinstance(stored, NotStored):
+            if isinstance(stored, NotPublished):
                 return False
             receipts = stored
         if done.commit is not None:
@@ -297,7 +297,7 @@ class LiveRequests(Generic[A]):
 
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
         """Whichever instance decides the stored copy answers, so every one is told who asked."""
-        self._answers.expect(Question(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
+        self._answers.expect(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
         self._observer.on_live(LEFT, 0.0)
 
     # -- the end ---------------------------------------------------------------------------------------------

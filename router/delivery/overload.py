@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from router.delivery.answers import Answers
 from router.delivery.backlog import BacklogEstimate
-from router.delivery.desk import Desk
+from router.delivery.processor import MessageProcessor
 from router.fair_queue import NO_WEIGHTS
 
 FEWEST_PENDING = 256  # a backlog of fewer is gone in milliseconds
@@ -56,7 +56,7 @@ class Overload:
         self.refuses = False  # what is above a share; else that is left to its stored copy
         self.is_on = False
 
-    def look(self, desk: Desk, handled: int, *, is_open: bool) -> bool:
+    def look(self, desk: MessageProcessor, handled: int, *, is_open: bool) -> bool:
         """Whether live copies are to be taken. `handled`: so many were; their stored copies are pending and need an ack only."""
         pending = self._pending(desk.pending, desk.taken)
         self.wait_s = self._backlog.wait_s(pending, desk.delivered + handled, self._now())

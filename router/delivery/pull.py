@@ -24,7 +24,7 @@ import orjson
 from msgspec import Struct
 
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 
 Deliver = Callable[[str, str, bytes, Headers | None], bool]  # False: a redelivery that nobody here knows the reason of
 
@@ -80,7 +80,7 @@ class Puller:
         self.is_pulling = False
 
     async def open(self) -> None:
-        self._sid = await self._connection.attend(f"{self._inbox}.*", self._heard)
+        self._sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._heard)
         self.is_pulling = True
 
     def pause(self) -> None:
@@ -94,7 +94,7 @@ class Puller:
     async def close(self) -> None:
         """Take the open requests back; what the server had sent by then has been delivered when this returns."""
         self.is_pulling = False
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     def reset(self) -> None:
         """Forget what is outstanding (heartbeats missed, reconnected) and ask anew from a window of 1."""
@@ -130,7 +130,7 @@ class Puller:
         self.outstanding += batch
         self._low = self.window // 2
         self.state.requests += 1
-        self._connection.post(self._next_subject, self._request(batch), f"{self._inbox}.{self._generation}")
+        self._connection.publish_nowait(self._next_subject, self._request(batch), f"{self._inbox}.{self._generation}")
 
     def _request(self, batch: int) -> bytes:
         limit = {"max_bytes": self._most_bytes + randbelow(SPREAD_BYTES)} if batch > 1 else {}

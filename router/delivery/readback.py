@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerRefused, BrokerUnavailable, Poison
 
 MSG_ID = "Nats-Msg-Id"
@@ -27,7 +27,7 @@ FORGOTTEN_S = 10  # the server removes a consumer that nobody listens to
 SLACK_S = 0.1  # beyond the duplicate window, before the message is published again
 
 
-class ReadBack:
+class ConfirmByReadback:
     """One subject of one stream. Durations are seconds."""
 
     def __init__(self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float, clock: Clock = steady) -> None:
@@ -49,19 +49,19 @@ class ReadBack:
         """A child: hear what is stored, for ever."""
         connection = self._jetstream.connection
         inbox = connection.new_inbox()
-        sid = await connection.attend(inbox, self._heard)
+        sid = await connection.subscribe_direct(inbox, self._heard)
         try:
             while True:
-                lives = connection.lives
+                reconnects = connection.reconnect_count
                 if connection.is_connected and await self._follow(inbox):
                     self._hears.set()
-                while self._hears.is_set() and lives == connection.lives and not self._is_silent:  # noqa: ASYNC110 - three causes
+                while self._hears.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
                     await asyncio.sleep(TICK_S)
                 self._hears.clear()
                 await asyncio.sleep(TICK_S)
         finally:
             self._hears.clear()
-            await connection.leave(sid)
+            await connection.unsubscribe(sid)
 
     async def store(self, data: bytes, headers: Mapping[str, str]) -> int:
         """The sequence that the message stands at; its id is in `headers`. BrokerUnavailable: that is not known. Poison: too large."""
@@ -73,7 +73,7 @@ class ReadBack:
             async with asyncio.timeout(self._within_s):
                 while not found.done():
                     await self._hears.wait()
-                    self._jetstream.connection.post(self._subject, data, "", head)
+                    self._jetstream.connection.publish_nowait(self._subject, data, "", head)
                     await asyncio.wait({found}, timeout=self._again_s)
                 return found.result()
         except TimeoutError:

@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from router.deferred import Deferred
-from router.delivery.chores import Chores
+from router.delivery.attempts import AttemptCounter, AttemptRecord
+from router.delivery.background_tasks import BackgroundTasks
 from router.delivery.connection import Connection
-from router.delivery.gate import Gate
-from router.delivery.hands import Hands
-from router.delivery.lane import Lane
-from router.delivery.starts import AttemptRecord, Starts
-from router.delivery.turn import Turn
+from router.delivery.in_flight import InFlight
+from router.delivery.pause_switch import PauseSwitch
+from router.delivery.pooled_call import PooledCall
+from router.delivery.subscription import Subscription
 from router.errors import RouterError
 from router.message import Message
 from router.outcome import Fault, Outcome, Retry
@@ -42,29 +42,29 @@ class Ended(Struct, frozen=True):
 
     stamp: bytes
     deliveries: int
-    lives: int
+    reconnect_count: int
     until: float
 
 
-class Redeliveries:
+class RedeliveryTracker:
     """Of one lane. `begin` and `conclude` are the desk's: what becomes of a message once its start stands."""
 
     def __init__(
         self,
-        lane: Lane,
+        lane: Subscription,
         *,
         connection: Connection,
-        hands: Hands,
-        starts: Starts,
-        gate: Gate,
-        chores: Chores,
+        in_flight: InFlight,
+        starts: AttemptCounter,
+        gate: PauseSwitch,
+        chores: BackgroundTasks,
         begin: Callable[[Message], None],
         conclude: Callable[[Message, Outcome], None],
         send_back: Callable[[Message], None],
     ) -> None:
         self._lane = lane
         self._connection = connection
-        self._hands = hands
+        self._in_flight = in_flight
         self._starts = starts
         self._gate = gate
         self._chores = chores
@@ -85,22 +85,22 @@ class Redeliveries:
         if (known := self._sent_away.pop((message.sequence, message.stored_ns), None)) is not None:
             self._start_chore(message, self._begin_again(message, known[0]))
             return True
-        self._lane.observer.timed_out(message)
+        self._lane.observer.on_unexpected_redelivery(message)
         self._suspects.append(message)
         if self._examiner is None:
             self._examiner = self._chores.start(self._examine())
         return False
 
-    def said_last(self, message: Message) -> bytes | None:
+    def find_last_ack(self, message: Message) -> bytes | None:
         """The last stamp of a message that is settled, if this delivery left the server before it heard it.
 
         A durable that was made anew counts deliveries from one: what it delivers is meant. So is what a server delivers that
         was away: it may have lost the effects along with the stamp, and they are to be stored again.
         """
         ended = self._settled.get((message.sequence, message.stored_ns))
-        if ended is None or message.deliveries <= ended.deliveries or ended.lives != self._connection.lives:
+        if ended is None or message.deliveries <= ended.deliveries or ended.reconnect_count != self._connection.reconnect_count:
             return None
-        self._lane.observer.timed_out(message)
+        self._lane.observer.on_unexpected_redelivery(message)
         return ended.stamp
 
     @property
@@ -126,7 +126,7 @@ class Redeliveries:
             self._starts.forget(message)
         if stamp is not None:
             until = self._now() + 2 * self._lane.pace.ack_wait
-            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.lives, until)
+            self._settled[(message.sequence, message.stored_ns)] = Ended(stamp, message.deliveries, self._connection.reconnect_count, until)
             if len(self._settled) > MOST_SETTLED:
                 self._settled.popitem(last=False)
 
@@ -174,7 +174,7 @@ class Redeliveries:
             self._send_back(message)
             raise
         self._begin_counted(counted, may_begin)
-        if (held := self._hands.find(message)) is not None and held.task is not None:
+        if (held := self._in_flight.find(message)) is not None and held.task is not None:
             await _over(held.task)
 
     async def _begin_again(self, message: Message, known: AttemptRecord | None) -> None:
@@ -210,9 +210,9 @@ class Redeliveries:
                 return result
 
 
-async def _over(work: Turn | Deferred[Any]) -> None:
+async def _over(work: PooledCall | Deferred[Any]) -> None:
     """A handler has ended, whatever came of it."""
-    if isinstance(work, Turn):
+    if isinstance(work, PooledCall):
         await work.over()
         return
     over = asyncio.get_running_loop().create_future()

@@ -14,15 +14,15 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import Callable
 
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.api import NO_ROOM
-from router.delivery.evidence import NotStored, Receipts, Storing
-from router.delivery.judge import Case
-from router.delivery.lane import Lane
+from router.delivery.settlement import PendingSettlement
+from router.delivery.subscription import Subscription
 from router.message import Message
 
 TENANTS = 4  # one tenant may take this part of the places
 
-Waiting = tuple[str, Case]  # whose it is
+Waiting = tuple[str, PendingSettlement]  # whose it is
 
 
 class RefusedStorage:
@@ -30,12 +30,12 @@ class RefusedStorage:
 
     def __init__(
         self,
-        lane: Lane,
-        evidence: Storing,
+        lane: Subscription,
+        evidence: EffectPublisher,
         tasks: asyncio.TaskGroup,
         *,
-        on_stored: Callable[[Case, Receipts], None],
-        try_again: Callable[[Case], None],
+        on_stored: Callable[[PendingSettlement, Receipts], None],
+        try_again: Callable[[PendingSettlement], None],
     ) -> None:
         self._lane = lane
         self._evidence = evidence
@@ -52,11 +52,11 @@ class RefusedStorage:
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
-    def means(self, refusal: NotStored) -> bool:
+    def means(self, refusal: NotPublished) -> bool:
         """Whether it is the stream that has no room; else the broker is in trouble, and the lane is to pause."""
         return self._most > 0 and refusal.err_code in NO_ROOM
 
-    def take(self, case: Case, refusal: NotStored) -> bool:
+    def take(self, case: PendingSettlement, refusal: NotPublished) -> bool:
         """Let it wait; it must be in hand already. False: too many do, or too many of its tenant."""
         tenant = self._lane.tenant_of(case.message)
         if len(self) >= self._most or self._tenants[tenant] >= self._share:
@@ -90,7 +90,7 @@ class RefusedStorage:
         """Another message each time: a large one that does not fit must not hold back the small ones."""
         waiting = self._waiting[subject]
         result = await self._evidence.stored(waiting[0][1].verdict.effects)
-        if isinstance(result, NotStored):
+        if isinstance(result, NotPublished):
             waiting.rotate(-1)
             return
         del self._waiting[subject]
@@ -101,5 +101,5 @@ class RefusedStorage:
 
     def _tell(self, cause: str | None) -> None:
         if (self.cause is None) != (cause is None):
-            self._lane.observer.storage_changed(cause)
+            self._lane.observer.on_storage(cause)
         self.cause = cause

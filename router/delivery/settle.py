@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable
 
 from router.crashpoints import crashpoint, crashpoint_sent
+from router.delivery.acked_publisher import EffectPublisher, NotPublished, Receipts
 from router.delivery.connection import Connection
-from router.delivery.evidence import NotStored, Receipts, Storing
-from router.delivery.gate import Gate
-from router.delivery.hands import Hands
-from router.delivery.judge import Case, beyond_storage
-from router.delivery.lane import ACK, WAITING, Lane
+from router.delivery.in_flight import InFlight
+from router.delivery.pause_switch import PauseSwitch
 from router.delivery.refused_storage import RefusedStorage
+from router.delivery.settlement import PendingSettlement, beyond_storage
+from router.delivery.subscription import ACK, WAITING, Subscription
 from router.message import Message, Reply
 from router.outcome import Commit, Done
 
@@ -32,28 +32,28 @@ class Settler:
 
     def __init__(
         self,
-        lane: Lane,
+        lane: Subscription,
         *,
         connection: Connection,
-        evidence: Storing,
-        hands: Hands,
-        gate: Gate,
+        evidence: EffectPublisher,
+        in_flight: InFlight,
+        gate: PauseSwitch,
         tasks: asyncio.TaskGroup,
         answer: Answer,
-        finished: Callable[[Case], None],
+        finished: Callable[[PendingSettlement], None],
         commit_failed: Callable[[Message, Exception], None],
     ) -> None:
         self._lane = lane
         self._connection = connection
         self._evidence = evidence
-        self._hands = hands
+        self._in_flight = in_flight
         self._gate = gate
         self._tasks = tasks
         self._answer = answer
         self._finished = finished
         self._commit_failed = commit_failed
         self._observer = lane.observer
-        self._stuck: deque[Case] = deque()
+        self._stuck: deque[PendingSettlement] = deque()
         self._mender: asyncio.Task[None] | None = None
         self.refused = RefusedStorage(lane, evidence, tasks, on_stored=self._stored, try_again=self.settle)
 
@@ -61,36 +61,36 @@ class Settler:
         """The fast path: a Done that stores nothing, of a message that is in nobody's hands; the same order, no verdict object."""
         if done.reply is not None:
             self._answer(message, done.reply)
-        self._connection.post(token, ACK)
+        self._connection.publish_nowait(token, ACK)
         self._observer.settled(message, done, True)
 
-    def settle(self, case: Case) -> None:
+    def settle(self, case: PendingSettlement) -> None:
         if case.verdict.effects:
-            self._hands.hold(case.message)
+            self._in_flight.add(case.message)
             crashpoint("before_store")
             self._evidence.store(case.verdict.effects, lambda result: self._told(case, result))
             crashpoint_sent("after_store")
         else:
             self._stored(case, ())
 
-    def _told(self, case: Case, result: Receipts | NotStored) -> None:
-        if not isinstance(result, NotStored):
+    def _told(self, case: PendingSettlement, result: Receipts | NotPublished) -> None:
+        if not isinstance(result, NotPublished):
             self._stored(case, result)
         elif self.refused.means(result):
             self._find_no_room(case, result)
         else:
             self._stick(case, result)
 
-    def _stored(self, case: Case, receipts: Receipts) -> None:
+    def _stored(self, case: PendingSettlement, receipts: Receipts) -> None:
         if receipts:
             self._observer.stored(case.message, receipts)
         if case.verdict.commit is None:
             self._finish(case)
         else:
-            self._hands.hold(case.message)
+            self._in_flight.add(case.message)
             self._tasks.create_task(self._commit(case, case.verdict.commit, receipts))
 
-    async def _commit(self, case: Case, commit: Commit, receipts: Receipts) -> None:
+    async def _commit(self, case: PendingSettlement, commit: Commit, receipts: Receipts) -> None:
         try:
             await commit(receipts)
         except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
@@ -98,19 +98,19 @@ class Settler:
         else:
             self._finish(case)
 
-    def _finish(self, case: Case) -> None:
+    def _finish(self, case: PendingSettlement) -> None:
         message, verdict = case.message, case.verdict
-        token = self._hands.let_go(message)
+        token = self._in_flight.pop(message)
         crashpoint("after_receipt")
         if verdict.reply is not None:
             self._answer(message, verdict.reply)
         if verdict.stamp is not None:
-            self._connection.post(token, verdict.stamp)
+            self._connection.publish_nowait(token, verdict.stamp)
         crashpoint("after_stamp")
         self._finished(case)
         self._observer.settled(message, case.outcome, verdict.is_final)
 
-    def _find_no_room(self, case: Case, refusal: NotStored) -> None:
+    def _find_no_room(self, case: PendingSettlement, refusal: NotPublished) -> None:
         self._tell_refused_letter(case, refusal)
         if self.refused.take(case, refusal):
             self._observer.storage_refused(case.message, refusal.subject, WAITING)
@@ -119,11 +119,11 @@ class Settler:
         self._observer.storage_refused(case.message, refusal.subject, what)
         self._stored(instead, ())
 
-    def _tell_refused_letter(self, case: Case, refusal: NotStored) -> None:
+    def _tell_refused_letter(self, case: PendingSettlement, refusal: NotPublished) -> None:
         if any(effect.is_dead_letter for effect in case.verdict.effects):
             self._observer.letter_refused(case.message, refusal.cause)
 
-    def _stick(self, case: Case, refusal: NotStored) -> None:
+    def _stick(self, case: PendingSettlement, refusal: NotPublished) -> None:
         self._stuck.append(case)
         self._tell_refused_letter(case, refusal)
         self._gate.close(EVIDENCE, f"{refusal.subject} cannot be stored: {refusal.cause}")
@@ -135,7 +135,7 @@ class Settler:
         while True:
             await asyncio.sleep(self._lane.pace.store_retry)
             result = await self._evidence.stored(self._stuck[0].verdict.effects)
-            if not isinstance(result, NotStored) or self.refused.means(result):
+            if not isinstance(result, NotPublished) or self.refused.means(result):
                 break
         first, *others = self._stuck
         self._stuck.clear()

@@ -16,8 +16,8 @@ from contextlib import suppress
 from msgspec import Struct
 
 from router.clock import Clock, steady
-from router.delivery.api import JetStream, Json, Stored
-from router.delivery.reading import reading
+from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.stream_reader import reading
 from router.errors import RouterError
 
 HALF = 0.5
@@ -107,7 +107,7 @@ class TenantShares:
             self._counted = Counter(dict(self._counted.most_common(MOST_TENANTS // 10)))
 
 
-def _size(head: Stored) -> int:
+def _size(head: StoredMessage) -> int:
     """The server says how large the payload is that it left out."""
     size = head.headers.get("Nats-Msg-Size", "")
     return HEAD_BYTES + (int(size) if size.isdecimal() else 0)

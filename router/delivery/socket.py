@@ -21,7 +21,7 @@ from nats.aio.transport import TcpTransport
 Hear = Callable[[bytes], bytes]  # a chunk; what it gives back is the reader's
 
 
-class Straight(asyncio.StreamReaderProtocol):
+class DirectProtocol(asyncio.StreamReaderProtocol):
     """A stream's protocol with a way past the stream. `held`: bytes in the stream that nobody has read."""
 
     def __init__(self, limit: int) -> None:
@@ -40,11 +40,11 @@ class Straight(asyncio.StreamReaderProtocol):
         super().data_received(data)
 
 
-class StraightTransport(TcpTransport):
+class DirectTransport(TcpTransport):
     """TCP, with or without TLS. `hear` takes chunks while nats-py's reader waits for one. Before it is connected it is only true."""
 
     _io_writer: Any
-    _protocol: Straight
+    _protocol: DirectProtocol
 
     def __init__(self, hear: Hear) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -54,20 +54,20 @@ class StraightTransport(TcpTransport):
         return True  # nats-py makes a transport of its own in place of one that says no
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: float) -> None:
-        protocol = Straight(buffer_size)
+        protocol = DirectProtocol(buffer_size)
         async with asyncio.timeout(connect_timeout):
             transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, uri.hostname or "", uri.port or 0)
         self._stand_on(protocol, transport)
         self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
 
     async def connect_tls(self, uri: str | ParseResult, ssl_context: ssl.SSLContext, buffer_size: int, connect_timeout: float) -> None:
-        protocol, name = Straight(buffer_size), uri if isinstance(uri, str) else uri.hostname
+        protocol, name = DirectProtocol(buffer_size), uri if isinstance(uri, str) else uri.hostname
         async with asyncio.timeout(connect_timeout):
             loop, bare = asyncio.get_running_loop(), self._io_writer.transport
             transport = await loop.start_tls(bare, protocol, ssl_context, server_hostname=name)
         self._stand_on(protocol, transport)
 
-    def _stand_on(self, protocol: Straight, transport: Any) -> None:
+    def _stand_on(self, protocol: DirectProtocol, transport: Any) -> None:
         self._protocol, self._io_reader = protocol, protocol.reader
         self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from router.delivery.acked_publisher import AckedPublisher
 from router.delivery.api import JetStream
-from router.delivery.evidence import Evidence
 from router.errors import BrokerUnavailable
 
 PATIENCE_S = 5.0  # without news of a message that was sent
@@ -19,9 +19,9 @@ TICK_S = 0.5
 
 
 @asynccontextmanager
-async def evidence_on(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[Evidence]:
+async def evidence_on(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> AsyncIterator[AckedPublisher]:
     """An open window that gives up in time, closed in the end."""
-    evidence = Evidence(jetstream, timeout_s)
+    evidence = AckedPublisher(jetstream, timeout_s)
     await evidence.open()
     ticking = asyncio.create_task(_tick(evidence))
     try:
@@ -32,7 +32,7 @@ async def evidence_on(jetstream: JetStream, timeout_s: float = PATIENCE_S) -> As
             await evidence.close()
 
 
-async def _tick(evidence: Evidence) -> None:
+async def _tick(evidence: AckedPublisher) -> None:
     while True:
         await asyncio.sleep(TICK_S)
         evidence.expire()

@@ -34,7 +34,7 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     allow_direct: bool = True
     max_per_subject: int = -1
     allow_rollup: bool = False
-    allow_atomic: bool = False  # batches stored whole or not at all (`delivery.atomic`); server 2.12
+    allow_atomic: bool = False  # batches stored whole or not at all (`delivery.atomic_publisher`); server 2.12
 
     def to_json(self) -> Json:
         window = min(self.duplicate_window, self.max_age) if self.max_age else self.duplicate_window

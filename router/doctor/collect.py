@@ -12,7 +12,7 @@ import nats.errors
 import orjson
 
 from router.clock import wall
-from router.delivery.api import JetStream, Json, Stored
+from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.topology import NANOS, ConsumerSpec, StreamSpec, Topology, compare
 from router.doctor.facts import ConsumerFacts, Facts, ServerFacts, StreamFacts, SyncMode
 from router.errors import BrokerRefused, BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
@@ -134,7 +134,7 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
     )
 
 
-async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> Stored | None:
+async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> StoredMessage | None:
     """Where it begins: from there on is the present."""
     begin = state["last_seq"] - (state["last_seq"] - state["first_seq"]) // 10
     if not state["messages"] or begin >= state["last_seq"]:

@@ -1,16 +1,15 @@
-"""One router as several processes on the same durables, under one parent: `router serve --workers N`.
+"""One router as several processes on the same durables, under one parent: `router serve --processes N`.
 
-adding     expositions of many processes added up into one; pure
-build      which code a process runs: settings travel only between equals
-line       what parent and worker say to each other, over a socket pair
-worker     inside one process: a whole RouterService without a port of its own
-process    the same process from outside
-seat       one of the N places: whoever holds it, its replacement, its restarts
-reload     one seat after the other, when somebody asks for it
-fleet      the tree, the pages for operators, the end
+merge_snapshots    metrics of several processes merged into one page; pure
+build              which code a process runs: settings are passed only between equal builds
+ipc                messages between parent and child, over a socket pair
+child              the child's side: a whole RouterService without an HTTP port
+process            the parent's side of one child process
+process_slot       one of the N places: the process that serves in it, its replacement, its restarts
+reload             SIGHUP: one slot after the other gets a new process
+fleet              the supervision tree, the pages for operators, the shutdown
 
-A worker here is a process of the router; those that execute assignments are `router.workers`' and `router.sdk`'s.
-Nothing that a worker needs to be correct is in the parent, which sees no message: it may die, and the workers drain.
+The parent handles no messages and holds nothing that a child needs to be correct: if it dies, the children drain and end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which code a process runs, as far as parent and worker must agree on it.
+"""Which code a process runs, as far as parent and child must agree on it.
 
-A worker starts from what is installed at that moment, the parent from what was installed when it was started. Settings that
-one build wrote are not settings of another: a field that the other one looks for would be missing in the midst of its work.
+A child runs the code installed when it starts, the parent the code installed when the parent started. Settings that one build
+wrote must not be read by another: a field that the other build needs could be missing while it works.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import hashlib
 
 from router import __version__
 from router.config import Settings
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.errors import RouterError
 
 
-class CodeChanged(RouterError):
-    """The code on disk is no longer the parent's. A new parent is needed: `restart`, not `reload`."""
+class BuildChanged(RouterError):
+    """The code on disk is no longer the parent's. The parent must be restarted; a reload is not enough."""
 
     code = "code_changed"
 
@@ -23,7 +23,7 @@ class CodeChanged(RouterError):
         super().__init__("the code has changed since this parent was started: restart it")
 
 
-def build() -> str:
-    """The version, and a digest of the names of all settings: equal where pickled settings mean the same."""
-    names = "\n".join(setting.name for setting in leaves(Settings()))
+def build_id() -> str:
+    """The version, and a digest of the names of all settings: equal if pickled settings mean the same."""
+    names = "\n".join(setting.name for setting in list_settings(Settings()))
     return f"{__version__}+{hashlib.sha256(names.encode()).hexdigest()[:16]}"

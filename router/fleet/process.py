@@ -1,4 +1,4 @@
-"""One worker process, from outside: begun, asked, told to end, and what it said when it did."""
+"""One child process, as its parent sees it: starts it, asks for its status, stops it, and knows why it ended."""
 
 from __future__ import annotations
 
@@ -16,54 +16,54 @@ import msgspec
 from router.clock import steady
 from router.config import Settings
 from router.errors import Misconfigured, RouterError
-from router.fleet.adding import lasting
-from router.fleet.build import build
-from router.fleet.line import Ask, Begin, FromWorker, Line, Refused, Report, Started
+from router.fleet.build import build_id
+from router.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, ReadStatus, StartChild
+from router.fleet.merge_snapshots import drop_gauges
 from router.observability import ReadinessCheck, events, logs
 from router.observability.exposition import Snapshot, process_families
 
 log = logs.logger(__name__)
 
-PROGRAM = ("-m", "router.fleet.worker")
+PROGRAM = ("-m", "router.fleet.child")
 STDERR = 2
-SILENT_S = 3.0  # without a word for so long, it is not ready, and how it stood is not told any more
-ENDING_S = 5.0  # beyond a worker's own hard deadline: its other children, and the interpreter
-QUESTIONS = 8  # open at once; whoever asks beyond that shares the last one's answer
+SILENCE_S = 3.0  # after so long without a message the child is not ready, and its gauges are left out
+STOP_MARGIN_S = 5.0  # beyond a child's own hard deadline: for its other tasks and the interpreter
+MAX_PENDING = 8  # status requests on their way; further ones wait for the last of these
 NO_CHECKS: Mapping[str, ReadinessCheck] = MappingProxyType({})
 
 
-class WorkerEnded(RouterError):
-    """A worker process ended without having been told to, or could not even be started."""
+class ChildEnded(RouterError):
+    """A child process ended without being told to, or could not be started."""
 
-    code = "worker_ended"
+    code = "process_ended"
 
 
-class WorkerProcess:
-    """`number`: its seat, the value of its `worker` label. `on_ready` is called when it answers requests."""
+class ChildProcess:
+    """`number`: its slot, the value of the label `process`. `on_ready` is called when it answers requests."""
 
     def __init__(self, number: int, on_ready: Callable[[], None]) -> None:
         self.nats_url: str | None = None  # once it answers requests
         self._number = str(number)
         self._on_ready = on_ready
-        self._line = Line(msgspec.msgpack.Decoder(FromWorker), self._hear, self._lost)
+        self._ipc = Ipc(msgspec.msgpack.Decoder(FromChild), self._on_frame, self._on_closed)
         self._process: asyncio.subprocess.Process | None = None
-        self._refused: Refused | None = None
+        self._reported: ChildFailed | None = None
         self._checks = NO_CHECKS
         self._families: Snapshot = ()
-        self._heard_at = steady()
-        self._asked: list[asyncio.Future[None]] = []
-        self._changed = asyncio.Event()  # it has started, or is gone
-        self._gone = asyncio.Event()
-        self._is_told = False
+        self._last_frame_at = steady()
+        self._pending: list[asyncio.Future[None]] = []
+        self._started_or_closed = asyncio.Event()
+        self._closed = asyncio.Event()
+        self._is_terminated = False
         self._is_killed = False
-        self._ends_within_s = ENDING_S  # from its being told
+        self._stop_timeout_s = STOP_MARGIN_S  # from SIGTERM on
 
-    async def begin(self, settings: Settings) -> None:
-        """Start it; returns at once. Its standard output is our standard error: what we say is for programs.
+    async def start(self, settings: Settings) -> None:
+        """Start it without waiting. Its standard output is the parent's standard error, because the parent's output is for programs.
 
-        Raises OSError where the system has no process or no descriptor left for it.
+        Raises OSError if the system has no process or no file descriptor left.
         """
-        self._ends_within_s = ends_within_s(settings)
+        self._stop_timeout_s = stop_timeout_s(settings)
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -72,16 +72,16 @@ class WorkerProcess:
                     pass_fds=(theirs.fileno(),),
                     stdin=DEVNULL,
                     stdout=STDERR,
-                    start_new_session=True,  # Ctrl-C in the terminal is the parent's
+                    start_new_session=True,  # Ctrl-C in the terminal goes to the parent only
                 )
-            await self._line.open(ours)
-        except BaseException:  # cancelled meanwhile as well
-            ours.close()  # a process that did start hears it, and ends
-            self._lost()
+            await self._ipc.open(ours)
+        except BaseException:  # also when cancelled
+            ours.close()  # a process that did start notices, and ends
+            self._on_closed()
             raise
-        self._line.say(Begin(pickle.dumps(settings), build()))
+        self._ipc.send(StartChild(pickle.dumps(settings), build_id()))
 
-    # -- how it stands -------------------------------------------------------------------------------------------
+    # -- its status ----------------------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int:
@@ -89,122 +89,122 @@ class WorkerProcess:
 
     @property
     def check(self) -> ReadinessCheck:
-        """Its line in /readyz."""
-        silent_s = steady() - self._heard_at
+        """Its entry in /readyz."""
+        silence_s = steady() - self._last_frame_at
         if self.nats_url is None:
             return ReadinessCheck(False, f"process {self.pid} is starting")
-        if silent_s > SILENT_S:
-            return ReadinessCheck(False, f"process {self.pid} has said nothing for {silent_s:.0f} s")
-        ill = "; ".join(f"{name}: {check.detail}" for name, check in self._checks.items() if not check.ok)
-        return ReadinessCheck(not ill, ill or f"process {self.pid}")
+        if silence_s > SILENCE_S:
+            return ReadinessCheck(False, f"process {self.pid} has said nothing for {silence_s:.0f} s")
+        problems = "; ".join(f"{name}: {check.detail}" for name, check in self._checks.items() if not check.ok)
+        return ReadinessCheck(not problems, problems or f"process {self.pid}")
 
     @property
     def families(self) -> Snapshot:
-        """What it told last; of a silent one only what it counted."""
-        return self._families if steady() - self._heard_at <= SILENT_S else lasting(self._families)
+        """Its last metrics; without gauges when it is silent."""
+        return self._families if steady() - self._last_frame_at <= SILENCE_S else drop_gauges(self._families)
 
     @property
-    def ended(self) -> RouterError | None:
-        """Of one that is gone: why. None: it was told to go, or left in peace."""
+    def failure(self) -> RouterError | None:
+        """Why it ended; None if it was told to, or ended with status 0."""
         status = self._process.returncode if self._process is not None else 0
-        if self._refused is not None and self._refused.setting:
-            return Misconfigured(self._refused.setting, self._refused.text)
-        if self._is_told or not status:
+        if self._reported is not None and self._reported.setting:
+            return Misconfigured(self._reported.setting, self._reported.text)
+        if self._is_terminated or not status:
             return None
         how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        why = f": {self._refused.text}" if self._refused is not None else ""
-        return WorkerEnded(f"worker-{self._number}, process {self.pid}, {how}{why}")
+        why = f": {self._reported.text}" if self._reported is not None else ""
+        return ChildEnded(f"process-{self._number}, process {self.pid}, {how}{why}")
 
-    def ask(self) -> asyncio.Future[None]:
-        """Done when it has told how it stands, or is not there (yet); whoever waits for it must not wait for ever."""
-        if len(self._asked) >= QUESTIONS:
-            return self._asked[-1]
+    def request_status(self) -> asyncio.Future[None]:
+        """Done when the status has arrived, or the process has not started or has ended. The caller must limit its wait."""
+        if len(self._pending) >= MAX_PENDING:
+            return self._pending[-1]
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.nats_url is None or self._gone.is_set():
+        if self.nats_url is None or self._closed.is_set():
             answer.set_result(None)
         else:
-            self._asked.append(answer)
-            self._line.say(Ask())
+            self._pending.append(answer)
+            self._ipc.send(ReadStatus())
         return answer
 
-    async def becomes_ready(self, within_s: float) -> bool:
-        """Wait until it answers requests, or never will."""
+    async def wait_until_ready(self, timeout_s: float) -> bool:
+        """Wait until it answers requests. Returns False if it ended, or the time is over."""
         try:
-            async with asyncio.timeout(within_s):
-                await self._changed.wait()
+            async with asyncio.timeout(timeout_s):
+                await self._started_or_closed.wait()
         except TimeoutError:
             return False
-        return not self._gone.is_set()
+        return not self._closed.is_set()
 
     # -- its end -------------------------------------------------------------------------------------------------
 
-    async def is_gone(self, within_s: float) -> bool:
+    async def wait_until_ended(self, timeout_s: float) -> bool:
         try:
-            async with asyncio.timeout(within_s):
-                await self._leaving()
+            async with asyncio.timeout(timeout_s):
+                await self._wait()
         except TimeoutError:
             return False
         return True
 
-    def tell(self) -> None:
-        """SIGTERM: drain, and end. Told twice it would be the same."""
-        if not self._is_told and self._process is not None and self._process.returncode is None:
+    def terminate(self) -> None:
+        """SIGTERM, once: it drains and ends."""
+        if not self._is_terminated and self._process is not None and self._process.returncode is None:
             self._process.terminate()
-        self._is_told = True
+        self._is_terminated = True
 
     def kill(self) -> None:
-        """SIGKILL: what it has in hand is delivered again, to another one."""
+        """SIGKILL: the server redelivers its messages in flight to another process."""
         if self._process is not None and self._process.returncode is None and not self._is_killed:
             self._is_killed = True
-            log.warning(events.PROCESS_KILLED, worker=f"worker-{self._number}", pid=self.pid)
+            log.warning(events.PROCESS_KILLED, process=f"process-{self._number}", pid=self.pid)
             self._process.kill()
 
-    async def end(self) -> None:
-        """Tell it, and wait. One that hangs beyond its deadlines is killed; so is every one when this is cancelled."""
-        self.tell()
+    async def stop(self) -> None:
+        """Terminate it and wait. It is killed when it exceeds its deadlines, or when this call is cancelled."""
+        self.terminate()
         try:
-            if not await self.is_gone(self._ends_within_s):
+            if not await self.wait_until_ended(self._stop_timeout_s):
                 self.kill()
-                await self._leaving()
+                await self._wait()
         except asyncio.CancelledError:
             self.kill()
             raise
 
-    async def _leaving(self) -> None:
+    async def _wait(self) -> None:
         if self._process is not None:
-            await self._gone.wait()  # the line first: it brings the last report
+            await self._closed.wait()  # first the socket pair: it delivers the last status
             await self._process.wait()
 
-    # -- what it says --------------------------------------------------------------------------------------------
+    # -- its messages --------------------------------------------------------------------------------------------
 
-    def _hear(self, said: FromWorker) -> None:
-        self._heard_at = steady()
-        match said:
-            case Started():
-                self.nats_url = said.nats_url
-                self._changed.set()
-                self.ask()
+    def _on_frame(self, frame: FromChild) -> None:
+        self._last_frame_at = steady()
+        match frame:
+            case ChildStarted():
+                self.nats_url = frame.nats_url
+                self._started_or_closed.set()
+                self.request_status()
                 self._on_ready()
-            case Report():
-                self._checks = said.checks
-                self._families = (*said.families, *process_families(self.pid, "worker", self._number))
-                if self._asked:
-                    _answer(self._asked.pop(0))
-            case Refused():
-                self._refused = said
+            case ChildStatus():
+                self._checks = frame.checks
+                self._families = (*frame.families, *process_families(self.pid, "process", self._number))
+                if self._pending:
+                    _resolve(self._pending.pop(0))
+            case ChildFailed():
+                self._reported = frame
 
-    def _lost(self) -> None:
-        self._gone.set()
-        self._changed.set()
-        while self._asked:
-            _answer(self._asked.pop())
-
-
-def ends_within_s(settings: Settings) -> float:
-    """How long a process that was told to end may take; after that it hangs."""
-    return settings.drain.hard_deadline_ms / 1000 + ENDING_S
+    def _on_closed(self) -> None:
+        self._closed.set()
+        self._started_or_closed.set()
+        while self._pending:
+            _resolve(self._pending.pop())
 
 
-def _answer(asked: asyncio.Future[None]) -> None:
-    if not asked.done():
-        asked.set_result(None)
+def stop_timeout_s(settings: Settings) -> float:
+    """How long a terminated process may take until it is killed."""
+    return settings.drain.hard_deadline_ms / 1000 + STOP_MARGIN_S
+
+
+def _resolve(answer: asyncio.Future[None]) -> None:
+    if not answer.done():
+        answer.set_result(None)

@@ -1,9 +1,9 @@
-"""A rolling restart: new settings, then one seat after the other, when somebody asks for it (SIGHUP).
+"""A rolling restart (SIGHUP): reads the settings again, then replaces the process of one slot after the other.
 
-asked again meanwhile     once more afterwards, never two at a time
-settings that are wrong   nothing is restarted
-code that has changed     the first process refuses, so nothing is: a new parent is needed
-a process not ready       its seat and those after it keep what they have
+SIGHUP during a reload           one more reload afterwards, never two at a time
+settings that are not legal      no process is replaced
+code that has changed            the first new process refuses, so none is replaced: the parent must be restarted
+a process that is not ready      its slot and those after it keep their processes
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from router.config import Settings
-from router.fleet.seat import Seat
+from router.fleet.process_slot import ProcessSlot
 from router.observability import events, logs
 
 log = logs.logger(__name__)
 
-Read = Callable[[], Settings]  # every source anew; raises Misconfigured
+ReadSettings = Callable[[], Settings]  # reads every source again; raises Misconfigured
 
 
 class Reload:
-    """The last child of the fleet's tree, so the first to be stopped: then no seat is renewed any more."""
+    """The last child of the fleet's tree, so it is stopped first: no slot is replaced during shutdown."""
 
-    def __init__(self, asked: asyncio.Event, read: Read) -> None:
-        self._asked = asked
+    def __init__(self, requested: asyncio.Event, read: ReadSettings) -> None:
+        self._requested = requested
         self._read = read
 
-    async def run(self, seats: Sequence[Seat]) -> None:
+    async def run(self, slots: Sequence[ProcessSlot]) -> None:
         try:
             while True:
-                await self._asked.wait()
-                self._asked.clear()
-                await self._roll(seats)
+                await self._requested.wait()
+                self._requested.clear()
+                await self._replace_all(slots)
         except asyncio.CancelledError:
-            # The end of all. Seats are stopped one after the other, but all drain at once: the deadlines are the same for each.
-            for seat in seats:
-                seat.tell()
+            # Shutdown. The tree stops one slot after the other, but all processes drain at once: each has the same deadlines.
+            for slot in slots:
+                slot.terminate()
             raise
 
-    async def _roll(self, seats: Sequence[Seat]) -> None:
+    async def _replace_all(self, slots: Sequence[ProcessSlot]) -> None:
         try:
             settings = self._read()
-        except Exception as exc:  # a file that is no UTF-8, a directory gone: whatever it is, requests are answered meanwhile
+        except Exception as exc:  # a file that is not UTF-8, a missing directory: the running processes go on
             log.error(events.RELOAD_REFUSED, error=str(exc) or repr(exc))
             return
         log.info(events.RELOAD_BEGAN)
-        for seat in seats:
-            if (refusal := await seat.renew(settings)) is not None:
-                log.error(events.RELOAD_REFUSED, worker=seat.name, error=refusal)
+        for slot in slots:
+            if (refusal := await slot.replace(settings)) is not None:
+                log.error(events.RELOAD_REFUSED, process=slot.name, error=refusal)
                 return
         log.info(events.RELOAD_ENDED)

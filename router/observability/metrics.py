@@ -16,12 +16,12 @@ from router.observability.instruments import Aggregation, CallbackGauge, Counter
 
 
 class ParentMetrics:
-    """What the parent of several worker processes counts itself; all else on its page is theirs. `worker`: 1 to N."""
+    """The parent's own metrics with `--processes N`; all others on its page are its children's. `process`: 1 to N."""
 
     def __init__(self) -> None:
         self.registry = MetricRegistry()
-        self.up = Gauge("router_process_up", "1 while the process in this seat is ready and answers its parent", "worker")
-        self.restarts = LabelledCounter("router_process_restarts_total", "Processes that took the place of another", "worker", "cause")
+        self.up = Gauge("router_process_up", "1 while the process in this slot is ready and answers its parent", "process")
+        self.restarts = LabelledCounter("router_process_restarts_total", "Processes that replaced another one", "process", "cause")
         self.registry.add(self.up)
         self.registry.add(self.restarts)
 

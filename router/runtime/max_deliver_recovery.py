@@ -17,7 +17,7 @@ from typing import assert_never
 import orjson
 
 from router.delivery.advisories import advisory_subject, read_stranded
-from router.delivery.api import JetStream, Stored, nanos
+from router.delivery.api import JetStream, StoredMessage, nanos
 from router.errors import BrokerRefused, RouterError
 from router.ids import subject_matcher
 from router.message import Effect, Message
@@ -116,12 +116,12 @@ class AgentMaxDeliverRecovery:
                 await self._jetstream.publish(subject, orjson.dumps(alerts), {"Nats-Msg-Id": _sweep_id(stored, self._subscription)})
 
 
-def _sweep_id(stored: Stored, subscription: AgentSubscription) -> str:
+def _sweep_id(stored: StoredMessage, subscription: AgentSubscription) -> str:
     """It holds the stream's time: in a re-created stream the same sequence is another message."""
     return f"sweep:{subscription.stream}:{stored.sequence}:{nanos(stored.time)}"
 
 
-def _to_message(stored: Stored, subscription: AgentSubscription) -> Message:
+def _to_message(stored: StoredMessage, subscription: AgentSubscription) -> Message:
     """Build the message as a consumer would: the same stream time gives the same `ts` and the same dead letter's id."""
     stored_ns = nanos(stored.time)
     return Message(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from router.contracts.alert import WARNING, Alert
-from router.delivery.lane import Silent
+from router.delivery.subscription import NullObserver
 from router.message import Message
 from router.observability import events, logs
 from router.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, Receipt
@@ -45,7 +45,7 @@ class AgentAlerts(Struct, frozen=True):
         self.alert(build_recovery_alert(durable, message))
 
 
-class AgentObserver(Silent):
+class AgentObserver(NullObserver):
     """The observer of an agent's consumer."""
 
     def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:
@@ -69,7 +69,7 @@ class AgentObserver(Silent):
         else:
             self._stats.retried += 1
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is not None:
             self._stats.paused.add(self._durable)
             log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
@@ -77,7 +77,7 @@ class AgentObserver(Silent):
             self._stats.paused.discard(self._durable)
             log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
-from router.delivery.evidence import Evidence, NotStored
 from router.delivery.storing import evidence_on
 from router.observability import events, logs
 from router.runtime.batch import BatchProcessor
@@ -46,9 +46,9 @@ async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream
     return count
 
 
-async def _insist(evidence: Evidence, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
+async def _insist(evidence: AckedPublisher, receipts: Receipts, page: Sequence[OutgoingRow]) -> None:
     effects = [effect_of(one) for one in page]
-    while isinstance(result := await evidence.stored(effects), NotStored):
+    while isinstance(result := await evidence.stored(effects), NotPublished):
         log.error(events.PUBLISH_FAILED, subject=result.subject, cause=result.cause)
         await asyncio.sleep(RETRY_S)
     receipts.note(result)

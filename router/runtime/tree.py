@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from router.delivery.api import JetStream
 from router.delivery.batches import Batches
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import ACK, Lane, Pace
+from router.delivery.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.topology import Topology
 from router.outcome import Handler
 from router.runtime.dead_letters import build_dead_letter_writer
@@ -85,12 +85,12 @@ class AgentTree:
             self.helpers.append(sweep)
             yield sweep.child
 
-    def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Lane:
+    def _lane(self, stream: str, durable: str, handle: Handler, last_word: bytes, prefetch: int) -> Subscription:
         topology = self._topology
-        return Lane(
+        return Subscription(
             stream=stream,
             durable=durable,
-            pace=Pace(
+            pace=ConsumerOptions(
                 max_attempts=2 * topology.max_deliver,  # the store enforces the limit of attempts; this one is only a backstop
                 backoff=BACKOFF_S,
                 ack_wait=topology.ack_wait,
@@ -105,7 +105,7 @@ class AgentTree:
             stream_of=self._stream_of,
         )
 
-    def _consumer(self, lane: Lane) -> Consumer:
+    def _consumer(self, lane: Subscription) -> Consumer:
         return Consumer(
             lane,
             self._jetstream,

@@ -140,9 +140,9 @@ class Assignments:
             trace_id=found.trace_id,
         )
         headers = {**reports.build_headers(found, message), "Nats-Msg-Id": f"ack:{found.assignment_id}:{status}:{self._worker_id}"}
-        self._connection.post(self._topology.acks, reports.ack_bytes(said, self._encoding), "", head_of(headers))
+        self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(said, self._encoding), "", head_of(headers))
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
             said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
-            self._connection.post(self._topology.acks, reports.ack_bytes(said, self._encoding))
+            self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(said, self._encoding))

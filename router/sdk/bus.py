@@ -44,7 +44,7 @@ from router.supervision import Child, Intensity, Supervisor, supervise
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.lane import Pace
+    from router.delivery.subscription import ConsumerOptions
 
 log = logs.logger(__name__)
 
@@ -137,7 +137,7 @@ class Bus:
         category: str = EVENTS,
         only: str | None = None,
         store: str | Path | Processed | None = None,
-        pace: Pace = PACE,
+        pace: ConsumerOptions = PACE,
     ) -> None:
         """Handle messages until cancelled, or until SIGTERM or Ctrl-C; then it drains. Processes of one `name` share the work.
 
@@ -150,7 +150,9 @@ class Bus:
         handling = EnvelopeProcessor(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
         await run_until_signal(self._consume(name, handling, durable, processed, pace))
 
-    async def _consume(self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, pace: Pace) -> None:
+    async def _consume(
+        self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, pace: ConsumerOptions
+    ) -> None:
         await self._durable_there(durable)
         await processed.open()
         try:

@@ -57,7 +57,7 @@ class Client(ProviderCalls):
         """Raises BrokerUnavailable when no server answers."""
         connection = self._connection = await open_connection(self._nats, "router-client")
         self._inbox = connection.new_inbox()
-        await connection.attend(f"{self._inbox}.*", self._hear)
+        await connection.subscribe_direct(f"{self._inbox}.*", self._hear)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -132,7 +132,7 @@ class Client(ProviderCalls):
                 head = head_of(carried)
                 if len(head) + len(body) > connection.max_payload:
                     raise RouterError(f"a request of {len(head) + len(body)} bytes is above the server's limit of {connection.max_payload}")
-                post = partial(connection.post, subject, body, inbox, head)
+                post = partial(connection.publish_nowait, subject, body, inbox, head)
                 return await _wait_for_answer(answer, post, subject, timeout_s=timeout, attempts=attempts)
         finally:
             del self._waiting[token]

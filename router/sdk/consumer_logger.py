@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from router.delivery.lane import Silent
+from router.delivery.subscription import NullObserver
 from router.message import Message
 from router.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
 
 
-class ConsumerLogger(Silent):
+class ConsumerLogger(NullObserver):
     """The observer of a worker's consumer."""
 
     def __init__(self, durable: str) -> None:
         self._durable = durable
         self._once = LogRateLimit(every_s=30.0)
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
             log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.STORAGE_REFUSED, consumer=self._durable, cause=cause)
         else:
             log.info(events.STORAGE_TAKES, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
     def on_missing_stream(self, stream: str) -> None:

@@ -60,4 +60,4 @@ class WorkerHeartbeat:
             "capacity": self._capacity,
             "interval_ms": max(1, round(self._interval_s * 1000)),
         }
-        self._connection.post(self._subject, orjson.dumps(beat))
+        self._connection.publish_nowait(self._subject, orjson.dumps(beat))

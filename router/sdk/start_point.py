@@ -23,8 +23,8 @@ from router.contracts.assignment import assignment_id_of
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.worker import read_body
-from router.delivery.api import JetStream, Json, Stored
-from router.delivery.reading import reading
+from router.delivery.api import JetStream, Json, StoredMessage
+from router.delivery.stream_reader import reading
 from router.errors import RouterError
 from router.ids import is_opaque, is_scoped
 from router.message import Message
@@ -114,7 +114,7 @@ class StartPoint:
         return answered
 
 
-def _assignment_key(result: Stored) -> str:
+def _assignment_key(result: StoredMessage) -> str:
     """The answered assignment, behind the tenant that the result names; one that names another tenant answers nothing. Empty: none."""
     try:
         body = read_body(result.data, RESULT)

@@ -10,7 +10,7 @@
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
 
 Workers that share a durable share the work. For each assignment: acknowledged, handled (`attempts`), its result stored
-(PubAck), and only then is the assignment settled in its stream. So a worker that dies hands its assignments to the
+(PubAck), and only then is the assignment settled in its stream. So a worker that dies in_flight its assignments to the
 others, and one that was done twice still has one result: both carry the same message id.
 
     the handler answers             -> caf.exec.result.v1
@@ -33,7 +33,7 @@ from router import ids
 from router.contracts import assignment
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import Lane, Pace
+from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology, create
 from router.errors import BrokerDenied, Misconfigured, RouterError
 from router.observability.broker_log import BrokerLog
@@ -102,7 +102,7 @@ class Worker:
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
         # Nothing is pulled ahead: an assignment that waits here could be done elsewhere.
-        self._pace = Pace(
+        self._pace = ConsumerOptions(
             max_attempts=max_attempts,
             ack_wait=ack_wait_s,
             prefetch=slots,
@@ -155,7 +155,7 @@ class Worker:
             self.worker_id,
             interval_s=self._heartbeat_s,
             capacity=self._slots,
-            in_hand=lambda: len(consumer.desk.hands) if consumer.desk is not None else 0,
+            in_hand=lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0,
         )
         children = (
             Child("heartbeats", heartbeat.run),  # the first to start is the last to end: it says `stopped`
@@ -165,7 +165,7 @@ class Worker:
 
     def _consumer(self, jetstream: JetStream) -> Consumer:
         assignments = self._assignments(jetstream.connection, start_point=self._start_point)
-        lane = Lane(
+        lane = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
             pace=self._pace,

@@ -21,7 +21,7 @@ async def connection(nats_url: str) -> AsyncIterator[Connection]:
 async def answering(connection: Connection, subject: str, *answers: bytes) -> None:
     """One peer for each answer."""
     for answer in answers:
-        await connection.attend(subject, lambda _s, reply, _d, _h, answer=answer: connection.post(reply, answer))  # type: ignore[misc]
+        await connection.subscribe_direct(subject, lambda _s, reply, _d, _h, answer=answer: connection.publish_nowait(reply, answer))  # type: ignore[misc]
 
 
 async def test_the_one_that_knows_wins_over_those_that_do_not(connection: Connection, prefix: str) -> None:
@@ -42,9 +42,9 @@ async def test_the_question_goes_along_with_a_proof_of_the_key_for_this_inbox(co
 
     def hear(_subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
         heard.append((reply, data, headers or {}))
-        connection.post(reply, b'{"ok":true}')
+        connection.publish_nowait(reply, b'{"ok":true}')
 
-    await connection.attend(prefix, hear)
+    await connection.subscribe_direct(prefix, hear)
     await Peers(connection, proofs, 5.0).first(prefix, {"tenant_id": "acme"})
     ((inbox, data, headers),) = heard
     assert (data, set(headers)) == (orjson.dumps({"tenant_id": "acme"}), {PROOF})

@@ -47,8 +47,8 @@ def test_a_stored_letter_is_told_once_and_a_paused_lane_is_critical() -> None:
     told = Told()
     observer, _ = lane_metrics(told)
     _dies(observer, 3)
-    observer.flow_changed("usage cannot be stored")
-    observer.flow_changed(None)
+    observer.on_flow("usage cannot be stored")
+    observer.on_flow(None)
     assert [(alert["severity"], alert["metadata"]["cause"]) for alert in told.heard] == [
         ("info", "letter_stored:work:validation_failed"),
         ("critical", "consumer_paused:router-results"),

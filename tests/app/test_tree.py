@@ -17,7 +17,7 @@ def test_the_tree_in_the_architecture_is_the_tree_that_runs(tmp_path: Path) -> N
 
 
 def test_the_parent_of_two_workers_is_drawn_as_it_is(tmp_path: Path) -> None:
-    drawing = draw(Fleet(Settings).tree(Settings(workers=2)))
+    drawing = draw(Fleet(Settings).tree(Settings(processes=2)))
     assert drawing in ARCHITECTURE.read_text()
 
 

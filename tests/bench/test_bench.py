@@ -120,15 +120,15 @@ class Prompt:
     def new_inbox(self) -> str:
         return "_INBOX.x"
 
-    async def attend(self, _: str, hear: Callable[..., None]) -> int:
+    async def subscribe_direct(self, _: str, hear: Callable[..., None]) -> int:
         self._hear = hear
         return 1
 
-    async def leave(self, _: int) -> None: ...
+    async def unsubscribe(self, _: int) -> None: ...
 
     async def flush(self) -> None: ...
 
-    def post(self, _: str, __: bytes, inbox: str, ___: bytes) -> None:
+    def publish_nowait(self, _: str, __: bytes, inbox: str, ___: bytes) -> None:
         self.posts += 1
         if self.posts == 1:
             time.sleep(0.05)

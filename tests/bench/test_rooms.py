@@ -43,7 +43,7 @@ def test_the_table_has_every_call(profile: Path) -> None:
     ("file", "room"),
     [
         ("/x/router/decide/read.py", "router/decide"),
-        ("/home/router/y/router/delivery/wire.py", "router/delivery"),
+        ("/home/router/y/router/delivery/frame_parser.py", "router/delivery"),
         ("/x/router/ids.py", "router/ids"),
         ("/x/site-packages/nats/aio/client.py", "nats"),
         ("/x/lib/python3.11/asyncio/base_events.py", "asyncio"),

@@ -11,7 +11,7 @@ from router.buckets.following import KvWatcher
 from router.errors import BrokerUnavailable
 from tests.support.broker import Broker
 from tests.support.buckets import Bucket, a_bucket
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mo
     await following.open()
     mortal.kill()
     mortal.start()
-    await until(lambda: bucket.jetstream.connection.lives and bucket.jetstream.connection.is_connected)
+    await until(lambda: bucket.jetstream.connection.reconnect_count and bucket.jetstream.connection.is_connected)
     assert not following.is_sound
     await following.close()
 
@@ -72,7 +72,7 @@ async def test_closing_waits_for_nobody(bucket: Bucket, mortal: Broker) -> None:
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     mortal.pause()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(slack()):
         await following.close()
     mortal.unpause()
 

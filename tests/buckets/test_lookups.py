@@ -46,7 +46,7 @@ async def test_a_missing_bucket_is_away_and_not_empty(jetstream: JetStream) -> N
 
 
 async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
-    jetstream.connection.post = lambda *_: None  # type: ignore[method-assign]
+    jetstream.connection.publish_nowait = lambda *_: None  # type: ignore[method-assign]
     with pytest.raises(BrokerUnavailable):
         await BatchedKvReader(jetstream, prefix, timeout_s=0.01).find("k")
 
@@ -69,8 +69,8 @@ async def test_large_records_come_in_several_replies(jetstream: JetStream, prefi
         await records.create(key, bytes(size))
     lookups, subject = BatchedKvReader(jetstream, prefix), f"$JS.API.DIRECT.GET.KV_{prefix}"
     asked: list[str] = []
-    post = jetstream.connection.post
-    jetstream.connection.post = lambda to, *rest: asked.append(to) or post(to, *rest)  # type: ignore[method-assign,func-returns-value]
+    post = jetstream.connection.publish_nowait
+    jetstream.connection.publish_nowait = lambda to, *rest: asked.append(to) or post(to, *rest)  # type: ignore[method-assign,func-returns-value]
     found = await asyncio.gather(*(lookups.find(key) for key in (*sizes, "missing")))
     assert [one and len(one) for one in found] == [*sizes.values(), None]
     assert 1 < asked.count(subject) <= len(sizes) + 1

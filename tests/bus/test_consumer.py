@@ -39,7 +39,7 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
     stamps: dict[int, list[bytes]] = {}
     # $JS.ACK.stream.consumer.deliveries.sequence.…
     sequence = 5
-    sid = await bus.jetstream.connection.attend(
+    sid = await bus.jetstream.connection.subscribe_direct(
         f"$JS.ACK.{prefix}-events.>", lambda subject, _, data, __: stamps.setdefault(int(subject.split(".")[sequence]), []).append(data)
     )
     tries: Counter[str] = Counter()
@@ -54,7 +54,7 @@ async def test_acks_naks_and_terms_are_seen_on_the_wire(bus: Bus, prefix: str) -
         await bus.publisher.event(an_envelope(number))
     async with consuming(bus, handle):
         await settled(bus)
-    await bus.jetstream.connection.leave(sid)
+    await bus.jetstream.connection.unsubscribe(sid)
     assert {number: [word[:4] for word in words] for number, words in stamps.items()} == {1: [b"+ACK"], 2: [b"-NAK", b"+ACK"], 3: [b"+TER"]}
 
 

@@ -12,8 +12,8 @@ from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.delivery.lane import Lane
-from router.delivery.twin import Twin
+from router.delivery.in_memory_consumer import InMemoryConsumer
+from router.delivery.subscription import Subscription
 from router.errors import Poison, Transient
 from router.message import Message
 from router.outcome import Done
@@ -38,13 +38,15 @@ class Marking(MemoryProcessed):
         return await super().mark(key)
 
 
-def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> Twin:
+def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
     letter = build_dead_letter_writer(BusSettings(), 1 << 20)
-    return Twin(Lane(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM))
+    return InMemoryConsumer(
+        Subscription(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM)
+    )
 
 
-def letters(twin: Twin) -> list[dict[str, Any]]:
+def letters(twin: InMemoryConsumer) -> list[dict[str, Any]]:
     return [orjson.loads(effect.data) for effect in twin.effects]
 
 

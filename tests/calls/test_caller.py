@@ -68,19 +68,19 @@ async def test_where_nobody_listens_it_is_told_at_once(connection: Connection, p
 
 async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(connection: Connection, prefix: str) -> None:
     asked: asyncio.Queue[str] = asyncio.Queue()
-    await connection.attend(prefix, lambda _s, inbox, _d, _h: asked.put_nowait(inbox))
+    await connection.subscribe_direct(prefix, lambda _s, inbox, _d, _h: asked.put_nowait(inbox))
     faults: list[BaseException] = []
     connection.on_fault = faults.append
     calls = RequestReplyClient(connection)
     with pytest.raises(CallTimeout):
         await calls.call(prefix, b"", HEAD, 0.02)
-    connection.post(await asked.get(), b"late")
+    connection.publish_nowait(await asked.get(), b"late")
     await connection.flush()
     assert (len(calls), faults) == (0, [])
 
 
 async def test_a_call_that_is_cancelled_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
-    await connection.attend(prefix, lambda *_: None)
+    await connection.subscribe_direct(prefix, lambda *_: None)
     calls = RequestReplyClient(connection)
     running = asyncio.ensure_future(calls.call(prefix, b"", HEAD, 30))
     await until(lambda: len(calls) == 1)
@@ -114,7 +114,7 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
     broker = Broker().start()
     try:
         async with connected(broker.url) as ours:
-            await ours.attend("silent", lambda *_: None)
+            await ours.subscribe_direct("silent", lambda *_: None)
             await serve(ours, "echo")
             calls = RequestReplyClient(ours)
             running = asyncio.ensure_future(calls.call("silent", b"", HEAD, 0.5))

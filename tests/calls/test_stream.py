@@ -24,7 +24,7 @@ class Sender:
         self.gone = asyncio.Event()
 
     async def at(self, subject: str) -> "Sender":
-        await self._connection.attend(subject, lambda _s, inbox, _d, _h: self.asked.put_nowait(inbox))
+        await self._connection.subscribe_direct(subject, lambda _s, inbox, _d, _h: self.asked.put_nowait(inbox))
         await self._connection.flush()
         return self
 

@@ -54,7 +54,7 @@ async def test_a_whole_envelope_and_a_command_are_published(bus: Bus, prefix: st
 @pytest.mark.parametrize(
     ("arguments", "status", "text"),
     [
-        (("publish",), 2, "say a TYPE"),
+        (("publish",), 2, "give a TYPE"),
         (("publish", "LoopCreated", "--payload", "[1]"), 2, "JSON object"),
         (("publish", "LoopCreated", "--payload", "{"), 2, "not JSON"),
         (("publish", "LoopCreated", "--payload", "@/no/such/file"), 2, "cannot be read"),

@@ -76,7 +76,7 @@ def test_one_refusal_in_a_file_is_status_1_and_the_rest_is_answered(url: str) ->
 async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
     wire = await connect({"servers": [nats_url]})
     heard = asyncio.Event()
-    await wire.attend("silent", lambda *_: heard.set())
+    await wire.subscribe_direct("silent", lambda *_: heard.set())
     await wire.flush()
     process = await asyncio.create_subprocess_exec(
         *COMMAND,

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.cli.demo.circle import circle_wrong
-from router.cli.demo.mending import POISONED, mending_wrong
-from router.cli.demo.witness import Sight
+from router.cli.demo.recorder import ObservedMessage
+from router.cli.demo.repair import POISONED, check_repair
+from router.cli.demo.round_trip import check_round_trip
 from router.deadletters import DeadLetter, NotReplayed, ReplayReport
 from router.outcome import VALIDATION_FAILED
 
@@ -17,7 +17,7 @@ LETTER = DeadLetter(sequence=1, stored_at="", subject="s.dlq", original_subject=
 METERED = [{"request_id": "r-mended"}]
 
 
-def a_way(**odd: dict[str, Any]) -> tuple[Sight, ...]:
+def a_way(**odd: dict[str, Any]) -> tuple[ObservedMessage, ...]:
     bodies = {
         "request": {},
         "decision": {"ok": True, "decision": DECISION},
@@ -26,11 +26,11 @@ def a_way(**odd: dict[str, Any]) -> tuple[Sight, ...]:
         "result": WORK,
         "usage": WORK,
     }
-    return tuple(Sight(name, "s", "", 0.0, {**body, **odd.get(name, {})}) for name, body in bodies.items())
+    return tuple(ObservedMessage(name, "s", "", 0.0, {**body, **odd.get(name, {})}) for name, body in bodies.items())
 
 
 def test_a_circle_that_went_round_has_nothing_wrong() -> None:
-    assert list(circle_wrong(a_way(), "accepted")) == []
+    assert list(check_round_trip(a_way(), "accepted")) == []
 
 
 @pytest.mark.parametrize(
@@ -47,15 +47,15 @@ def test_a_circle_that_went_round_has_nothing_wrong() -> None:
     ],
 )
 def test_a_circle_that_went_astray_is_seen(odd: dict[str, dict[str, Any]]) -> None:
-    assert list(circle_wrong(a_way(**odd), "accepted"))
+    assert list(check_round_trip(a_way(**odd), "accepted"))
 
 
 def test_an_acknowledgement_that_is_not_on_its_assignment_is_seen() -> None:
-    assert list(circle_wrong(a_way(), "unacknowledged"))
+    assert list(check_round_trip(a_way(), "unacknowledged"))
 
 
 def test_a_result_that_was_mended_has_nothing_wrong() -> None:
-    assert list(mending_wrong(LETTER, None, ReplayReport(sent=1), METERED)) == []
+    assert list(check_repair(LETTER, None, ReplayReport(sent=1), METERED)) == []
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_a_result_that_was_mended_has_nothing_wrong() -> None:
 def test_a_result_that_was_not_mended_is_seen(
     letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: list[Any]
 ) -> None:
-    assert list(mending_wrong(letter, left, report, usage))
+    assert list(check_repair(letter, left, report, usage))

@@ -37,7 +37,7 @@ async def test_letters_are_grouped_by_their_cause(house: House, nats_url: str) -
     assert "maxdeliver_exhausted" in words(_dlq(house, nats_url, "list", "--group").out)
     counted = _dlq(house, nats_url, "stats", "--json").json
     assert (counted["letters"], [kind["count"] for kind in counted["kinds"]]) == (3, [2, 1])
-    assert f"{house.letters}: 3 letters" in _dlq(house, nats_url, "stats").out
+    assert f"{house.letters}: 3 dead letters" in _dlq(house, nats_url, "stats").out
 
 
 async def test_letters_are_sent_again_by_number_and_by_filter(house: House, nats_url: str) -> None:
@@ -81,7 +81,7 @@ async def test_letters_are_thrown_away_only_after_a_yes(house: House, nats_url: 
     await house.store(3)
     refused = _dlq(house, nats_url, "discard", "1", "2", given=b"n\n")
     assert (refused.status, await house.left()) == (1, [1, 2, 3])
-    assert "Throw away 2 letters" in refused.err
+    assert "Discard 2 dead letters" in refused.err
     assert _dlq(house, nats_url, "discard", "1", given=b"y\n").status == 0
     assert _dlq(house, nats_url, "discard", "--all", "--yes", "--json").json == {"discarded": 2}
     assert await house.left() == []

@@ -13,7 +13,7 @@ import pytest
 import router
 from router import codes, outcome
 from router.admin import declined
-from router.cli import ends
+from router.cli import exit_codes
 from router.codes import pages as code_pages
 from router.codes.pages import locate, read_rule
 from router.contracts import decision
@@ -40,7 +40,7 @@ TOLD = {
     "validation": set(VALIDATION_CODES),
     "policy": {name for policy in POLICIES for name in (policy.id, policy.error_code) if name},
     "verdict": {verdict.value for verdict in Verdict},
-    "exit": {str(value) for name, value in vars(ends).items() if name.isupper() and isinstance(value, int)},
+    "exit": {str(value) for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)},
 }
 
 
@@ -78,18 +78,18 @@ def of_errors(file: Path) -> list[str]:
 def test_every_code_that_the_source_knows_is_explained_and_no_other() -> None:
     known = {code for file in sources() for code in (*told_by(file), *of_errors(file))} | set().union(*TOLD.values())
     assert {kind.code for kind in loaded_errors()} <= known, "a class of errors that does not say its code in one line"
-    assert known - codes.codes().keys() == set(), "explain them in router/codes/"
-    assert codes.codes().keys() - known == set(), "nobody says these any more"
+    assert known - codes.read_codes().keys() == set(), "explain them in router/codes/"
+    assert codes.read_codes().keys() - known == set(), "nobody says these any more"
 
 
 @pytest.mark.parametrize("kind", TOLD)
 def test_a_code_is_listed_wherever_it_is_met(kind: str) -> None:
-    assert {code.code for code in codes.codes().values() if kind in code.kinds} >= TOLD[kind]
+    assert {code.code for code in codes.read_codes().values() if kind in code.kinds} >= TOLD[kind]
 
 
-@pytest.mark.parametrize("name", codes.codes())
+@pytest.mark.parametrize("name", codes.read_codes())
 def test_an_explanation_says_something_everywhere(name: str) -> None:
-    code = codes.codes()[name]
+    code = codes.read_codes()[name]
     assert code.kinds
     assert set(code.kinds) <= codes.KINDS.keys()
     assert all((code.means, *code.usual, *code.do))
@@ -98,9 +98,9 @@ def test_an_explanation_says_something_everywhere(name: str) -> None:
     assert wrong_in("\n".join((code.means, *code.usual, *code.do))) == []
 
 
-@pytest.mark.parametrize("name", codes.codes())
+@pytest.mark.parametrize("name", codes.read_codes())
 def test_the_rule_behind_a_code_is_a_sentence_of_its_page(name: str) -> None:
-    rule = read_rule(codes.codes()[name].page)
+    rule = read_rule(codes.read_codes()[name].page)
     assert rule is not None
     assert re.fullmatch(r"\w[^|#]{8,}\.", rule)
 
@@ -148,6 +148,6 @@ async def test_an_unknown_code_is_told_the_nearest_names() -> None:
 
 async def test_without_a_code_all_are_listed_by_kind() -> None:
     lines = (await invoked("explain", "--json")).lines
-    assert {line["code"] for line in lines} == set(codes.codes())
+    assert {line["code"] for line in lines} == set(codes.read_codes())
     table = (await invoked("explain")).out
     assert [kind for kind in codes.KINDS if f"\n {kind} " not in table] == []

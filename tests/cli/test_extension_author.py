@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import typer
 
-from router.cli.extension.loaded import extensions_at
-from router.cli.typed import json_of, message_of, object_of
+from router.cli.extension.import_extensions import import_extensions
+from router.cli.option_values import read_json, read_object, read_text_payload
 from router.errors import Misconfigured
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, called, surroundings, words
@@ -139,10 +139,10 @@ def test_what_cannot_be_tried_is_told_and_ends_with_2(mine: str) -> None:
 def test_a_place_without_extensions_is_told(wrong: str, mine: str, tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1 / 0")
     with pytest.raises(Misconfigured):
-        extensions_at(wrong.format(mine=mine, broken=tmp_path / "broken.py"))
+        import_extensions(wrong.format(mine=mine, broken=tmp_path / "broken.py"))
 
 
-@pytest.mark.parametrize(("read", "wrong"), [(json_of, "{{"), (message_of, "@no_such_file"), (object_of, "[]")])
+@pytest.mark.parametrize(("read", "wrong"), [(read_json, "{{"), (read_text_payload, "@no_such_file"), (read_object, "[]")])
 def test_what_is_no_json_names_its_option(read: Callable[[str, str], object], wrong: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         read(wrong, "--config")
@@ -196,7 +196,7 @@ def test_one_in_any_language_that_breaks_the_contract_is_told_why(nats_url: str,
 
 def test_nobody_there_is_silence(nats_url: str) -> None:
     ended = called("extension", "check", "beamline.ext.pre.nobody.v1", "--nats-url", nats_url)
-    assert (ended.status, ended.err) == (3, "router: nobody listens on beamline.ext.pre.nobody.v1\n")
+    assert (ended.status, ended.err) == (3, "router: no service listens on beamline.ext.pre.nobody.v1\n")
 
 
 @pytest.mark.parametrize("wrong", [("beamline.ext.*",), ("some.subject",), ("beamline.ext.pre.a.v1", "--type", "x")])

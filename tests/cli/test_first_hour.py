@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from router.cli.doctor import WORST_FIRST
-from router.cli.ends import READER_GONE
+from router.cli.exit_codes import OUTPUT_CLOSED
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, called, surroundings
 
@@ -36,7 +36,7 @@ def test_a_reader_who_stops_is_not_told_as_an_answer() -> None:
     assert process.stdout is not None
     process.stdout.close()
     _, err = process.communicate(timeout=20)
-    assert (process.returncode, err) == (READER_GONE, b"")
+    assert (process.returncode, err) == (OUTPUT_CLOSED, b"")
 
 
 def test_the_version_is_an_option_too() -> None:
@@ -48,4 +48,4 @@ def test_help_stands_in_panels_and_no_two_commands_say_the_same() -> None:
     help_ = called("--help").out
     assert all(f"─ {panel} ─" in help_ for panel in ("Run", "Ask and look", "Policies, extensions, providers", "Usage", "Set up and check"))
     assert "answer requests until SIGTERM" in help_
-    assert "Take assignments and answer them" in help_
+    assert "Answer assignments until" in help_

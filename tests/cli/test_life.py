@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from router.cli.life import until_told
+from router.cli.signals import run_until_signal
 from tests.support.observability import captured
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_ask
             await may_end.wait()
 
     with captured() as lines:
-        life = asyncio.create_task(until_told(work()))
+        life = asyncio.create_task(run_until_signal(work()))
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGHUP)
         await until(draining.is_set)
@@ -43,5 +43,5 @@ async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_ask
         may_end.set()
         assert await life == 0
         assert {(line["event"], line["error"]) for line in lines.all()} == {
-            ("reload.refused", "reload needs --workers 2 or more: this process drains, and ends")
+            ("reload.refused", "a reload needs --processes 2 or more: this process drains and ends")
         }

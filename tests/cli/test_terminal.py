@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.cli import ends
-from router.cli.output import grid, json_text, print_json, print_lines, print_table, printable
+from router.cli import exit_codes
+from router.cli.output import build_grid, format_json, print_json, print_lines, print_table, printable
 from router.observability import logs
 from tests.support.observability import captured
 
@@ -19,7 +19,7 @@ def is_still(text: str) -> bool:
 
 
 def test_an_error_is_told_without_what_steers(capsys: pytest.CaptureFixture[str]) -> None:
-    ends.complain(f"extension_error: {STEERS}")
+    exit_codes.complain(f"extension_error: {STEERS}")
     told = capsys.readouterr().err
     assert is_still(told)
     assert "gnp.exe" in told
@@ -36,16 +36,16 @@ def test_json_is_the_same_value_without_what_steers(write: object, capsys: pytes
 
 @given(st.text() | st.dictionaries(st.text(), st.text()))
 def test_any_text_in_json_is_still_and_the_same(value: object) -> None:
-    told = json_text(value)
+    told = format_json(value)
     assert is_still(told)
     assert json.loads(told) == value
 
 
 def test_a_table_and_a_panel_are_without_it(capsys: pytest.CaptureFixture[str]) -> None:
-    from router.cli.output import console
+    from router.cli.output import open_console
 
     print_table(("name", "value"), [(STEERS, STEERS)])
-    console().print(grid([(STEERS, STEERS)]))
+    open_console().print(build_grid([(STEERS, STEERS)]))
     assert is_still(capsys.readouterr().out)
 
 

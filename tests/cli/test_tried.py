@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from router.cli.everyone import Heard
-from router.cli.policy.tried import tried
-from router.cli.policy.try_ import _why_nothing
+from router.cli.broadcast import InstanceAnswers
+from router.cli.policy.trial import combine_answers
+from router.cli.policy.try_ import _describe_empty
 
 
 def compared(at_ms: int, verdict: str, before: str = "left", after: str | None = "right") -> dict[str, Any]:
@@ -25,7 +25,7 @@ def an_answer(*rows: dict[str, Any]) -> dict[str, Any]:
 def test_of_all_instances_the_newest_count() -> None:
     one = an_answer(compared(40, "changed"), compared(10, "changed"))
     other = an_answer(compared(30, "unchanged"), compared(20, "unclear"))
-    found = tried([one, other], against=3, missing=1)
+    found = combine_answers([one, other], against=3, missing=1)
     assert [row["at_ms"] for row in found.changed] == [40]
     assert (found.unchanged, [row["at_ms"] for row in found.unclear], found.total) == (1, [20], 3)
     assert (found.instances, found.missing) == (3, 1)
@@ -33,34 +33,34 @@ def test_of_all_instances_the_newest_count() -> None:
 
 def test_changes_are_counted_by_what_becomes_what_the_most_numerous_first() -> None:
     rows = [compared(1, "changed", after=None), compared(2, "changed"), compared(3, "changed"), compared(4, "unchanged")]
-    assert list(tried([an_answer(*rows)], against=10, missing=0).pairs.items()) == [
+    assert list(combine_answers([an_answer(*rows)], against=10, missing=0).pairs.items()) == [
         (("left (weighted)", "right (weighted)"), 2),
         (("left (weighted)", "decision_failed"), 1),
     ]
 
 
 def test_an_instance_that_was_counted_and_did_not_answer_is_missing() -> None:
-    heard = Heard()
+    heard = InstanceAnswers()
     for _ in range(3):
-        heard.count("", "", b"{}", None)
-    heard.hear("", "", b'{"ok": true}', None)
-    heard.hear("", "", b'{"ok": false, "error": {"code": "decision_not_found"}}', None)
+        heard.on_ping("", "", b"{}", None)
+    heard.on_answer("", "", b'{"ok": true}', None)
+    heard.on_answer("", "", b'{"ok": false, "error": {"code": "decision_not_found"}}', None)
     assert (heard.missing, len(heard.good), [error["code"] for error in heard.errors]) == (1, 1, ["decision_not_found"])
 
 
 def test_nobody_is_told_to_record_what_is_no_tenant() -> None:
-    assert "acme" in _why_nothing("acme", "default", is_recorded=False)
-    assert "_shared" not in _why_nothing("_shared", "default", is_recorded=False)
+    assert "acme" in _describe_empty("acme", "default", is_recorded=False)
+    assert "_shared" not in _describe_empty("_shared", "default", is_recorded=False)
 
 
 def test_a_tenant_that_was_guessed_is_told_with_the_option_that_says_another() -> None:
-    told = [_why_nothing("tmp", "default", is_recorded=recorded, is_guessed=True) for recorded in (True, False)]
+    told = [_describe_empty("tmp", "default", is_recorded=recorded, is_guessed=True) for recorded in (True, False)]
     assert all("tmp" in line and "--tenant" in line for line in told)
-    assert "--tenant" not in _why_nothing("acme", "default", is_recorded=False)
+    assert "--tenant" not in _describe_empty("acme", "default", is_recorded=False)
 
 
 def test_the_servers_word_that_nobody_listens_is_no_answer() -> None:
-    heard = Heard()
-    heard.hear("", "", b"", {"Status": "503"})
-    heard.count("", "", b"", {"Status": "503"})
+    heard = InstanceAnswers()
+    heard.on_answer("", "", b"", {"Status": "503"})
+    heard.on_ping("", "", b"", {"Status": "503"})
     assert (heard.answers, heard.instances) == ([], 0)

@@ -5,15 +5,15 @@ import signal
 
 import pytest
 
-from router.cli.usage.ingest import Shown, _interrupts
+from router.cli.usage.ingest import IngestProgress, _count_interrupts
 from router.lake.warehouse import Commit
 from tests.support.cli import router
 
 
 def test_the_first_interrupt_waits_for_the_batch_and_the_second_one_does_not() -> None:
-    shown = Shown(is_quiet=True)
+    shown = IngestProgress(is_quiet=True)
     before = signal.getsignal(signal.SIGINT)
-    with _interrupts(shown) as asked:
+    with _count_interrupts(shown) as asked:
         shown.commits = 7
         signal.raise_signal(signal.SIGINT)
         assert asked == [7]
@@ -29,9 +29,11 @@ def test_a_stream_that_is_not_there_is_told_before_spark_is_started(nats_url: st
 
 def test_who_collects_logs_gets_a_line_for_each_commit_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
     """UL-13."""
-    shown = Shown(is_quiet=True, is_told_each=True)
+    shown = IngestProgress(is_quiet=True, is_told_each=True)
     for number in (4, 5):
-        shown.commit(Commit(commit=number, kind="ingest", at="2026-11-20T00:00:00Z", last=10 * number, counts={"read": 10, "late_1h": 1}))
+        shown.on_commit(
+            Commit(commit=number, kind="ingest", at="2026-11-20T00:00:00Z", last=10 * number, counts={"read": 10, "late_1h": 1})
+        )
     shown.end(as_json=True)
     first, second, whole = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["commit"], second["to"], second["late_1h"]) == (4, 50, 1)

@@ -14,7 +14,7 @@ import pytest
 from router import Client
 from router.buckets.assigned import find_assignment
 from router.cli.workers import MOST_REFUSED
-from router.cli.workers import _hear as hear_beat
+from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream
 from router.workers import Liveness
 from tests.support.cli import COMMAND, called, serving, surroundings, words

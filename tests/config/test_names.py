@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from router.config import Settings
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.config.names import ALIASES, NAMES, SPECIFIED, flat, meaning
 from tests.support.config import loaded, refusal
 
 
 def test_no_two_settings_share_a_flat_name_and_no_alias_hides_one() -> None:
-    flats = Counter(flat(setting.name) for setting in leaves(Settings()))
+    flats = Counter(flat(setting.name) for setting in list_settings(Settings()))
     assert max(flats.values()) == 1
     assert not set(flats) & set(ALIASES)
 
@@ -56,7 +56,7 @@ def test_tables_and_flat_keys_are_the_same(toml: str, tmp_path: Path) -> None:
 )
 def test_the_specifications_names_in_a_file(toml: str, name: str, value: object, tmp_path: Path) -> None:
     settings = loaded(toml, tmp_path=tmp_path).settings
-    assert {s.name: s.value for s in leaves(settings)}[name] == value
+    assert {s.name: s.value for s in list_settings(settings)}[name] == value
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,18 @@ def test_the_specifications_names_in_a_file(toml: str, name: str, value: object,
 )
 def test_the_specifications_names_in_the_environment(variable: str, text: str, name: str, value: object) -> None:
     settings, sources = loaded(**{variable: text})
-    assert {s.name: s.value for s in leaves(settings)}[name] == value
+    assert {s.name: s.value for s in list_settings(settings)}[name] == value
     assert sources[name] == variable
 
 
 def test_an_unknown_variable_is_refused_with_a_close_legal_name() -> None:
     assert "did you mean ROUTER_DECIDE__ACK_WAIT_MS?" in refusal(ROUTER_DECIDE__ACK_WAIT="30")
     assert refusal(ROUTER_XYZZY="1").startswith("ROUTER_XYZZY: there is no such setting")
+
+
+def test_an_earlier_name_is_refused_with_the_name_to_use(tmp_path: Path) -> None:
+    assert refusal(ROUTER_WORKERS="2") == "ROUTER_WORKERS: this setting is called processes now"
+    assert refusal("workers = 2", tmp_path=tmp_path).endswith(": this setting is called processes now")
 
 
 def test_an_unknown_key_of_a_file_is_refused_with_a_close_legal_name(tmp_path: Path) -> None:

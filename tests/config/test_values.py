@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.app.pace import worker_limits
-from router.cli.usage.source import bounds_of
+from router.cli.usage.source import make_bounds
 from router.config import Settings, describe
 from router.config.describe import is_secret
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.contracts.worker import DEFAULT_LIMITS
 from router.lake.tables.body import BOUNDS
 from tests.support.config import loaded, refusal
@@ -109,7 +109,7 @@ def test_a_secret_can_be_had_by_who_asks_for_it() -> None:
 
 
 def test_every_setting_is_described_and_every_duration_says_its_unit() -> None:
-    settings = list(leaves(Settings()))
+    settings = list(list_settings(Settings()))
     assert [s.name for s in settings if not s.field.description] == []
     assert [s.name for s in settings if s.name.endswith("_ms") and "milliseconds" not in str(s.field.description)] == []
     assert [s.name for s in settings if s.name.endswith("_bytes") and "bytes" not in str(s.field.description)] == []
@@ -123,14 +123,14 @@ def test_a_row_tells_value_default_and_source() -> None:
 def test_what_is_shown_can_be_given_again() -> None:
     """But for a secret that is not set: an empty one is refused."""
     rows = describe(*loaded(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b"))
-    secrets = {setting.name for setting in leaves(Settings()) if is_secret(setting.field)}
+    secrets = {setting.name for setting in list_settings(Settings()) if is_secret(setting.field)}
     again = {f"ROUTER_{row.name.upper().replace('.', '__')}": row.value for row in rows if row.name not in secrets}
     assert loaded(**again).settings == loaded(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b").settings
 
 
 def test_the_bounds_of_a_result_are_the_same_in_the_contract_the_settings_and_the_lake() -> None:
     assert worker_limits(Settings()) == DEFAULT_LIMITS
-    assert bounds_of(Settings()) == BOUNDS
+    assert make_bounds(Settings()) == BOUNDS
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "1e16", "inf"])

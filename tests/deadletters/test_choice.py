@@ -3,7 +3,7 @@
 import orjson
 
 from router.deadletters import DeadLetterFilter, discard, export, group_by, read_by_filter, read_by_sequence, reason_and_error
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 from tests.support.deadletters import House, a_letter, stored
 
 

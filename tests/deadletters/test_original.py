@@ -8,7 +8,7 @@ import pytest
 from router import ids
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.deadletters import NotReplayed, ReplayOptions, original_of, parse
-from router.delivery.api import Stored
+from router.delivery.api import StoredMessage
 from router.message import Effect
 from tests.support.deadletters import a_failed_message, a_letter, stored
 from tests.support.workers import ASSIGNED
@@ -21,23 +21,23 @@ FIRST = {"x-first-stored-ms": "1700000000000"}
 class Streams:
     """A JetStream that holds these messages."""
 
-    def __init__(self, *there: Stored) -> None:
+    def __init__(self, *there: StoredMessage) -> None:
         self._there = there
 
-    async def message(self, stream: str, sequence: int) -> Stored | None:
+    async def message(self, stream: str, sequence: int) -> StoredMessage | None:
         return next((one for one in self._there if one.sequence == sequence), None)
 
-    async def last_on(self, stream: str, subject: str) -> Stored | None:
+    async def last_on(self, stream: str, subject: str) -> StoredMessage | None:
         return next((one for one in self._there if one.subject == subject), None)
 
 
-async def _original(letter: Stored, *there: Stored, **how: Any) -> Effect:
+async def _original(letter: StoredMessage, *there: StoredMessage, **how: Any) -> Effect:
     found = await original_of(Streams(*there), parse(letter), ReplayOptions(**how))  # type: ignore[arg-type]
     assert isinstance(found, Effect), found
     return found
 
 
-async def _cause(letter: Stored, *there: Stored, **how: Any) -> str:
+async def _cause(letter: StoredMessage, *there: StoredMessage, **how: Any) -> str:
     found = await original_of(Streams(*there), parse(letter), ReplayOptions(**how))  # type: ignore[arg-type]
     assert isinstance(found, NotReplayed), found
     return found.cause
@@ -77,7 +77,7 @@ async def test_a_letter_that_names_no_time_says_none() -> None:
 
 async def test_a_payload_that_is_not_in_the_letter_is_taken_from_its_stream() -> None:
     big = a_failed_message(b"x" * 5000, headers={"trace_id": "t"})
-    source = Stored(big.subject, 7, big.data, {"trace_id": "t", "x-replay-count": "1"}, "")
+    source = StoredMessage(big.subject, 7, big.data, {"trace_id": "t", "x-replay-count": "1"}, "")
     found = await _original(a_letter(big, max_bytes=2000), source)
     assert (found.data, found.id, found.headers["trace_id"]) == (big.data, "replay:1:2", "t")
 
@@ -85,7 +85,7 @@ async def test_a_payload_that_is_not_in_the_letter_is_taken_from_its_stream() ->
 async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() -> None:
     letter = a_letter(a_failed_message(b"x" * 5000), max_bytes=2000)
     assert await _cause(letter) == "its message is in neither the letter nor ROUTER_DECIDE 7"
-    other = Stored("beamline.router.v1.decide", 7, b"another", {}, "")
+    other = StoredMessage("beamline.router.v1.decide", 7, b"another", {}, "")
     assert "another message stands in ROUTER_DECIDE 7" in await _cause(letter, other)
 
 
@@ -103,7 +103,7 @@ async def test_what_is_no_letter_stays() -> None:
     "data", [orjson.dumps({"assignment_id": ASSIGNED}), result_pb2.ExecResult(assignment_id=ASSIGNED).SerializeToString()]
 )
 async def test_a_worker_s_letter_publishes_its_assignment_again(data: bytes) -> None:
-    found = await _original(stored(data, "caf.exec.dlq.v1"), Stored(KNOWN, 9, orjson.dumps(RECORD), {}, ""))
+    found = await _original(stored(data, "caf.exec.dlq.v1"), StoredMessage(KNOWN, 9, orjson.dumps(RECORD), {}, ""))
     assert (found.subject, orjson.loads(found.data), found.id) == ("caf.exec.assign.v1", {"assignment_id": ASSIGNED}, "replay:1:1")
     assert found.headers["tenant_id"] == "acme"
 

@@ -7,7 +7,7 @@ import pytest
 from router.deadletters import EvidenceGone, ReplayRate, ReplayRunning, read_by_filter, rehearse
 from router.deadletters.journal import ReplayJournal
 from router.deadletters.replay import RUN
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import evidence_on
 from router.message import Effect
 from tests.support.deadletters import House, a_letter, stored
@@ -19,7 +19,7 @@ async def either(request: pytest.FixtureRequest, jetstream: JetStream, prefix: s
     return await House(jetstream, f"{prefix[:30]}_{request.param}").build(no_ack=request.param == "no_ack")
 
 
-def _ids(sent: list[Stored]) -> list[str]:
+def _ids(sent: list[StoredMessage]) -> list[str]:
     return [message.headers["Nats-Msg-Id"] for message in sent]
 
 

@@ -57,7 +57,7 @@ async def test_a_durable_that_differs_is_told_by_number(place: Place) -> None:
 
 
 async def test_silence_is_unavailable(place: Place) -> None:
-    await place.connection.attend("$JS.mute.API.INFO", lambda *_: None)
+    await place.connection.subscribe_direct("$JS.mute.API.INFO", lambda *_: None)
     with pytest.raises(BrokerUnavailable, match="TimeoutError"):
         await JetStream(place.connection, domain="mute", timeout_s=0.05).account()
 

@@ -2,7 +2,7 @@
 
 import orjson
 
-from router.delivery.evidence import Evidence, NotStored, Receipts
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.known_effects import KnownEffects
 from router.memory import SHARES
 from router.message import Effect
@@ -14,13 +14,13 @@ USAGE = Effect("effects", b"1", "a", owner="acme")
 
 
 class Publisher:
-    """Evidence over a connection that answers only what a test says."""
+    """AckedPublisher over a connection that answers only what a test says."""
 
     def __init__(self, keep_s: float = 600.0) -> None:
         self.connection = FakeConnection()
-        self.told: list[Receipts | NotStored] = []
+        self.told: list[Receipts | NotPublished] = []
         self.now = 0.0
-        self.evidence = Evidence(self, 5.0, KnownEffects(keep_s, clock=lambda: self.now))  # type: ignore[arg-type]
+        self.evidence = AckedPublisher(self, 5.0, KnownEffects(keep_s, clock=lambda: self.now))  # type: ignore[arg-type]
 
     def store(self, effect: Effect = USAGE) -> None:
         self.evidence.store([effect], self.told.append)
@@ -57,7 +57,7 @@ async def test_copies_share_the_first_ones_refusal_and_may_be_sent_again() -> No
     publisher.store()
     publisher.store()
     publisher.ack(0, error={"err_code": 10077, "description": "full"})
-    assert publisher.told == [NotStored("effects", 10077, "full")] * 2
+    assert publisher.told == [NotPublished("effects", 10077, "full")] * 2
     publisher.store()
     assert len(publisher.inboxes) == 2
 
@@ -68,14 +68,14 @@ async def test_what_has_no_receipt_in_time_is_refused_with_its_copies() -> None:
     publisher.store()
     publisher.evidence._now = lambda: 1e12
     publisher.evidence.expire()
-    assert [type(one) for one in publisher.told] == [NotStored, NotStored]
+    assert [type(one) for one in publisher.told] == [NotPublished, NotPublished]
 
 
 async def test_a_reconnect_and_the_end_of_its_time_forget_it() -> None:
     publisher = Publisher(keep_s=60)
     publisher.store()
     publisher.ack(0)
-    publisher.connection.lives += 1
+    publisher.connection.reconnect_count += 1
     publisher.store()
     publisher.ack(1)
     publisher.now = 61

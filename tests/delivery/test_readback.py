@@ -8,7 +8,7 @@ import pytest
 
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
-from router.delivery.readback import ReadBack
+from router.delivery.readback import ConfirmByReadback
 from router.errors import BrokerUnavailable, Poison
 from tests.support.broker import Broker
 from tests.support.waiting import until
@@ -17,11 +17,11 @@ WINDOW_S = 0.1
 
 
 @contextlib.asynccontextmanager
-async def reading(broker: Broker, name: str, within_s: float = 5.0) -> AsyncIterator[tuple[ReadBack, JetStream]]:
+async def reading(broker: Broker, name: str, within_s: float = 5.0) -> AsyncIterator[tuple[ConfirmByReadback, JetStream]]:
     connection = await connect({"servers": [broker.url]})
     jetstream = JetStream(connection)
     await make(jetstream, name)
-    readback = ReadBack(jetstream, name, f"{name}.in", window_s=WINDOW_S, within_s=within_s)
+    readback = ConfirmByReadback(jetstream, name, f"{name}.in", window_s=WINDOW_S, within_s=within_s)
     task = asyncio.create_task(readback.run())
     try:
         await until(lambda: readback.is_hearing)

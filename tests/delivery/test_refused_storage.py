@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from msgspec.structs import replace
 
-from router.delivery.evidence import NotStored, Receipts
-from router.delivery.judge import Case, beyond_storage, judge
-from router.delivery.lane import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
+from router.delivery.acked_publisher import NotPublished, Receipts
 from router.delivery.refused_storage import RefusedStorage
+from router.delivery.settlement import PendingSettlement, beyond_storage, decide_settlement
+from router.delivery.subscription import DEAD_LETTER_REFUSED, DECLINED, SENT_BACK
 from router.message import Effect, Message, Reply
 from router.outcome import Dead, Done, Fault, Outcome, Retry
 from tests.support.delivery import Watcher, a_delivery, a_lane, receipts_for
 from tests.support.waiting import until
 
-FULL = NotStored("effects", 10077, "maximum bytes exceeded")
+FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
 
 
 class Evidence:
@@ -25,7 +25,7 @@ class Evidence:
         self.room = 0
         self.tried: list[str] = []
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.tried.append(effects[0].id)
         return receipts_for(effects) if len(effects[0].data) <= self.room else FULL
 
@@ -50,9 +50,9 @@ class Waits:
         outcome = Done((Effect("effects", b"x" * size, f"e-{sequence}"),))
         return self.refused.take(self.case(outcome, sequence, tenant), FULL)
 
-    def case(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> Case:
+    def case(self, outcome: Outcome, sequence: int = 1, tenant: str = "acme") -> PendingSettlement:
         message: Message = replace(a_delivery(sequence), headers={"tenant_id": tenant})
-        return Case(message, outcome, judge(self.lane, message, outcome))
+        return PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome))
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ async def test_in_the_end_they_are_handed_back(waits: Waits) -> None:
 
 async def test_only_a_stream_without_room_holds_back_its_own_messages(waits: Waits) -> None:
     assert waits.refused.means(FULL)
-    assert not waits.refused.means(NotStored("effects", 0, "no receipt in time"))
-    assert not waits.refused.means(NotStored("effects", 10008, "temporarily unavailable"))
+    assert not waits.refused.means(NotPublished("effects", 0, "no receipt in time"))
+    assert not waits.refused.means(NotPublished("effects", 10008, "temporarily unavailable"))
 
 
 async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from router.delivery.gate import Gate
-from router.delivery.hands import Hands
-from router.delivery.judge import Case, judge
+from router.delivery.in_flight import InFlight
+from router.delivery.pause_switch import PauseSwitch
 from router.delivery.settle import Settler
+from router.delivery.settlement import PendingSettlement, decide_settlement
 from router.message import Effect, Message, Reply
 from router.outcome import Commit, Dead, Done, Fault, Outcome, Receipt
 from tests.support.delivery import FakeConnection, FakeEvidence, Watcher, a_delivery, a_lane, token_of
@@ -28,14 +28,14 @@ class Settling(FakeConnection):
         self.failed: list[Exception] = []
         self.watcher = Watcher()
         self.lane = a_lane(store_retry=0.01, observer=self.watcher)
-        self.gate = Gate(lambda _: None)
+        self.gate = PauseSwitch(lambda _: None)
         self.evidence = FakeEvidence()
-        self.hands = Hands(self, 30)  # type: ignore[arg-type]
+        self.in_flight = InFlight(self, 30)  # type: ignore[arg-type]
         self.settler = Settler(
             self.lane,
             connection=self,  # type: ignore[arg-type]
             evidence=self.evidence,  # type: ignore[arg-type]
-            hands=self.hands,
+            in_flight=self.in_flight,
             gate=self.gate,
             tasks=tasks,
             answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
@@ -43,13 +43,13 @@ class Settling(FakeConnection):
             commit_failed=lambda _, exc: self.failed.append(exc),
         )
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
-        super().post(subject, data, reply, head)
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+        super().publish_nowait(subject, data, reply, head)
         self.diary.append(f"stamp {data.decode()}")
 
     def settle(self, outcome: Outcome, message: Message | None = None) -> None:
         message = message or a_delivery()
-        self.settler.settle(Case(message, outcome, judge(self.lane, message, outcome)))
+        self.settler.settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
 
     def accept(self) -> None:
         self.diary.append("stored")
@@ -106,7 +106,7 @@ async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unstamped(s
     settling.accept()
     await until(lambda: settling.failed)
     assert settling.diary == ["stored", "commit ['u-1']"]
-    assert (settling.finished, a_delivery() in settling.hands) == ([], True)
+    assert (settling.finished, a_delivery() in settling.in_flight) == ([], True)
 
 
 async def test_nothing_is_stamped_while_its_evidence_is_refused(settling: Settling) -> None:
@@ -114,7 +114,7 @@ async def test_nothing_is_stamped_while_its_evidence_is_refused(settling: Settli
     settling.evidence.refuse("full")
     assert settling.diary == []
     assert settling.gate.cause == "effects cannot be stored: full"
-    assert a_delivery() in settling.hands
+    assert a_delivery() in settling.in_flight
 
 
 async def test_what_is_refused_is_tried_again_until_it_is_stored(settling: Settling) -> None:
@@ -156,7 +156,7 @@ async def test_a_letter_that_is_refused_is_told(settling: Settling) -> None:
 
 async def test_the_newest_token_is_stamped(settling: Settling) -> None:
     settling.settle(Done(EFFECTS))
-    held = settling.hands.find(a_delivery())
+    held = settling.in_flight.find(a_delivery())
     assert held is not None
     held.token = token_of(1, 2)
     settling.accept()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.delivery.connection import Connection
-from router.delivery.socket import Straight, StraightTransport
+from router.delivery.socket import DirectProtocol, DirectTransport
 from tests.support.broker import Broker
 from tests.support.delivery import Ear, connected
 from tests.support.waiting import until
@@ -48,22 +48,22 @@ def numbered(count: int) -> list[bytes]:
 
 async def test_attended_messages_never_go_nats_pys_way(connection: Connection, prefix: str) -> None:
     ear = Ear()
-    await connection.attend(prefix, ear)
+    await connection.subscribe_direct(prefix, ear)
     await connection.flush()
     parses = Parses(connection)
     for data in numbered(MANY):
-        connection.post(prefix, data)
+        connection.publish_nowait(prefix, data)
     await until(lambda: len(ear.data) == MANY)
     assert (ear.data, parses.count) == (numbered(MANY), 0)
 
 
 async def test_after_everything_else_messages_pass_by_again(connection: Connection, prefix: str) -> None:
     ear = Ear()
-    await connection.attend(prefix, ear)
+    await connection.subscribe_direct(prefix, ear)
     parses = Parses(connection)
     await connection.flush()  # its PONG is nobody's message
     before = parses.count
-    connection.post(prefix, b"1")
+    connection.publish_nowait(prefix, b"1")
     await until(lambda: ear.data == [b"1"])
     assert before > 0
     assert parses.count == before
@@ -73,12 +73,12 @@ async def test_ordinary_subscriptions_and_attended_ones_hear_in_order_beside_eac
     broker: Broker, connection: Connection, prefix: str
 ) -> None:
     attended, ordinary = Ear(), Ear()
-    await connection.attend(f"{prefix}.a", attended)
+    await connection.subscribe_direct(f"{prefix}.a", attended)
     await connection.subscribe(f"{prefix}.b", cb=ordinary.on_message)
     await connection.flush()
     async with connected(broker.url) as other:
         for number in range(MANY):
-            other.post(f"{prefix}.{'ab'[number % 2]}", b"%d" % number + b"x" * (number % 97) ** 2)
+            other.publish_nowait(f"{prefix}.{'ab'[number % 2]}", b"%d" % number + b"x" * (number % 97) ** 2)
             if number % 50 == 0:
                 await asyncio.gather(other.flush(), connection.flush())
     await until(lambda: len(attended.data) + len(ordinary.data) == MANY)
@@ -91,13 +91,13 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
     try:
         async with connected(broker.url) as connection, connected(broker.url) as other:
             ear = Ear()
-            await other.attend(prefix, ear)
+            await other.subscribe_direct(prefix, ear)
             await other.flush()
             broker.pause()
             full = (lambda: not connection._transport.is_idle, lambda: not connection._pending, lambda: not connection._will_write)
             for lump, is_reached in enumerate(full):  # the socket is full; the flusher took the next, and waits; the rest stays here
                 for number in range(lump * 100, lump * 100 + 100):
-                    connection.post(prefix, b"%d" % number + b"x" * 100_000)
+                    connection.publish_nowait(prefix, b"%d" % number + b"x" * 100_000)
                 await until(is_reached)
             pending = len(connection._pending)
             broker.unpause()
@@ -110,24 +110,24 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
 
 async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_next(connection: Connection, prefix: str) -> None:
     ear = Ear()
-    await connection.attend(prefix, ear)
+    await connection.subscribe_direct(prefix, ear)
     await connection.flush()
-    life = connection.lives
+    life = connection.reconnect_count
     connection._transport._io_writer.transport.abort()
     assert connection.is_connected  # it does not know yet
-    connection.post(prefix, b"kept")
-    await until(lambda: connection.lives > life and ear.data == [b"kept"])
+    connection.publish_nowait(prefix, b"kept")
+    await until(lambda: connection.reconnect_count > life and ear.data == [b"kept"])
 
 
 async def test_after_a_reconnect_messages_pass_by_as_before(connection: Connection, prefix: str) -> None:
     ear = Ear()
-    await connection.attend(prefix, ear)
-    life = connection.lives
+    await connection.subscribe_direct(prefix, ear)
+    life = connection.reconnect_count
     await connection.force_reconnect()
-    await until(lambda: connection.is_connected and connection.lives > life)
+    await until(lambda: connection.is_connected and connection.reconnect_count > life)
     await connection.flush()
     parses = Parses(connection)
-    connection.post(prefix, b"after")
+    connection.publish_nowait(prefix, b"after")
     await until(lambda: ear.data == [b"after"])
     assert parses.count == 0
 
@@ -141,12 +141,12 @@ async def test_who_hears_and_raises_costs_its_connection_and_no_more(connection:
         if data == b"poison":
             raise ValueError("mine")
 
-    await connection.attend_raw(prefix, hear)
+    await connection.subscribe_raw(prefix, hear)
     await connection.flush()
-    life = connection.lives
-    connection.post(prefix, b"poison")
-    await until(lambda: connection.is_connected and connection.lives > life)
-    connection.post(prefix, b"good")
+    life = connection.reconnect_count
+    connection.publish_nowait(prefix, b"poison")
+    await until(lambda: connection.is_connected and connection.reconnect_count > life)
+    connection.publish_nowait(prefix, b"good")
     await until(lambda: heard == [b"poison", b"good"])
 
 
@@ -156,16 +156,16 @@ async def test_a_listener_that_asks_a_cancelled_future_costs_nothing(connection:
     connection.on_fault = faults.append
     gone = asyncio.get_running_loop().create_future()
     gone.cancel()
-    await connection.attend(f"{prefix}.bad", lambda *_: gone.result())
-    await connection.attend_raw(f"{prefix}.worse", lambda *_: gone.result())
-    await connection.attend(f"{prefix}.good", ear)
-    life = connection.lives
-    connection.post(f"{prefix}.bad")
+    await connection.subscribe_direct(f"{prefix}.bad", lambda *_: gone.result())
+    await connection.subscribe_raw(f"{prefix}.worse", lambda *_: gone.result())
+    await connection.subscribe_direct(f"{prefix}.good", ear)
+    life = connection.reconnect_count
+    connection.publish_nowait(f"{prefix}.bad")
     await until(lambda: len(faults) == 1)
-    assert connection.lives == life
-    connection.post(f"{prefix}.worse")
-    await until(lambda: connection.is_connected and connection.lives > life)
-    connection.post(f"{prefix}.good", b"heard")
+    assert connection.reconnect_count == life
+    connection.publish_nowait(f"{prefix}.worse")
+    await until(lambda: connection.is_connected and connection.reconnect_count > life)
+    connection.publish_nowait(f"{prefix}.good", b"heard")
     await until(lambda: ear.data == [b"heard"])
     assert [type(fault) for fault in faults] == [asyncio.CancelledError] * 2
 
@@ -180,9 +180,9 @@ async def test_who_closes_a_broken_connection_with_something_pending_closes_it(p
     connection = Connection()
     await connection.connect(broker.url, closed_cb=on_closed)
     try:
-        await connection.attend(prefix, Ear())
+        await connection.subscribe_direct(prefix, Ear())
         connection._transport._io_writer.transport.abort()
-        connection.post(prefix, b"never sent")
+        connection.publish_nowait(prefix, b"never sent")
         await connection.close()
         assert (closed.is_set(), connection.is_closed, len(connection._subs)) == (True, True, 0)
     finally:
@@ -211,12 +211,12 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
         connection, ear = Connection(), Ear()
         await connection.connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", reconnect_time_wait=0.01)
         try:
-            await connection.attend("x", ear)
+            await connection.subscribe_direct("x", ear)
             await connection.flush()
-            connection.post("go")
+            connection.publish_nowait("go")
             await until(lambda: lives == 2 and connection.is_connected)
             await connection.flush()
-            connection.post("go")
+            connection.publish_nowait("go")
             await until(lambda: ear.data)
             assert (ear.data, lives) == ([b"ok"], 2)
         finally:
@@ -224,7 +224,7 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
 
 
 async def test_the_transport_is_ours(connection: Connection) -> None:
-    assert isinstance(connection._transport, StraightTransport)
+    assert isinstance(connection._transport, DirectTransport)
 
 
 async def test_nothing_overtakes_what_the_stream_still_holds() -> None:
@@ -234,7 +234,7 @@ async def test_nothing_overtakes_what_the_stream_still_holds() -> None:
         heard.append(data)
         return data if data == b"PING" else b""
 
-    transport, protocol = StraightTransport(hear), Straight(1_000)
+    transport, protocol = DirectTransport(hear), DirectProtocol(1_000)
     transport._stand_on(protocol, Nowhere())
     reading = asyncio.create_task(transport.read(4))
     await asyncio.sleep(0)

@@ -10,8 +10,8 @@ from nats.aio.client import Client as Nats
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from router import Client
-from router.cli.usage.source import reading
-from router.cli.worker import places_of
+from router.cli.usage.source import read_source_options
+from router.cli.worker import make_places
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
@@ -35,7 +35,7 @@ SECRET = "my card is 4111 1111 1111 1111"
 async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_path: Path) -> None:
     """Asked by a gateway, judged by an author's extension, decided by a router, done by a worker, read by the lake."""
     worker = deployed.settings("worker")
-    done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", topology=places_of(worker))
+    done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", topology=make_places(worker))
     author = deployed.settings("author")
     router = deployed.settings("router", http__port=0, acks__enabled=True)
     async with a_router(router) as running, served(author.nats, pii_guard, reply_prefixes=author.reply.prefixes), at_work(done):
@@ -60,7 +60,7 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     refusals = iter([None, "not today"])
     worker = deployed.settings("worker")
     done = Worker(
-        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-2", accepts=lambda _: next(refusals, None), topology=places_of(worker)
+        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-2", accepts=lambda _: next(refusals, None), topology=make_places(worker)
     )
     quick = {"results__backoff_ms": "10", "results__max_attempts": 2, "tenants_allowed": "acme"}
     router = deployed.settings("router", http__port=0, acks__enabled=True, **quick)
@@ -110,7 +110,7 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
 
 
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
-    options = reading(deployed.settings("lake").nats, "ROUTER_USAGE")
+    options = read_source_options(deployed.settings("lake").nats, "ROUTER_USAGE")
     facts = read_facts(options)
     batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(SCHEMA, timezone="UTC"))
     return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]

@@ -7,7 +7,7 @@ import pytest
 
 from router.bus.metrics import BusMetrics
 from router.config import Settings
-from router.config.group import leaves
+from router.config.group import list_settings
 from router.config.names import meaning
 from router.contracts.headers import describe
 from router.extensions import entry
@@ -18,7 +18,7 @@ from router.policy.parse import parse_policy
 from tests.docs.pages import TOP, find_pages, relative_name
 
 DOCS = TOP / "docs"
-SETTINGS = {setting.name for setting in leaves(Settings())}
+SETTINGS = {setting.name for setting in list_settings(Settings())}
 EVENTS = {value for value in vars(events).values() if isinstance(value, str)}
 GROUPS = {name.partition(".")[0] for name in SETTINGS if "." in name}
 

@@ -12,10 +12,10 @@ LATER_S = 0.5
 if __name__ == "__main__":
     make_steppable()
     from router.cli import main
-    from router.delivery.judge import Case
     from router.delivery.settle import Settler
+    from router.delivery.settlement import PendingSettlement
 
-    def settle(self: Settler, case: Case) -> None:
+    def settle(self: Settler, case: PendingSettlement) -> None:
         self._stored(case, ())
         if effects := case.verdict.effects:
             asyncio.get_running_loop().call_later(LATER_S, self._evidence.store, effects, lambda _: None)

@@ -2,7 +2,7 @@
 
 import signal
 
-from router.cli.life import until_told
+from router.cli.signals import run_until_signal
 from tests.faults.clocked import OFFSETS_S
 
 
@@ -13,5 +13,5 @@ async def test_a_serving_command_does_not_hear_them() -> None:
     async def work() -> None:
         during.update({number: signal.getsignal(number) for number in OFFSETS_S})
 
-    await until_told(work())
+    await run_until_signal(work())
     assert during == before

@@ -1,4 +1,4 @@
-"""A parent and its processes, which are fakes that start in no time: restarts, refusals, ends, and what the pages show of it all."""
+"""A parent and its processes, which are fakes that start at once: restarts, refusals, shutdown, and what the pages show."""
 
 import asyncio
 import errno
@@ -14,21 +14,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import Settings, load
 from router.errors import Misconfigured, describe_causes
-from router.fleet import Fleet, process, seat
+from router.fleet import Fleet, process, process_slot
 from router.supervision import Intensity, SupervisionFailed
 from tests.support.fleet import is_there
 from tests.support.observability import captured
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
-FAKE = str(Path(__file__).parents[1] / "support" / "fake_worker.py")
+FAKE = str(Path(__file__).parents[1] / "support" / "fake_child.py")
 
 
-def two_workers() -> Settings:
-    return load(None, {"workers": 2, "http.port": 0, "node_id": "here"}, {}).settings
+def two_processes() -> Settings:
+    return load(None, {"processes": 2, "http.port": 0, "node_id": "here"}, {}).settings
 
 
 class Ways:
-    """What processes started from now on are like."""
+    """How processes started from now on behave."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
@@ -40,8 +40,8 @@ class Ways:
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    monkeypatch.setattr(seat, "PULSE_S", 0.02)
-    monkeypatch.setattr(process, "QUESTIONS", 2)
+    monkeypatch.setattr(process_slot, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(process, "MAX_PENDING", 2)
     return Ways(monkeypatch)
 
 
@@ -49,7 +49,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
 async def a_fleet() -> AsyncIterator[tuple[Fleet, "asyncio.Task[None]"]]:
     """Ready."""
     ready = asyncio.Event()
-    fleet = Fleet(two_workers, lambda nats_url, http: ready.set())
+    fleet = Fleet(two_processes, lambda nats_url, http: ready.set())
     task = asyncio.create_task(fleet.run())
     try:
         async with asyncio.timeout(20):
@@ -74,7 +74,7 @@ async def scraped(fleet: Fleet) -> dict[str, float]:
     return found
 
 
-async def test_a_worker_that_is_killed_is_started_again_and_no_counter_falls(ways: Ways) -> None:
+async def test_a_process_that_is_killed_is_restarted_and_no_counter_falls(ways: Ways) -> None:
     with captured() as lines:
         async with a_fleet() as (fleet, _):
             first, second = pids(fleet)
@@ -92,7 +92,7 @@ async def test_a_worker_that_is_killed_is_started_again_and_no_counter_falls(way
             assert after["process_cpu_seconds_total"] >= before["process_cpu_seconds_total"]
             assert after["router_process_restarts_total"] == 1
         (crash,) = [line for line in lines.all() if line["event"] == "child.crashed"]
-        assert f"worker-1, process {first}, was killed by SIGKILL" in str(crash["error"])
+        assert f"process-1, process {first}, was killed by SIGKILL" in str(crash["error"])
 
 
 async def test_a_reload_replaces_every_process_and_counts_on(ways: Ways) -> None:
@@ -106,7 +106,7 @@ async def test_a_reload_replaces_every_process_and_counts_on(ways: Ways) -> None
         assert after["there"] == 2
 
 
-async def test_how_a_seat_stands_is_told_by_its_holder_alone_while_the_old_one_drains(ways: Ways) -> None:
+async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(ways: Ways) -> None:
     ways.are("deaf")
     async with a_fleet() as (fleet, _):
         old = pids(fleet)
@@ -118,7 +118,7 @@ async def test_how_a_seat_stands_is_told_by_its_holder_alone_while_the_old_one_d
             os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_seat(ways: Ways) -> None:
+async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways) -> None:
     with captured() as lines:
         async with a_fleet() as (fleet, task):
             old = pids(fleet)
@@ -127,13 +127,13 @@ async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_s
             await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
             assert (pids(fleet), task.done()) == (old, False)
         (refusal,) = [line for line in lines.all() if line["event"] == "reload.refused"]
-        assert (refusal["worker"], refusal["error"]) == ("worker-1", "topology: the server refused it")
+        assert (refusal["process"], refusal["error"]) == ("process-1", "topology: the server refused it")
 
 
-async def test_a_worker_that_hangs_is_killed_after_its_deadlines_and_the_reload_goes_on(
+async def test_a_process_that_hangs_is_killed_after_its_deadlines_and_the_reload_goes_on(
     ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "ends_within_s", lambda settings: 0.3)
+    monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.3)
     with captured() as lines:
         async with a_fleet() as (fleet, _):
             hung = pids(fleet)[0]
@@ -142,14 +142,14 @@ async def test_a_worker_that_hangs_is_killed_after_its_deadlines_and_the_reload_
             await until(lambda: any(line["event"] == "reload.ended" for line in lines.all()))
             assert not is_there(hung)
         killed = [line for line in lines.all() if line["event"] == "process.killed"]
-        assert ("worker-1", hung) in [(line["worker"], line["pid"]) for line in killed]
+        assert ("process-1", hung) in [(line["process"], line["pid"]) for line in killed]
 
 
 async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_and_does_not_hold_it(
     ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seat, "READY_WITHIN_S", 0.25)
-    monkeypatch.setattr(process, "ends_within_s", lambda settings: 0.1)
+    monkeypatch.setattr(process_slot, "READY_TIMEOUT_S", 0.25)
+    monkeypatch.setattr(process, "stop_timeout_s", lambda settings: 0.1)
     with captured() as lines:
         async with a_fleet() as (fleet, _):
             old = pids(fleet)
@@ -172,14 +172,14 @@ async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgo
                 fleet.reload()
                 await until(lambda: any(line["event"] == "reload.refused" for line in lines.all()))
             assert pids(fleet) == old
-            assert [len(place._processes) for place in fleet._seats] == [1, 1]
+            assert [len(place._processes) for place in fleet._slots] == [1, 1]
             fleet.reload()
             await until(lambda: not set(pids(fleet)) & {0, *old})
-        assert "worker-1 could not be started" in str(next(line["error"] for line in lines.all() if line["event"] == "reload.refused"))
+        assert "process-1 could not be started" in str(next(line["error"] for line in lines.all() if line["event"] == "reload.refused"))
         assert "child.crashed" not in [line["event"] for line in lines.all()]
 
 
-async def test_a_worker_that_somebody_else_told_to_end_has_not_crashed(ways: Ways) -> None:
+async def test_a_process_that_an_operator_terminates_has_not_crashed(ways: Ways) -> None:
     async with a_fleet() as (fleet, _):
         (first, _) = pids(fleet)
         os.kill(first, signal.SIGTERM)
@@ -187,30 +187,30 @@ async def test_a_worker_that_somebody_else_told_to_end_has_not_crashed(ways: Way
         assert dict(fleet.metrics.restarts) == {("1", "end"): 1}
 
 
-@pytest.mark.parametrize(("workers", "restarts"), [(1, 5), (3, 15), (32, 20)])
-def test_more_workers_may_end_more_often_but_a_storm_is_still_one(workers: int, restarts: int) -> None:
-    tree = Fleet(two_workers).tree(load(None, {"workers": workers}, {}).settings)
+@pytest.mark.parametrize(("processes", "restarts"), [(1, 5), (3, 15), (32, 20)])
+def test_more_processes_may_end_more_often_but_a_storm_is_still_one(processes: int, restarts: int) -> None:
+    tree = Fleet(two_processes).tree(load(None, {"processes": processes}, {}).settings)
     assert tree.intensity == Intensity(restarts, 30)
 
 
-async def test_a_worker_that_finds_a_setting_wrong_ends_everything_with_its_words(ways: Ways) -> None:
+async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways: Ways) -> None:
     ways.are("misconfigured")
     with pytest.raises(Misconfigured, match=r"^topology: the server refused it$"):
-        await Fleet(two_workers).run()
+        await Fleet(two_processes).run()
 
 
 async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.fleet.fleet.OFTEN", Intensity(2, 30))
+    monkeypatch.setattr("router.fleet.fleet.RESTARTS_PER_PROCESS", Intensity(2, 30))
     ways.are("crashes")
     with captured(), pytest.raises(SupervisionFailed) as failed:
-        await Fleet(two_workers).run()
+        await Fleet(two_processes).run()
     assert "fleet gave up" in describe_causes(failed.value)
     assert "ended with status 3" in describe_causes(failed.value)
 
 
-async def test_a_silent_worker_holds_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.fleet.fleet.ANSWER_S", 0.1)
-    monkeypatch.setattr(process, "SILENT_S", 0.3)
+async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("router.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(process, "SILENCE_S", 0.3)
     async with a_fleet() as (fleet, _):
         stopped = pids(fleet)[1]
         before = await scraped(fleet)
@@ -218,18 +218,18 @@ async def test_a_silent_worker_holds_no_scrape_and_is_named(ways: Ways, monkeypa
         try:
             began = time.perf_counter()
             during = await scraped(fleet)
-            assert 0.1 <= time.perf_counter() - began < 1
+            assert 0.1 <= time.perf_counter() - began < slack()
             assert during["asked_total"] >= before["asked_total"]
-            await until(lambda: not fleet.readiness()["worker-2"].ok)
-            assert f"process {stopped} has said nothing for" in fleet.readiness()["worker-2"].detail
-            assert fleet.readiness()["worker-1"].ok
+            await until(lambda: not fleet.readiness()["process-2"].ok)
+            assert f"process {stopped} has said nothing for" in fleet.readiness()["process-2"].detail
+            assert fleet.readiness()["process-1"].ok
             assert ((await scraped(fleet))["there"], (await scraped(fleet))["router_process_up"]) == (1, 1)
         finally:
             os.kill(stopped, signal.SIGCONT)
-        await until(lambda: fleet.readiness()["worker-2"].ok)
+        await until(lambda: fleet.readiness()["process-2"].ok)
 
 
-async def test_told_twice_nobody_waits_for_a_worker_any_more(ways: Ways) -> None:
+async def test_a_second_cancellation_kills_the_processes(ways: Ways) -> None:
     ways.are("deaf")
     async with a_fleet() as (fleet, task):
         await until(lambda: all(pids(fleet)))

@@ -7,14 +7,14 @@ from typing import cast
 
 from router.config import Settings
 from router.errors import Misconfigured
+from router.fleet.process_slot import ProcessSlot
 from router.fleet.reload import Reload
-from router.fleet.seat import Seat
 from tests.support.observability import Lines, captured
 from tests.support.waiting import until
 
 
-class FakeSeat:
-    """A seat whose renewal takes as long as the test wants it to."""
+class FakeSlot:
+    """A slot whose replacement takes as long as the test wants it to."""
 
     def __init__(self, name: str, diary: list[str], refusal: str | None = None) -> None:
         self.name = name
@@ -24,52 +24,52 @@ class FakeSeat:
         self._diary = diary
         self._refusal = refusal
 
-    async def renew(self, settings: Settings) -> str | None:
+    async def replace(self, settings: Settings) -> str | None:
         self.settings = settings
         self._diary.append(f"{self.name} begins")
         await self.may_go_on.wait()
         self._diary.append(f"{self.name} ends")
         return self._refusal
 
-    def tell(self) -> None:
-        self._diary.append(f"{self.name} told")
+    def terminate(self) -> None:
+        self._diary.append(f"{self.name} terminated")
 
 
 @asynccontextmanager
-async def reloading(seats: list[FakeSeat], read: Callable[[], Settings] = Settings) -> AsyncIterator[asyncio.Event]:
-    asked = asyncio.Event()
-    task = asyncio.create_task(Reload(asked, read).run(cast(list[Seat], seats)))
+async def reloading(slots: list[FakeSlot], read: Callable[[], Settings] = Settings) -> AsyncIterator[asyncio.Event]:
+    requested = asyncio.Event()
+    task = asyncio.create_task(Reload(requested, read).run(cast(list[ProcessSlot], slots)))
     try:
-        yield asked
+        yield requested
     finally:
         task.cancel()
         await asyncio.wait({task})
 
 
-async def test_one_seat_after_the_other_and_what_is_asked_meanwhile_comes_afterwards_once() -> None:
+async def test_one_slot_after_the_other_and_requests_meanwhile_cause_one_more_reload() -> None:
     diary: list[str] = []
-    seats = [FakeSeat(name, diary) for name in "ab"]
-    seats[1].may_go_on.clear()
-    async with reloading(seats) as asked:
-        asked.set()
+    slots = [FakeSlot(name, diary) for name in "ab"]
+    slots[1].may_go_on.clear()
+    async with reloading(slots) as requested:
+        requested.set()
         await until(lambda: diary == ["a begins", "a ends", "b begins"])
-        asked.set()
-        asked.set()
-        seats[1].may_go_on.set()
+        requested.set()
+        requested.set()
+        slots[1].may_go_on.set()
         await until(lambda: diary.count("b ends") == 2)
         assert diary == ["a begins", "a ends", "b begins", "b ends"] * 2
 
 
 async def test_each_reload_reads_the_settings_anew() -> None:
     named = iter(("first", "second"))
-    seat = FakeSeat("a", [])
-    async with reloading([seat], lambda: Settings(node_id=next(named))) as asked:
+    slot = FakeSlot("a", [])
+    async with reloading([slot], lambda: Settings(node_id=next(named))) as requested:
         for name in ("first", "second"):
-            asked.set()
-            await until(lambda name=name: seat.settings is not None and seat.settings.node_id == name)  # type: ignore[misc]
+            requested.set()
+            await until(lambda name=name: slot.settings is not None and slot.settings.node_id == name)  # type: ignore[misc]
 
 
-async def test_settings_that_are_wrong_are_told_and_nothing_is_renewed() -> None:
+async def test_illegal_settings_are_logged_and_no_process_is_replaced() -> None:
     diary: list[str] = []
 
     def read() -> Settings:
@@ -77,10 +77,10 @@ async def test_settings_that_are_wrong_are_told_and_nothing_is_renewed() -> None
         raise Misconfigured("decide.prefetch", "0 is not legal")
 
     with captured() as lines:
-        async with reloading([FakeSeat("a", diary)], read) as asked:
-            asked.set()
+        async with reloading([FakeSlot("a", diary)], read) as requested:
+            requested.set()
             await until(lambda: diary)
-            asked.set()  # it goes on listening
+            requested.set()  # it goes on listening
             await until(lambda: diary == ["read", "read"])
             assert [(line["event"], line["error"]) for line in lines.all()] == [("reload.refused", "decide.prefetch: 0 is not legal")] * 2
 
@@ -92,29 +92,29 @@ def said(lines: Lines) -> int:
 
 async def test_settings_that_cannot_be_read_at_all_refuse_the_reload_and_do_not_end_it() -> None:
     with captured() as lines:
-        async with reloading([FakeSeat("a", [])], lambda: Settings(node_id=b"\xff".decode())) as asked:
+        async with reloading([FakeSlot("a", [])], lambda: Settings(node_id=b"\xff".decode())) as requested:
             for times in (1, 2):
-                asked.set()
+                requested.set()
                 await until(lambda times=times: said(lines) >= times)  # type: ignore[misc]
         assert said(lines) == 2
 
 
-async def test_a_process_that_does_not_get_ready_keeps_the_seats_after_it_as_they_are() -> None:
+async def test_a_process_that_does_not_get_ready_keeps_the_slots_after_it_as_they_are() -> None:
     diary: list[str] = []
     with captured() as lines:
-        async with reloading([FakeSeat("a", diary, "it says no"), FakeSeat("b", diary)]) as asked:
-            asked.set()
+        async with reloading([FakeSlot("a", diary, "it says no"), FakeSlot("b", diary)]) as requested:
+            requested.set()
             await until(lambda: "a ends" in diary)
             await until(lambda: lines.all()[-1]["event"] == "reload.refused")
-            assert lines.all()[-1]["worker"] == "a"
-        assert diary == ["a begins", "a ends", "a told", "b told"]
+            assert lines.all()[-1]["process"] == "a"
+        assert diary == ["a begins", "a ends", "a terminated", "b terminated"]
 
 
-async def test_the_end_tells_every_seat_at_once_even_amid_a_renewal() -> None:
+async def test_a_shutdown_terminates_every_slot_at_once_even_during_a_replacement() -> None:
     diary: list[str] = []
-    seats = [FakeSeat(name, diary) for name in "ab"]
-    seats[0].may_go_on.clear()
-    async with reloading(seats) as asked:
-        asked.set()
+    slots = [FakeSlot(name, diary) for name in "ab"]
+    slots[0].may_go_on.clear()
+    async with reloading(slots) as requested:
+        requested.set()
         await until(lambda: diary)
-    assert diary == ["a begins", "a told", "b told"]
+    assert diary == ["a begins", "a terminated", "b terminated"]

@@ -1,4 +1,4 @@
-"""`router serve --workers 2` as it is, under live traffic: a reload, a worker that is killed, a parent that is killed."""
+"""`router serve --processes 2` as it is, under live traffic: a reload, a process that is killed, a parent that is killed."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from tests.support.waiting import until
 
 PREFIX = "fleet"
 ACKED = "router_jetstream_ack_total"
-IN_HAND = 10  # of a worker that is killed, at this rate
+IN_HAND = 10  # messages in flight of a killed process, at this rate
 PATIENCE_S = 30  # two interpreters start in that time, whatever else the machine does
 
 
@@ -38,12 +38,12 @@ def settings(nats_url: str) -> Settings:
 @pytest.mark.slow  # two interpreters start in it, one after the other, beside the traffic
 async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
     """Story: SIGHUP replaces both processes, plain inboxes, one answer each, and no counter is lost with those that left."""
-    assert fleet.ready["workers"] == 2
+    assert fleet.ready["processes"] == 2
     http, before, counted = fleet.ready["http"], await fleet.pids(), await metric(fleet.ready["http"], ACKED)
     inboxes = await Inboxes.under(nc, "reload")
     async with live_traffic(nc, settings, inboxes) as asked:
         await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
-        fleet.tell(signal.SIGHUP)
+        fleet.send(signal.SIGHUP)
         await until(lambda: replaced(http, 2), within_s=PATIENCE_S, what="two processes replaced")
     await until(lambda: is_settled(nc, settings))
     await asyncio.sleep(SILENCE_S)
@@ -51,16 +51,17 @@ async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, set
     assert inboxes.counts == dict.fromkeys(asked, 1)
     await until(lambda: counts(http, counted + len(asked)), what="what both generations counted")
     after = await fleet.pids()
-    assert set(before) == set(after) == {"worker-1", "worker-2"}
+    assert set(before) == set(after) == {"process-1", "process-2"}
     assert not set(before.values()) & set(after.values())
     await until(lambda: not any(map(is_there, before.values())), within_s=PATIENCE_S, what="the old processes to end")
 
 
 @pytest.mark.slow  # an interpreter starts in it, beside the traffic
-async def test_a_killed_worker_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
-    """Story: what it had in hand is delivered again, to whoever is there: an answer may come twice, never none, never a different one.
+async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+    """Story: its messages in flight are redelivered to another process: an answer may come twice, never none, never a different one.
 
-    Who took its seat has not heard who asked before it came: what that one decides goes to the reply subject (docs/contracts.md#matching).
+    The process that replaces it has not heard the requests published before its start: their answers go to the reply
+    subject (docs/contracts.md#matching).
     """
     http, before = fleet.ready["http"], await fleet.pids()
     inboxes, elsewhere = await Inboxes.under(nc, "killed"), await Ears.on(nc, f"{settings.decide.subject}.reply")
@@ -73,8 +74,8 @@ async def test_a_killed_worker_costs_no_answer_and_no_counter_falls(nc: Client, 
     async with live_traffic(nc, settings, inboxes) as asked:
         await until(lambda: len(inboxes) > 50, within_s=PATIENCE_S)
         seen = [await metric(http, ACKED)]
-        os.kill(before["worker-1"], signal.SIGKILL)
-        while (await fleet.pids()).get("worker-1", before["worker-1"]) == before["worker-1"]:
+        os.kill(before["process-1"], signal.SIGKILL)
+        while (await fleet.pids()).get("process-1", before["process-1"]) == before["process-1"]:
             seen.append(await metric(http, ACKED))
     await until(lambda: not missing(), what="every request to be answered")
     await until(lambda: is_settled(nc, settings))
@@ -85,15 +86,15 @@ async def test_a_killed_worker_costs_no_answer_and_no_counter_falls(nc: Client, 
     assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
     assert await letters(nc, settings) == []
     assert seen == sorted(seen)
-    assert (await fleet.pids())["worker-2"] == before["worker-2"]
+    assert (await fleet.pids())["process-2"] == before["process-2"]
 
 
-async def test_workers_whose_parent_is_killed_drain_and_end(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
     left = (await fleet.pids()).values()
     assert all(map(is_there, left))
     fleet.kill()
     try:
-        await until(lambda: not any(map(is_there, left)), within_s=PATIENCE_S, what="both workers to end by themselves")
+        await until(lambda: not any(map(is_there, left)), within_s=PATIENCE_S, what="both processes to end by themselves")
     finally:
         for pid in filter(is_there, left):
             os.kill(pid, signal.SIGKILL)

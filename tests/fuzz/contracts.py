@@ -82,7 +82,7 @@ class NoBroker:
     is_connected = True
     lives = 0
 
-    def post(self, *_: object) -> None: ...
+    def publish_nowait(self, *_: object) -> None: ...
 
 
 class House:

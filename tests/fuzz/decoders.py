@@ -17,9 +17,9 @@ from router.admin.door import Door
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
 from router.buckets.entries import BucketEntry as Held
-from router.cli.bus.tail import _line as tail_line
-from router.cli.dlq.editor import _text as opened_in_an_editor
-from router.cli.shown import shown
+from router.cli.bus.tail import _format_line as tail_line
+from router.cli.dlq.editor import _decode_text as opened_in_an_editor
+from router.cli.formatting import format_bytes
 from router.contracts.ack import read_ack
 from router.contracts.assignment_record import read_ack_state
 from router.contracts.assignment_record import read_record as read_assignment_record
@@ -49,7 +49,7 @@ from router.deadletters.parse import parse
 from router.decide.read import read as read_decide
 from router.delivery.advisories import stranded_sequence
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Wire, parse_head
+from router.delivery.frame_parser import FrameParser, parse_head
 from router.errors import RouterError
 from router.extensions import EntryError, load_entry
 from router.lake.tables.arrow import MESSAGE
@@ -178,7 +178,7 @@ def _sifted(data: bytes, _: Headers) -> Any:
 
 
 class _Nobody:
-    """What a Wire tells its messages to."""
+    """What a FrameParser tells its messages to."""
 
     def __init__(self) -> None:
         self.hears: dict[int, Any] = {1: lambda *_: None}
@@ -189,7 +189,7 @@ def _head(data: bytes, _: Headers) -> Any:
     found = parse_head(data)
     assert found is None or all(type(name) is str and type(value) is str for name, value in found.items())
     assert _run(Connection._process_headers(None, data)) == (found if data else None)  # type: ignore[arg-type]
-    wire = Wire(_Nobody())
+    wire = FrameParser(_Nobody())
     _run(wire.parse(b"HMSG a.b 1 %d %d\r\n%b\r\n" % (len(data), len(data), data)))
     return found
 
@@ -335,7 +335,7 @@ DECODERS: dict[str, Decoder] = {
     ),
     "dead letter": Decoder(_seeds(a_letter().data, a_letter(a_failed_message(b"\xff")).data, a_result().data, headers=CONTRACT), _letter),
     "dead letter, exported": Decoder(_seeds(a_letter().data), lambda data, headers: orjson.dumps(as_full_fields(_letter(data, headers)))),
-    "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (shown(data), opened_in_an_editor(data))),
+    "payload, shown and edited": Decoder(_seeds(RICH, b"\xff"), lambda data, _: (format_bytes(data), opened_in_an_editor(data))),
     "message of the bus, shown": Decoder(_seeds(envelope_bytes(an_envelope())), lambda data, _: tail_line(stored(data))),
     "advisory": Decoder(
         _seeds({"stream_seq": 7, "stream": "S", "consumer": "c"}), _plain(stranded_sequence), (), lambda came: came is None

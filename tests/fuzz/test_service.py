@@ -73,7 +73,7 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
     if head and rng.random() < 0.2:
         head = blind(head, rng)
     data = mutant(seed.data, rng)
-    connection.post(subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head)
+    connection.publish_nowait(subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head)
 
 
 async def _is_settled(nc: Client, settings: Settings, lane: str) -> bool:

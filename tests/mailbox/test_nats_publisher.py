@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 from router.clock import Clock, steady
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.api import JetStream
-from router.delivery.atomic import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicBatches
-from router.delivery.evidence import Evidence, NotStored, Receipts
+from router.delivery.atomic_publisher import DUPLICATE, INCOMPLETE, NOT_ENABLED, AtomicPublisher
 from router.mailbox.outbox.nats_publisher import (
     TOO_LARGE,
     NatsJetStreamPublisher,
@@ -38,20 +38,20 @@ class Played:
         self.batches = 0
         self.sent: list[str] = []
 
-    async def store(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+    async def store(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.batches += 1
-        return NotStored(effects[-1].subject, self._batch, "played")
+        return NotPublished(effects[-1].subject, self._batch, "played")
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         (effect,) = effects
         self.sent.append(effect.id)
         if (number := self._refusals.get(effect.id)) is not None:
-            return NotStored(effect.subject, number, "played")
+            return NotPublished(effect.subject, number, "played")
         return (Receipt(effect.id, "SEA_EVENTS", len(self.sent), False),)
 
 
 def publisher(played: Played, clock: Clock = steady) -> NatsJetStreamPublisher:
-    parts = cast(JetStream, None), cast(AtomicBatches, played), cast(Evidence, played)
+    parts = cast(JetStream, None), cast(AtomicPublisher, played), cast(AckedPublisher, played)
     return NatsJetStreamPublisher(*parts, is_atomic=True, waves_s=1.5, clock=clock)
 
 
@@ -125,7 +125,7 @@ async def test_a_refused_batch_does_not_end_batches() -> None:
 async def test_the_port_publishes_one_message_and_tells_where_it_stands(broker: Broker) -> None:
     """SD-23, SD-6."""
     async with a_place(broker) as place:
-        one = NatsJetStreamPublisher(place.jetstream, cast(AtomicBatches, None), cast(Evidence, None), is_atomic=False)
+        one = NatsJetStreamPublisher(place.jetstream, cast(AtomicPublisher, None), cast(AckedPublisher, None), is_atomic=False)
         for is_duplicate in (False, True):
             receipt = await one.publish("sea.event.order_paid.v1", b"{}", {"Nats-Msg-Id": "e-1"})
             assert receipt == Receipt("e-1", "SEA_EVENTS", 1, is_duplicate)

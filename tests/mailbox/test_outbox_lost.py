@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.delivery.api import JetStream, Json, Stored
+from router.delivery.api import JetStream, Json, StoredMessage
 from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
@@ -22,7 +22,7 @@ async def place(broker: Broker) -> AsyncIterator[Place]:
 class Expiring(JetStream):
     """All that a stream holds leaves it just before a message is asked for."""
 
-    async def get(self, stream: str, query: Json) -> Stored | None:
+    async def get(self, stream: str, query: Json) -> StoredMessage | None:
         await self.ask(f"STREAM.PURGE.{stream}")
         return await super().get(stream, query)
 

@@ -8,9 +8,9 @@ import pytest
 
 from router.app.mailbox import RelayService
 from router.config import Settings
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import connect
-from router.delivery.reading import Reader
+from router.delivery.stream_reader import StreamReader
 from router.mailbox.outbox.broker_loss import NEWEST, ReceiptRow, read_stream_snapshot, reset_rows
 from router.mailbox.outbox.integrity_scan import AGAIN_S, TOP, IntegrityScan
 from router.mailbox.outbox.missing import AT_ONCE, FEW, GAP, stretches
@@ -37,21 +37,21 @@ async def place(broker: Broker) -> AsyncIterator[Place]:
 def heads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many heads each reading brought, as they come."""
     came: list[int] = []
-    read = Reader.read
+    read = StreamReader.read
 
-    async def counted(self: Reader, most: int, wait_s: float = 0.0) -> list[Stored]:
+    async def counted(self: StreamReader, most: int, wait_s: float = 0.0) -> list[StoredMessage]:
         found = await read(self, most, wait_s)
         came.append(len(found))
         return found
 
-    monkeypatch.setattr(Reader, "read", counted)
+    monkeypatch.setattr(StreamReader, "read", counted)
     return came
 
 
 async def strangers(place: Place, count: int) -> None:
     """Messages of another publisher in the same stream."""
     for _ in range(count - 1):
-        place.connection.post("sea.event.other.v1", b"{}")
+        place.connection.publish_nowait("sea.event.other.v1", b"{}")
     await place.jetstream.publish("sea.event.other.v1", b"{}", {})
 
 

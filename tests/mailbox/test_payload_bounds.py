@@ -3,7 +3,7 @@
 from nats.aio.client import Client
 
 from router.app.inbox import rules_of
-from router.cli.agent.run import places_of
+from router.cli.agent.run import make_places
 from router.config import load
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import current_message
@@ -40,7 +40,7 @@ async def test_the_ports_handler_reads_with_the_same_bounds() -> None:
 
 
 def test_an_agent_takes_what_the_settings_say() -> None:
-    places = places_of(SETTINGS)
+    places = make_places(SETTINGS)
     message = a_command(key="k", payload={"text": "x" * (1024 * 1024)})
     assert isinstance(read_item(message, places.max_payload_bytes), BatchItem)
     assert isinstance(read_item(message, 1024), Dead)

@@ -90,7 +90,7 @@ class Load:
             if wire.backlog > BACKLOG:
                 return
             for frame in self._frames(self._sent, due if len(self._wires) == 1 else self._sent + 1):
-                wire.post(frame)
+                wire.publish_nowait(frame)
                 self._sent += 1
             self._pump(0)
 

@@ -142,7 +142,7 @@ def open_streams(cue: Cue, *, url: str, count: int, seconds: float) -> dict[str,
             del due[number]
             opened += 1
             name = f"s-{inbox[7:]}-{opened}"
-            wire.post(request_frame(STREAM, invocation_body(LOUD, name, "trickle"), name, f"{inbox}.{number}"))
+            wire.publish_nowait(request_frame(STREAM, invocation_body(LOUD, name, "trickle"), name, f"{inbox}.{number}"))
         for subject, _, body in wire.pump(0.02):
             is_last = b'"done":true' in body.replace(b" ", b"")
             answers[read_verdict(body) if is_last else "chunk"] += 1
@@ -166,7 +166,7 @@ def probe(cue: Cue, *, url: str, in_flight: int, seconds: float) -> dict[str, ob
     sent = done = early = 0
     while (now := time.monotonic()) < began + seconds:
         while sent - done < in_flight:
-            wire.post(frame(sent, f"{inbox}.{sent}"))
+            wire.publish_nowait(frame(sent, f"{inbox}.{sent}"))
             sent += 1
         done += sum(read_verdict(body) == DECIDED for _, _, body in wire.pump(0.01))
         if now < began + seconds / 3:

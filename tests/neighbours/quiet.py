@@ -51,7 +51,7 @@ class Quiet:
         else:
             frame = request_frame(DECIDE, request_body(QUIET, name, policy=kind), name, inbox)
         self._waiting[name] = due
-        self._wire.post(frame)
+        self._wire.publish_nowait(frame)
         self._hear(0)
         self.late_ms.append((time.monotonic() - due) * 1000)
 

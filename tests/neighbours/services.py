@@ -34,7 +34,7 @@ def serve_extension(cue: Cue, *, url: str, subject: str, delay_s: float) -> dict
                 due.append((time.monotonic() + delay_s, message))
         while due and due[0][0] <= time.monotonic():
             _, (_, reply, body) = due.popleft()
-            wire.post(publish_frame(reply, orjson.dumps({"payload": orjson.loads(body)["payload"], "metadata": {}})))
+            wire.publish_nowait(publish_frame(reply, orjson.dumps({"payload": orjson.loads(body)["payload"], "metadata": {}})))
             answered += 1
     return {"heard": heard, "answered": answered}
 
@@ -50,13 +50,15 @@ def serve_provider(cue: Cue, *, url: str, name: str) -> dict[str, object]:
     while not cue.is_stopped:
         for _, reply, _ in wire.pump(TURN_S):
             if name == "honest":
-                wire.post(publish_frame(reply, orjson.dumps({"provider_id": name, "output": "hello", "usage": {}, "metadata": {}})))
+                wire.publish_nowait(
+                    publish_frame(reply, orjson.dumps({"provider_id": name, "output": "hello", "usage": {}, "metadata": {}}))
+                )
                 answered += 1
             else:
                 streams.append((time.monotonic(), reply))
         while streams and streams[0][0] <= time.monotonic():
             _, reply = streams.popleft()
-            wire.post(publish_frame(reply, orjson.dumps({"data": "word ", "done": False})))
+            wire.publish_nowait(publish_frame(reply, orjson.dumps({"data": "word ", "done": False})))
             chunks += 1
             streams.append((time.monotonic() + TRICKLE_S, reply))
     return {"answered": answered, "chunks": chunks, "streams": len(streams)}

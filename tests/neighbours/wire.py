@@ -54,7 +54,7 @@ class Wire:
         self._subscriptions.append(frame)
         self._out += frame
 
-    def post(self, frame: bytes) -> None:
+    def publish_nowait(self, frame: bytes) -> None:
         if self._socket is not None:
             self._out += frame
 

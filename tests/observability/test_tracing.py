@@ -19,7 +19,7 @@ from router.deadletters import read_by_filter, replay
 from router.deferred import Deferred
 from router.delivery.api import JetStream
 from router.delivery.connection import connect, open_head_of
-from router.delivery.wire import parse_head
+from router.delivery.frame_parser import parse_head
 from router.errors import BrokerUnavailable, NoResponders
 from router.extension import post, pre, validator
 from router.message import Effect, Message

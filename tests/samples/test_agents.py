@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.agent.loaded import agent_at
+from router.cli.agent.import_agent import import_agent
 from router.outcome import Dead, Done
 from router.samples.agents.ledger import Ledger
 from tests.support.agents import a_bench, a_message
@@ -42,7 +42,7 @@ def test_the_pages_agent_greets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
-    with a_bench(tmp_path / "g.db", agent_at("greeter:Greeter")) as bench:
+    with a_bench(tmp_path / "g.db", import_agent("greeter:Greeter")) as bench:
         greeted, refused = bench.batch.handle([a_message(1, body=b'{"type":"greet","payload":{"name":"Ada"}}'), a_message(2)])
     assert isinstance(greeted, Done)
     assert json.loads(greeted.effects[0].data)["payload"] == {"name": "Ada", "times": 1}

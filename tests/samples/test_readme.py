@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.extension.loaded import extensions_at
+from router.cli.extension.import_extensions import import_extensions
 from router.extension import Request
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ def test_the_pages_extensions_pass_the_pages_tests(tmp_path: Path, monkeypatch: 
     (tmp_path / "my_extensions.py").write_text(extensions)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
-    assert [one.id for one in extensions_at(str(tmp_path / "my_extensions.py"))] == ["normalize_text", "short_enough"]
+    assert [one.id for one in import_extensions(str(tmp_path / "my_extensions.py"))] == ["normalize_text", "short_enough"]
     found: dict[str, object] = {}
     exec(tests, found)
     ran = [test() for name, test in found.items() if name.startswith("test_") and callable(test)]
@@ -30,5 +30,5 @@ def test_the_front_pages_extension_tidies(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "words.py").write_text(text)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "modules", {**sys.modules})
-    (tidy,) = extensions_at(str(tmp_path / "words.py"))
+    (tidy,) = import_extensions(str(tmp_path / "words.py"))
     assert tidy(Request.from_payload("  Hello WORLD ")) == ("hello world", {"words": 2})

@@ -115,7 +115,7 @@ async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats
 )
 async def test_a_domain_or_command_that_does_not_exist_is_refused(nats_url: str, prefix: str, category: str, only: str) -> None:
     """Nothing would ever come; the names that there are are told."""
-    async with a_bus(nats_url, prefix) as bus, asyncio.timeout(2):
+    async with a_bus(nats_url, prefix) as bus, asyncio.timeout(30):
         with pytest.raises(Misconfigured, match=r"only: .*(loop, iteration|iteration.start, iteration.complete)"):
             await bus.consume("projector", lambda _: None, category=category, only=only)
         assert await bus.jetstream.consumer(f"{prefix}-{category}", bus.settings.durable("projector")) is None

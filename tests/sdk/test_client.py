@@ -70,7 +70,7 @@ async def test_bytes_are_a_payload_too(client: Client) -> None:
 
 async def test_every_request_names_its_inbox_and_has_a_message_id_and_the_contract_headers(wire: Connection, nats_url: str) -> None:
     heard: asyncio.Future[tuple[str, dict[str, str] | None]] = asyncio.get_running_loop().create_future()
-    await wire.attend("s.d", lambda _s, reply, _d, headers: heard.set_result((reply, headers)))
+    await wire.subscribe_direct("s.d", lambda _s, reply, _d, headers: heard.set_result((reply, headers)))
     await wire.flush()
     async with Client(nats_url, subject="s.d") as client:
         with pytest.raises(Unanswered):
@@ -90,9 +90,9 @@ async def test_another_attempt_is_the_same_message_again(wire: Connection, nats_
     def hear(_subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
         heard.append((reply, data, headers))
         if len(heard) == 2:
-            wire.post(reply, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
+            wire.publish_nowait(reply, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
 
-    await wire.attend("s.twice", hear)
+    await wire.subscribe_direct("s.twice", hear)
     await wire.flush()
     async with Client(nats_url, subject="s.twice") as client:
         answer = await client.decide(**ASKED, timeout=0.1, attempts=3)
@@ -102,7 +102,7 @@ async def test_another_attempt_is_the_same_message_again(wire: Connection, nats_
 
 
 async def test_silence_says_what_to_look_at(wire: Connection, nats_url: str) -> None:
-    await wire.attend("s.silent", lambda *_: None)
+    await wire.subscribe_direct("s.silent", lambda *_: None)
     await wire.flush()
     async with Client(nats_url, subject="s.silent") as client:
         with pytest.raises(Unanswered, match="router doctor"):
@@ -120,7 +120,7 @@ async def test_a_server_where_no_router_ever_was_says_so_at_once(nats_url: str) 
     [(b"what?", RouterError), (b"{}", RouterError), (b'{"error":{"err_code":10077,"description":"full"},"stream":""}', BrokerRefused)],
 )
 async def test_what_is_no_answer_is_an_error(wire: Connection, nats_url: str, reply: bytes, error: type[RouterError]) -> None:
-    await wire.attend("s.odd", lambda _s, inbox, _d, _h: wire.post(inbox, reply))
+    await wire.subscribe_direct("s.odd", lambda _s, inbox, _d, _h: wire.publish_nowait(inbox, reply))
     await wire.flush()
     async with Client(nats_url, subject="s.odd") as client:
         with pytest.raises(error):
@@ -129,10 +129,10 @@ async def test_what_is_no_answer_is_an_error(wire: Connection, nats_url: str, re
 
 async def test_a_receipt_of_the_stream_is_not_taken_for_the_answer(wire: Connection, nats_url: str) -> None:
     def hear(_subject: str, inbox: str, _data: bytes, _headers: object) -> None:
-        wire.post(inbox, b'{"stream":"S","seq":1}')
-        wire.post(inbox, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
+        wire.publish_nowait(inbox, b'{"stream":"S","seq":1}')
+        wire.publish_nowait(inbox, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
 
-    await wire.attend("s.stored", hear)
+    await wire.subscribe_direct("s.stored", hear)
     await wire.flush()
     async with Client(nats_url, subject="s.stored") as client:
         assert (await client.decide(**ASKED)).error is not None

@@ -292,7 +292,7 @@ async def test_its_stream_may_come_after_the_worker(place: WorkPlace) -> None:
     stream = place.topology.stream
     await place.jetstream.ask(f"STREAM.DELETE.{stream}")
     asked: list[str] = []
-    await place.connection.attend(f"$JS.API.STREAM.INFO.{stream}", lambda subject, *_: asked.append(subject))
+    await place.connection.subscribe_direct(f"$JS.API.STREAM.INFO.{stream}", lambda subject, *_: asked.append(subject))
     await place.connection.flush()
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(place.worker(answer).run())

@@ -26,7 +26,7 @@ from router.deadletters.parse import parse
 from router.decide.read import read
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import head_of
-from router.delivery.wire import parse_head
+from router.delivery.frame_parser import parse_head
 from router.errors import Misconfigured, RouterError
 from router.extensions import EntryError, load_entry
 from router.mailbox.entities import EventSubject

@@ -13,8 +13,8 @@ from router.admin import Door
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
 from router.buckets.entries import BucketEntry as Held
-from router.cli.dlq.editor import _text as opened_in_an_editor
-from router.cli.shown import shown
+from router.cli.dlq.editor import _decode_text as opened_in_an_editor
+from router.cli.formatting import format_bytes
 from router.contracts.ack import read_ack
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.envelope import read_envelope as read_bus_envelope
@@ -104,7 +104,7 @@ ENTRANCES = {
     "dead letters, exported": Entrance(
         lambda data: as_full_fields(parse(stored(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'
     ),
-    "payloads, shown": Entrance(lambda data: not shown(data).startswith("{\n"), 4096),
+    "payloads, shown": Entrance(lambda data: not format_bytes(data).startswith("{\n"), 4096),
     "payloads, edited": Entrance(lambda data: "\n" not in (opened_in_an_editor(data) or ""), SERVERS),
     "usage events in the lake": Entrance(lambda data: read_usage(data, 0) is None, SERVERS),
 }

@@ -44,7 +44,7 @@ def is_unsaid(peer: PlainPeer) -> bool:
 
 async def refused_by(connecting: Awaitable[object]) -> str:
     with pytest.raises(BrokerUnavailable) as refused:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await connecting
     return str(refused.value)
 
@@ -97,7 +97,7 @@ async def test_a_peer_that_takes_the_servers_place_later_hears_nothing() -> None
         broker.kill()
         async with a_plain_peer() as peer:
             connection._server_pool[0].uri = connection._parse_server_uri(f"nats://127.0.0.1:{peer.port}")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while peer.asked < 2:  # noqa: ASYNC110 - the peer counts in this loop
                     await asyncio.sleep(0.005)
             assert is_unsaid(peer), peer.said

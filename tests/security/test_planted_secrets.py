@@ -8,7 +8,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.config import describe, load
 from router.delivery.connection import connect
 from router.errors import BrokerUnavailable, Misconfigured
@@ -194,7 +194,7 @@ def test_a_login_inside_an_exceptions_text_is_hidden(style: str) -> None:
 
 
 def test_a_command_that_fails_tells_no_login(capsys: pytest.CaptureFixture[str]) -> None:
-    ends.complain("no answer from nats://svc:hunter2@h:1")
+    exit_codes.complain("no answer from nats://svc:hunter2@h:1")
     assert capsys.readouterr().err == f"router: no answer from nats://{MASK}@h:1\n"
 
 

@@ -10,7 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.delivery.api import JetStream
-from router.delivery.together import FEW
+from router.delivery.batching_publisher import FEW
 from router.runtime.envelope import derive_ids
 from tests.support.agents import an_agent, applied_in, feed, is_empty, said, unsent_in
 from tests.support.broker import Broker

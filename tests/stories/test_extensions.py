@@ -15,7 +15,7 @@ from tests.support.broker import Broker
 from tests.support.circle import assignments
 from tests.support.requests import a_body
 from tests.support.stories import Inboxes, a_request, ask, is_settled, metric
-from tests.support.waiting import until
+from tests.support.waiting import slack, until
 
 
 @pytest.fixture
@@ -24,6 +24,7 @@ def at(nats_url: str, prefix: str, tmp_path: Path) -> At:
 
 
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 100}}
+PATIENT = {"guard": {"kind": "validator", "timeout_ms": 2000}}  # where the extension answers: a busy machine takes longer than 100 ms
 
 
 def _policies(**validator: object) -> dict[str, dict[str, Any]]:
@@ -73,7 +74,7 @@ async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None,
     """Issue 4, stories 1 and 3."""
     if answer is not None:
         await Extension(nc, "validator", "guard", answer).start()
-    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+    async with a_pipeline(at, GUARD if answer is hangs else PATIENT, _policies()) as (_, settings):
         blocked = await ask(nc, settings, _asks(1, "block"))
         assert (blocked["error"]["code"], blocked["error"]["details"]["cause"]) == ("validator_blocked", cause)
         for mode in ("warn", "ignore"):
@@ -84,7 +85,7 @@ async def test_whatever_a_validator_does_its_mode_decides(answer: Answer | None,
 async def test_a_rejection_in_each_mode(nc: Client, at: At) -> None:
     """Issue 4, story 3: reason and details reach the requester."""
     await Extension(nc, "validator", "guard", rejects).start()
-    async with a_pipeline(at, GUARD, _policies()) as (_, settings):
+    async with a_pipeline(at, PATIENT, _policies()) as (_, settings):
         blocked = (await ask(nc, settings, _asks(1, "block")))["error"]
         assert blocked["details"] == {
             "cause": "rejected",
@@ -119,7 +120,7 @@ async def test_retries_are_counted_and_spaced(nc: Client, at: At) -> None:
         gaps = [later - earlier for earlier, later in zip(guard.at, guard.at[1:], strict=False)]
         # A busy machine is late, never early but for what the first of two was late; the exact pauses are `test_invoke`'s.
         assert all(gap > pause - 0.05 for gap, pause in zip(gaps, (0.1, 0.2, 0.4), strict=True))
-        assert sum(gaps) < 1.5
+        assert sum(gaps) < 1.5 * slack()
         assert await metric(router.ready.http, "router_extension_calls_total") == 4
 
 
@@ -130,7 +131,7 @@ async def test_the_deadline_holds_whatever_hangs(nc: Client, at: At) -> None:
     async with a_pipeline(at, GUARD, policies) as (_, settings):
         begin = time.monotonic()
         assert (await ask(nc, settings, _asks(1, "hasty")))["error"]["code"] == "deadline_exceeded"
-        assert 0.2 <= time.monotonic() - begin < 1.0
+        assert 0.2 <= time.monotonic() - begin < slack()
 
 
 async def test_an_extension_goes_away_and_comes_back(nc: Client, at: At) -> None:

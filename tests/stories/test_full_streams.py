@@ -4,7 +4,7 @@ import json
 
 from nats.aio.client import Client
 
-from router.cli.worker import places_of
+from router.cli.worker import make_places
 from router.config import Settings
 from router.contracts.exec_assignment import ExecAssignment
 from router.deadletters.original import NotReplayed, original_of
@@ -142,7 +142,7 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
             raise Poison("it can never be done")
         return StepResult(cost=0.5)
 
-    subject, places = settings.assignment.subjects[0], places_of(settings)
+    subject, places = settings.assignment.subjects[0], make_places(settings)
     async with a_router(settings), at_work(Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places)):
         for name in ("hopeless", *range(5)):
             assert (await ask(nc, settings, _pushed(name)))["ok"]

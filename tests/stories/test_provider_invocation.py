@@ -10,7 +10,7 @@ from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
 from router import Client, Worker
-from router.cli.worker import places_of
+from router.cli.worker import make_places
 from router.config import Settings
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import INVOKE, INVOKE_STREAM
@@ -313,7 +313,7 @@ def _client(settings: Settings, nats_url: str) -> Client:
 
 def _worker(settings: Settings, handler: ProviderHandler, nats_url: str) -> Worker:
     subject = settings.assignment.subjects[0]
-    return Worker(nats_url, handler, worker_id="w-1", subject=subject, topology=places_of(settings))
+    return Worker(nats_url, handler, worker_id="w-1", subject=subject, topology=make_places(settings))
 
 
 async def _metered(nc: Nats, settings: Settings, count: int) -> bool:

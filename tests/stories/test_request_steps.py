@@ -5,7 +5,7 @@ from nats.aio.client import Client
 
 from router.app.request_steps import RequestSearch, find_request_steps
 from router.config import Settings
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from tests.support.circle import a_result, headers_of, report, results_are_settled
 from tests.support.cli import invoked
 from tests.support.delivery import connected
@@ -58,8 +58,8 @@ async def test_a_pushed_request_is_shown_from_its_coming_to_its_bill(nc: Client,
 def test_another_tenants_message_is_no_step_whatever_it_names() -> None:
     search = RequestSearch("acme", "r-1", "a-of-acme")
 
-    def stored(headers: dict[str, str] | None = None, **body: object) -> Stored:
-        return Stored("s", 1, orjson.dumps(body), headers or {}, "")
+    def stored(headers: dict[str, str] | None = None, **body: object) -> StoredMessage:
+        return StoredMessage("s", 1, orjson.dumps(body), headers or {}, "")
 
     assert search.takes(stored(tenant_id="acme", request_id="r-1"))
     assert search.takes(stored(message={"tenant_id": "acme"}, request_id="r-1"))
@@ -68,5 +68,5 @@ def test_another_tenants_message_is_no_step_whatever_it_names() -> None:
     assert not search.takes(stored(tenant_id="globex", request_id="r-1"))
     assert not search.takes(stored(request_id="r-1")), "no tenant, and an id that every tenant may use"
     assert not search.takes(stored(tenant_id="acme", message={"tenant_id": "globex"}, request_id="r-1"))
-    assert search.takes(Stored("s", 1, b"\x0a\x04acme\x12\x03r-1", {}, ""))
-    assert not search.takes(Stored("s", 1, b"\x0a\x06globex\x12\x03r-1", {}, ""))
+    assert search.takes(StoredMessage("s", 1, b"\x0a\x04acme\x12\x03r-1", {}, ""))
+    assert not search.takes(StoredMessage("s", 1, b"\x0a\x06globex\x12\x03r-1", {}, ""))

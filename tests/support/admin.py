@@ -22,7 +22,7 @@ async def call_on(nc: Client, subject: str, headers: Mapping[str, str] | None = 
 
 
 async def call_raw(nc: Client, subject: str, body: bytes, headers: Mapping[str, str] | None = None) -> Json:
-    answer = await nc.request(subject, body, timeout=5, headers=dict(headers) if headers else None)
+    answer = await nc.request(subject, body, timeout=30, headers=dict(headers) if headers else None)
     decoded: Json = orjson.loads(answer.data)
     return decoded
 

@@ -206,7 +206,7 @@ async def stored(js: Any, body: bytes, subject: str = SUBJECT, headers: dict[str
     """Publish until a stream takes it: the agent that makes the stream may not have begun."""
     while True:
         try:
-            await js.publish(subject, body, headers=headers, timeout=2)
+            await js.publish(subject, body, headers=headers, timeout=10)
         except Exception:
             await asyncio.sleep(0.02)
         else:

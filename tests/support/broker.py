@@ -69,7 +69,7 @@ class Broker:
         return self
 
     def _listening(self) -> int:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self._process is not None
             if self._process.poll() is not None:

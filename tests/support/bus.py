@@ -12,8 +12,8 @@ from router.bus.consumer import PACE
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
-from router.delivery.api import Stored
-from router.delivery.reading import reading
+from router.delivery.api import StoredMessage
+from router.delivery.stream_reader import reading
 from router.errors import BrokerUnavailable
 from router.sdk.bus import Bus
 from tests.support.waiting import until
@@ -85,7 +85,7 @@ async def settled(bus: Bus, name: str = "projector", category: str = "events") -
     await until(is_settled, within_s=30)
 
 
-async def stored_in(bus: Bus, category: str) -> list[Stored]:
+async def stored_in(bus: Bus, category: str) -> list[StoredMessage]:
     """Everything that stands in one of its streams."""
     async with reading(bus.jetstream, f"{bus.settings.stream_prefix}-{category}") as reader:
         return await reader.read(reader.total) if reader.total else []

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from router.delivery.connection import Connection
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import Lane, Pace
-from router.delivery.twin import Step, Twin
+from router.delivery.in_memory_consumer import InMemoryConsumer, InMemoryStep
+from router.delivery.subscription import ConsumerOptions, Subscription
 from router.message import Effect, Message, Reply
 from router.outcome import Fault, Handler, Hold, Outcome
 from tests.support.delivery import SORRY, Place, connected
@@ -20,7 +20,9 @@ from tests.support.waiting import until
 
 STARTED, STORED, REPLIED, STAMPED = "started", "stored", "replied", "stamped"
 
-PACE = Pace(max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02)
+PACE = ConsumerOptions(
+    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=0.4, heartbeat=0.2, pull_expires=1.0, evidence_timeout=0.5, store_retry=0.02
+)
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class Driver(Protocol):
 
     effects: str
     letters: str
-    steps: list[Step]
+    steps: list[InMemoryStep]
     published: dict[int, float]  # by sequence: no delivery is earlier
 
     async def publish(self, data: bytes) -> int:
@@ -69,11 +71,11 @@ def times_of(driver: Driver, sequence: int) -> list[float]:
     return [step.at for step in driver.steps if step.kind == STARTED and step.sequence == sequence]
 
 
-def a_lane_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Lane:
+def a_lane_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Subscription:
     def letter(message: Message, reason: str, fault: Fault) -> Effect:
         return Effect(letters, f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
 
-    return Lane(
+    return Subscription(
         stream=stream,
         durable=durable,
         pace=replace(PACE, max_attempts=script.max_attempts),
@@ -90,7 +92,7 @@ class TwinDriver:
     effects, letters = "effects", "letters"
 
     def __init__(self, script: Script) -> None:
-        self._twin = Twin(a_lane_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
+        self._twin = InMemoryConsumer(a_lane_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
         self.steps = self._twin.steps
         self.published: dict[int, float] = {}
 
@@ -125,20 +127,20 @@ class Recording(Connection):
         self._own_receipt = f'"{own_stream}"'.encode()
         self.is_dead = False
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         if self.is_dead:
             return
         if subject.startswith("$JS.ACK.") and data != b"+WPI":
             self._note(STAMPED, int(subject.split(".")[5]), data)
-        super().post(subject, data, reply, head)
+        super().publish_nowait(subject, data, reply, head)
 
-    async def attend(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
+    async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
         def heard(at: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
             if data.startswith(b'{"stream":' + self._own_receipt):
                 self._note(STORED, 0, b"")
             hear(at, reply, data, headers)
 
-        return await super().attend(subject, heard, queue)
+        return await super().subscribe_direct(subject, heard, queue)
 
 
 class ServerDriver:
@@ -146,7 +148,7 @@ class ServerDriver:
 
     def __init__(self, script: Script, place: Place, url: str) -> None:
         self.effects, self.letters = place.effects, place.letters
-        self.steps: list[Step] = []
+        self.steps: list[InMemoryStep] = []
         self.published: dict[int, float] = {}
         self._script = script
         self._place = place
@@ -199,7 +201,7 @@ class ServerDriver:
         return self._script.handle(message)
 
     def _note(self, kind: str, sequence: int, value: bytes) -> None:
-        self.steps.append(Step(kind, sequence, value, self._now()))
+        self.steps.append(InMemoryStep(kind, sequence, value, self._now()))
 
     async def publish(self, data: bytes) -> int:
         since = self._now()

@@ -7,8 +7,8 @@ import orjson
 
 from router.contracts.letter import build_dead_letter
 from router.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
-from router.delivery.api import JetStream, Stored
-from router.delivery.reading import reading
+from router.delivery.api import JetStream, StoredMessage
+from router.delivery.stream_reader import reading
 from router.message import Message
 from router.outcome import Fault
 
@@ -21,16 +21,18 @@ def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
     return Message(data=data, **facts)
 
 
-def a_letter(message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None) -> Stored:
+def a_letter(
+    message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None
+) -> StoredMessage:
     """A letter as our own router writes it."""
     fault = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
     effect = build_dead_letter(message or a_failed_message(), reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
-    return Stored(effect.subject, 1, effect.data, dict(effect.headers), STORED)
+    return StoredMessage(effect.subject, 1, effect.data, dict(effect.headers), STORED)
 
 
-def stored(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> Stored:
+def stored(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> StoredMessage:
     """Anything at all on a dead-letter subject."""
-    return Stored(subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED)
+    return StoredMessage(subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED)
 
 
 class House:
@@ -51,7 +53,7 @@ class House:
         )
         return self
 
-    async def store(self, count: int = 1, *, make: Callable[[Message], Stored] | None = None, **facts: Any) -> None:
+    async def store(self, count: int = 1, *, make: Callable[[Message], StoredMessage] | None = None, **facts: Any) -> None:
         """Letters about messages 0, 1, … with payload `{"n": 0}`, and so on."""
         for n in range(self._stored, self._stored + count):
             message = a_failed_message(
@@ -70,7 +72,7 @@ class House:
         """Sequences of the letters that stand there."""
         return [letter.sequence async for handful in read_by_filter(self.jetstream, self.letters) for letter in handful.letters]
 
-    async def sent(self) -> list[Stored]:
+    async def sent(self) -> list[StoredMessage]:
         """What stands in the stream that failed."""
         async with reading(self.jetstream, self.stream) as reader:
             return await reader.read(reader.total) if reader.total else []

@@ -10,16 +10,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 from nats.aio.msg import Msg
 
+from router.delivery.acked_publisher import NotPublished, PublishCallback, Receipts
 from router.delivery.api import JetStream
+from router.delivery.attempts import AttemptRecord
 from router.delivery.connection import Connection, connect
 from router.delivery.denials import Denials
-from router.delivery.desk import Desk
-from router.delivery.evidence import NotStored, Receipts, Told
-from router.delivery.gate import Gate
-from router.delivery.lane import Lane, Pace
-from router.delivery.starts import AttemptRecord
+from router.delivery.frame_parser import Headers
+from router.delivery.pause_switch import PauseSwitch
+from router.delivery.processor import MessageProcessor
+from router.delivery.subscription import ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
-from router.delivery.wire import Headers
 from router.errors import BrokerUnavailable
 from router.message import Effect, Message, Reply
 from router.outcome import Done, Fault, Handler, Receipt
@@ -44,11 +44,11 @@ class FakeConnection:
         self.posts: list[Post] = []
         self.is_connected = True
         self.is_behind = False
-        self.lives = 0
+        self.reconnect_count = 0
         self.hears: dict[str, Callable[..., None]] = {}
         self.denials = Denials(lambda *_: None)
 
-    def post(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
         self.posts.append(Post(subject, data, reply, head))
 
     def posted(self, subject: str) -> list[bytes]:
@@ -57,11 +57,11 @@ class FakeConnection:
     def new_inbox(self) -> str:
         return "_INBOX.fake"
 
-    async def attend(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
+    async def subscribe_direct(self, subject: str, hear: Callable[..., None], queue: str = "") -> int:
         self.hears[subject] = hear
         return len(self.hears)
 
-    async def leave(self, sid: int) -> None: ...
+    async def unsubscribe(self, sid: int) -> None: ...
 
     def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
         (hear,) = self.hears.values()
@@ -73,14 +73,14 @@ class FakeEvidence:
 
     def __init__(self) -> None:
         self.asked: list[Sequence[Effect]] = []
-        self.refusing: NotStored | None = None
-        self._told: list[tuple[Sequence[Effect], Told]] = []
+        self.refusing: NotPublished | None = None
+        self._told: list[tuple[Sequence[Effect], PublishCallback]] = []
 
-    def store(self, effects: Sequence[Effect], told: Told) -> None:
+    def store(self, effects: Sequence[Effect], told: PublishCallback) -> None:
         self.asked.append(effects)
         self._told.append((effects, told))
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotStored:
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.asked.append(effects)
         return self.refusing or receipts_for(effects)
 
@@ -91,7 +91,7 @@ class FakeEvidence:
             told(receipts_for(effects))
 
     def refuse(self, cause: str = "no") -> None:
-        self.refusing = NotStored("effects", 10077, cause)
+        self.refusing = NotPublished("effects", 10077, cause)
         waiting, self._told = self._told, []
         for _, told in waiting:
             told(self.refusing)
@@ -152,30 +152,30 @@ class Watcher:
     def settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))
 
-    def timed_out(self, message: Message) -> None:
+    def on_unexpected_redelivery(self, message: Message) -> None:
         self.timeouts.append(message.sequence)
 
     def letter_refused(self, message: Message, cause: str) -> None:
         self.refused.append(cause)
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         self.flow.append(cause)
 
-    def storage_changed(self, cause: str | None) -> None:
+    def on_storage(self, cause: str | None) -> None:
         self.storage.append(cause)
 
     def storage_refused(self, message: Message, subject: str, what: str) -> None:
         self.refusals.append((message.sequence, what))
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         self.alarms.append(exc)
 
 
-def a_lane(handle: Handler = lambda _: Done(), **facts: object) -> Lane:
-    """A lane whose letters go to `letters` and say why; Pace's fields may be given beside the lane's own."""
-    pace = Pace(**{name: facts.pop(name) for name in list(facts) if name in Pace.__struct_fields__})  # type: ignore[arg-type]
+def a_lane(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
+    """A lane whose letters go to `letters` and say why; ConsumerOptions's fields may be given beside the lane's own."""
+    pace = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
     given = {"stream": "S", "durable": "C", "letter": a_letter, "apology": lambda *_: Reply(SORRY), **facts}
-    return Lane(pace=pace, handle=handle, **given)  # type: ignore[arg-type]
+    return Subscription(pace=pace, handle=handle, **given)  # type: ignore[arg-type]
 
 
 def a_letter(message: Message, reason: str, fault: Fault) -> Effect:
@@ -198,12 +198,12 @@ def receipts_for(effects: Sequence[Effect]) -> Receipts:
 class Bench(SimpleNamespace):
     """A desk and what stands around it."""
 
-    desk: Desk
+    desk: MessageProcessor
     connection: FakeConnection
     evidence: FakeEvidence
     starts: FakeStarts
     watcher: Watcher
-    gate: Gate
+    gate: PauseSwitch
     replies: list[bytes]
 
     def take(self, sequence: int = 1, deliveries: int = 1, data: bytes = b"") -> bool:
@@ -218,9 +218,9 @@ async def a_desk(handle: Handler, **facts: object) -> AsyncIterator[Bench]:
     """A desk whose every neighbour is a fake; its gate begins what waits when it opens, as a Consumer's does."""
     watcher, connection, replies = Watcher(), FakeConnection(), []
     bench = Bench(watcher=watcher, connection=connection, replies=replies, evidence=FakeEvidence(), starts=FakeStarts())
-    bench.gate = Gate(lambda cause: bench.desk.begin_waiting() if cause is None else None)
+    bench.gate = PauseSwitch(lambda cause: bench.desk.begin_queued() if cause is None else None)
     async with asyncio.TaskGroup() as tasks:
-        bench.desk = Desk(
+        bench.desk = MessageProcessor(
             a_lane(handle, observer=watcher, **facts),
             connection=connection,  # type: ignore[arg-type]
             evidence=bench.evidence,  # type: ignore[arg-type]

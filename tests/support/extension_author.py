@@ -52,12 +52,12 @@ class Asker:
 
     async def ask(self, subject: str, body: Json | bytes, headers: Mapping[str, str] | None = None) -> Heard:
         data = body if isinstance(body, bytes) else data_of(body)
-        answer = await self.connection.request(subject, data, timeout=5, headers=dict(headers or {}) or None)
+        answer = await self.connection.request(subject, data, timeout=30, headers=dict(headers or {}) or None)
         return Heard(answer.data, answer.headers or {})
 
     async def service(self, verb: str, name: str) -> Json:
         """What `$SRV.{verb}.{name}` says."""
-        answer = await self.connection.request(f"$SRV.{verb}.{name}", b"", timeout=5)
+        answer = await self.connection.request(f"$SRV.{verb}.{name}", b"", timeout=30)
         return json.loads(answer.data)  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""`router serve --workers 2` for a story, and requests that go on meanwhile."""
+"""`router serve --processes 2` for a story, and requests that go on meanwhile."""
 
 import asyncio
 import contextlib
@@ -17,19 +17,19 @@ RATE_S = 0.002  # between two requests
 
 
 class FleetProcess(RouterProcess):
-    """A parent and its workers."""
+    """A parent and its processes."""
 
     @classmethod
-    def on(cls, url: str, prefix: str, workers: int = 2, **settings: object) -> "FleetProcess":
-        return cls({**names_for(url, prefix), "workers": workers, **settings})
+    def on(cls, url: str, prefix: str, processes: int = 2, **settings: object) -> "FleetProcess":
+        return cls({**names_for(url, prefix), "processes": processes, **settings})
 
     async def pids(self) -> dict[str, int]:
-        """Of the processes that hold the seats, as /readyz tells; a seat whose process is not ready is left out."""
+        """The process of each slot, as /readyz shows it; a slot whose process is not ready is left out."""
         _, text = await page(self.ready["http"], "/readyz")
         checks = json.loads(text)["checks"]
         return {name: int(check["detail"].split()[-1]) for name, check in checks.items() if check["ok"]}
 
-    def tell(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
 

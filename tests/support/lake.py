@@ -45,7 +45,7 @@ class Feed:
         async def all_of_them(jetstream: JetStream) -> None:
             last = (await self._info(jetstream))["state"]["last_seq"]
             for body in bodies:
-                jetstream.connection.post(f"{self.stream}.{subject}", body, "", head)
+                jetstream.connection.publish_nowait(f"{self.stream}.{subject}", body, "", head)
                 last += 1
 
             async def stored() -> bool:

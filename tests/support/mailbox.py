@@ -11,9 +11,9 @@ import psycopg
 from msgspec import Struct
 
 from router.delivery import topology
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection, connect
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 from router.delivery.topology import Topology
 from router.errors import BrokerUnavailable
 from router.mailbox.entities import OutboxEvent
@@ -118,10 +118,10 @@ class Place:
         """Whether the stream has so many events."""
         return ((await self.jetstream.stream(STREAM)) or {})["state"]["messages"] >= count  # type: ignore[no-any-return]
 
-    async def events(self) -> list[Stored]:
+    async def events(self) -> list[StoredMessage]:
         """All that the stream holds."""
         async with reading(self.jetstream, STREAM) as reader:
-            found: list[Stored] = []
+            found: list[StoredMessage] = []
             while some := await reader.read(1000):
                 found += some
             return found
@@ -180,7 +180,7 @@ async def all_published(dsn: str, within_s: float = 20.0) -> None:
     await until(is_done, within_s=within_s, what="every row published")
 
 
-def order_violations(events: list[Stored]) -> int:
+def order_violations(events: list[StoredMessage]) -> int:
     """How often an event came before an earlier one of its aggregate; numbers by `filled`, aggregate = number modulo `aggregates`."""
     newest: dict[int, int] = {}
     return sum(_is_late(newest, orjson.loads(event.data)) for event in events)

@@ -98,7 +98,7 @@ class Postgres:
             return await cursor.fetchall() if cursor.description else []
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             assert self._process is not None
             if self._process.poll() is not None:

@@ -98,8 +98,8 @@ async def agent_series(url: str, home: Path) -> Series:
 async def _a_little_of_everything(nc: Client) -> None:
     for number in range(6):  # five calls that fail open the breaker of an extension that nobody serves
         asked = {**a_body(), "request_id": f"r-{number}", "context": {"user_id": "u-1"}}
-        await nc.request(DECIDE, json.dumps(asked).encode(), timeout=5, headers={"tenant_id": "acme"})  # no message id: a violation
-    await nc.request(DECIDE, b"{}", timeout=5, headers={RUN: "of-a-replay"})
+        await nc.request(DECIDE, json.dumps(asked).encode(), timeout=30, headers={"tenant_id": "acme"})  # no message id: a violation
+    await nc.request(DECIDE, b"{}", timeout=30, headers={RUN: "of-a-replay"})
     for status in ("success", "error"):
         await _stored(nc, RESULTS, a_result(assignment_id=f"a-{status}", request_id=f"r-{status}", status=status, timestamp=NOW_MS))
     await _stored(nc, RESULTS, a_result(assignment_id="a-x", request_id="r-x", tenant_id="another", timestamp=NOW_MS))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from router.delivery.api import JetStream, Stored
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.connection import Connection, connect
 from router.delivery.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
@@ -69,8 +69,8 @@ class WorkPlace:
             bucket(self.topology.starts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
-        await self.connection.attend(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
-        await self.connection.attend(self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
+        await self.connection.subscribe_direct(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
+        await self.connection.subscribe_direct(self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
         await self.connection.flush()
 
     def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:
@@ -95,7 +95,7 @@ class WorkPlace:
         """Nothing is left to do for the durable."""
         await until(self._is_settled)
 
-    async def stored(self, subject: str) -> list[Stored]:
+    async def stored(self, subject: str) -> list[StoredMessage]:
         found, sequence = [], 1
         while (stored := await self.jetstream.next_on(self._said, subject, sequence)) is not None:
             found.append(stored)
@@ -130,7 +130,7 @@ async def at_work(*workers: Worker) -> AsyncIterator[None]:
     ready = [asyncio.Event() for _ in workers]
     tasks = [asyncio.create_task(worker.run(lambda _, event=event: event.set())) for worker, event in zip(workers, ready, strict=True)]
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for event in ready:
                 await event.wait()
         yield

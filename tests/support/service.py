@@ -66,7 +66,7 @@ async def a_router(settings: Settings, policies: Path = POLICIES) -> AsyncIterat
     ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(service.run(lambda value: None if ready.done() else ready.set_result(value)))
     try:
-        await asyncio.wait({ready, task}, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ready, task}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
         assert ready.done(), f"not ready: {service.readiness()}"
@@ -122,13 +122,13 @@ class RouterProcess:
     def unpause(self) -> None:
         self._signal(signal.SIGCONT)
 
-    def terminate(self, timeout_s: float = 30.0) -> int:
+    def terminate(self, timeout_s: float = 60.0) -> int:
         """SIGTERM, and the exit status."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(timeout_s)
 
-    def wait(self, timeout_s: float = 30.0) -> int:
+    def wait(self, timeout_s: float = 60.0) -> int:
         """The exit status of a process that was told to go."""
         assert self._process is not None
         return self._process.wait(timeout_s)

@@ -31,7 +31,7 @@ def a_request(name: object, **fields: Any) -> bytes:
     return json.dumps({**a_body(), "request_id": f"r-{name}", **fields}).encode()
 
 
-async def ask(nc: Client, settings: Settings, body: bytes, headers: Mapping[str, str] | None = None, *, timeout_s: float = 5.0) -> Json:
+async def ask(nc: Client, settings: Settings, body: bytes, headers: Mapping[str, str] | None = None, *, timeout_s: float = 30.0) -> Json:
     """A plain NATS request: its first answer, whatever that is."""
     answer = await nc.request(settings.decide.subject, body, timeout=timeout_s, headers=dict(headers) if headers else None)
     decoded: Json = json.loads(answer.data)
@@ -161,7 +161,7 @@ async def page(http: str, path: str) -> tuple[int, str]:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=30) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()

@@ -20,7 +20,7 @@ class Diary:
 
     async def until(self, line: str, times: int = 1) -> None:
         """Wait, without sleeping, until the line was written so often."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while self.lines.count(line) < times:
                 self._written.clear()
                 await self._written.wait()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 from nats.aio.transport import TcpTransport
 
-from router.delivery.socket import StraightTransport
+from router.delivery.socket import DirectTransport
 
 _LINE = re.compile(rb"([A-Z]+)(?: ([^\r]*))?\r\n")
 
@@ -58,17 +58,17 @@ def _kind(subject: str, kinds: tuple[str, ...]) -> str:
 def tapped() -> Iterator[Tapped]:
     """Open the tap: clients that connect within are heard whole."""
     found = Tapped()
-    write, writelines = TcpTransport.write, StraightTransport.writelines
+    write, writelines = TcpTransport.write, DirectTransport.writelines
 
     def note(transport: TcpTransport, payload: bytes) -> None:
         found.written.append(bytes(payload))
         write(transport, payload)
 
-    def note_lines(transport: StraightTransport, payload: list[bytes]) -> None:
+    def note_lines(transport: DirectTransport, payload: list[bytes]) -> None:
         found.written.append(b"".join(payload))
         writelines(transport, payload)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TcpTransport, "write", note)
-        patch.setattr(StraightTransport, "writelines", note_lines)
+        patch.setattr(DirectTransport, "writelines", note_lines)
         yield found

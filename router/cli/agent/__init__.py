@@ -1,15 +1,15 @@
-"""`router agent`: MeshForge's agents run, and their stores looked at."""
+"""`router agent`: run MeshForge's agents, and inspect their stores."""
 
 from __future__ import annotations
 
 import typer
 
-from router.cli.agent.look import events, hash_, state, verify
+from router.cli.agent.inspect_store import events, hash_, state, verify
 from router.cli.agent.replay import replay
 from router.cli.agent.run import run
 from router.cli.agent.send import send
 
-agent = typer.Typer(help="Agents whose effects happen once: run them, look into their stores, replay them.", no_args_is_help=True)
+agent = typer.Typer(help="Agents whose effects happen once: run them, inspect their stores, replay them.", no_args_is_help=True)
 agent.command()(run)
 agent.command()(send)
 agent.command("hash")(hash_)

@@ -1,4 +1,4 @@
-"""`router agent replay`: a store's events applied again, from nothing; the same hashes, or the agent is not deterministic."""
+"""`router agent replay`: apply a store's events again to an empty store; other hashes mean that the agent is not deterministic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.agent.loaded import StoreFile, Target, agent_at
+from router.cli import exit_codes
+from router.cli.agent.import_agent import StoreFile, Target, import_agent
 from router.cli.options import AsJson
-from router.cli.output import print_json, print_table, progress
+from router.cli.output import print_json, print_table, show_progress
 
 if TYPE_CHECKING:
     from router.runtime.adapter import AgentAdapter
@@ -23,7 +23,7 @@ def replay(
     *,
     store: StoreFile,
     into: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the fresh store here. Default: it is thrown away.", dir_okay=False)
+        Path | None, typer.Option(metavar="FILE", help="Keep the fresh store here. Default: it is deleted.", dir_okay=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -31,24 +31,24 @@ def replay(
 
     Example:  router agent replay router.samples.agents.ledger:Ledger --store ledger.db
     """
-    with ends.errors_told():
-        result = _replayed(agent_at(target), store, into, as_json)
+    with exit_codes.report_errors():
+        result = _replay(import_agent(target), store, into, as_json)
         stored, replayed = result.stored, result.replayed
         names = ("events", "state", "log", "effects")
         if as_json:
             print_json({"same": result.is_same, **{name: getattr(replayed, name) for name in names}})
         else:
-            rows = ((name, getattr(stored, name), getattr(replayed, name), _verdict(stored, replayed, name)) for name in names)
+            rows = ((name, getattr(stored, name), getattr(replayed, name), _compare(stored, replayed, name)) for name in names)
             print_table(("hash", "stored", "replayed", "verdict"), rows)
-        raise typer.Exit(ends.OK if result.is_same else ends.NO)
+        raise typer.Exit(exit_codes.OK if result.is_same else exit_codes.NO)
 
 
-def _replayed(adapter: AgentAdapter, store: Path, into: Path | None, is_quiet: bool) -> ReplayResult:
+def _replay(adapter: AgentAdapter, store: Path, into: Path | None, is_quiet: bool) -> ReplayResult:
     from router.runtime.replay import replay as apply_again
 
-    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, progress("replaying", is_quiet=is_quiet) as told:
-        return apply_again(adapter, store, into or Path(home) / "fresh.db", told)
+    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, show_progress("replaying", is_quiet=is_quiet) as advance:
+        return apply_again(adapter, store, into or Path(home) / "fresh.db", advance)
 
 
-def _verdict(stored: object, replayed: object, name: str) -> str:
+def _compare(stored: object, replayed: object, name: str) -> str:
     return "ok" if getattr(stored, name) == getattr(replayed, name) else "fail"

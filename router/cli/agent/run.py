@@ -1,4 +1,4 @@
-"""`router agent run`: an agent at work until it is told to stop."""
+"""`router agent run`: run an agent until a signal stops it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.agent.loaded import Target, agent_at
+from router.cli import exit_codes
+from router.cli.agent.import_agent import Target, import_agent
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -25,36 +25,36 @@ def run(
     store: Annotated[
         Path | None, typer.Option("--store", metavar="FILE", help="Its event store. Default: {name}.db here.", dir_okay=False)
     ] = None,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="Work in hand may take this long at the end.", min=0)] = 10.0,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)] = 10.0,
     http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz. Default: none.", min=1, max=65535)] = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Run an agent until SIGTERM or Ctrl-C; then finish what is in hand and end with 0. A second signal hurries: 130.
+    """Run an agent until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
 
-    Prints one JSON line, agent.ready, once an earlier life's work is finished and messages are fetched. Logs go to standard error.
+    Prints one JSON line, agent.ready, once the previous run's work is finished and messages are fetched. Logs go to standard error.
     Exit status: 1 the store failed, 2 the store, the durable or the filters are another's, 3 no broker answered.
 
     Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
     """
     from router.app.collector import calm_collector
-    from router.cli.life import until_told
+    from router.cli.signals import run_until_signal
     from router.observability import configure
     from router.sdk.agent import Agent
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-        adapter = agent_at(target)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+        adapter = import_agent(target)
         path = store or Path(f"{adapter.name}.db")
         http = (settings.http.host, http_port) if http_port is not None else None
-        agent = Agent(settings.nats, adapter, store=path, topology=places_of(settings), drain_s=drain, http=http)
+        agent = Agent(settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http)
     configure(settings.log.level, settings.log.format)
     with calm_collector():
-        ends.run(until_told(agent.run(partial(_announce, adapter.name, path))))
+        exit_codes.run(run_until_signal(agent.run(partial(_announce, adapter.name, path))))
 
 
-def places_of(settings: Settings) -> AgentTopology:
-    """Where the agents of these settings work."""
+def make_places(settings: Settings) -> AgentTopology:
+    """Return the streams and limits of agents for these settings."""
     from router.runtime.topology import AgentTopology
 
     agents = settings.agents

@@ -1,4 +1,4 @@
-"""`router agent send`: a command or an event put where an agent takes it."""
+"""`router agent send`: publish a command or an event to an agent's subject."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.agent.run import places_of
+from router.cli import exit_codes
+from router.cli.agent.run import make_places
+from router.cli.option_values import read_json
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json
-from router.cli.session import jetstream_of, settings_of
-from router.cli.typed import json_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -32,7 +32,7 @@ def send(
 ) -> None:
     """Send a command to an agent, and wait until it is stored. Exit status: 0 stored (or stored before), 1 refused, 3 no stream took it.
 
-    The agent makes its streams, so it runs first.
+    The agent creates its streams, so start it first.
 
     Example:  router agent send ledger.post --payload '{"account": "acme", "amount": 250}'
     """
@@ -40,24 +40,24 @@ def send(
 
     from router.runtime.sending import command_of, subject_of
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-        whole = subject_of(subject, places_of(settings))
-        content = json_of(payload, "--payload")
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+        whole = subject_of(subject, make_places(settings))
+        content = read_json(payload, "--payload")
         made = command_of(whole, kind if kind is not None else whole.rpartition(".")[2], content, key if key is not None else uuid4().hex)
-    ends.run(_send(settings, made, as_json))
+    exit_codes.run(_send(settings, made, as_json))
 
 
 async def _send(settings: Settings, made: Effect, as_json: bool) -> int:
     from router.contracts.headers import MESSAGE_ID
 
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         stored = await jetstream.publish(made.subject, made.data, {MESSAGE_ID: made.id})
-    told = {"key": made.id, "subject": made.subject, "stream": stored["stream"], "sequence": stored["seq"]}
+    fields = {"key": made.id, "subject": made.subject, "stream": stored["stream"], "sequence": stored["seq"]}
     is_duplicate = bool(stored.get("duplicate"))
     if as_json:
-        print_json({**told, "duplicate": is_duplicate})
+        print_json({**fields, "duplicate": is_duplicate})
     else:
         was_stored = "was stored before" if is_duplicate else "stored"
         print(f"{made.id} {was_stored}: {stored['stream']} {stored['seq']} on {made.subject}")
-    return ends.OK
+    return exit_codes.OK

@@ -1,4 +1,4 @@
-"""`router bus publish`: an event or a command put on the bus."""
+"""`router bus publish`: publish an event or a command on the bus."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -24,10 +24,10 @@ Kind = Annotated[str, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM.
 
 
 def publish(
-    message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it says the subject.")] = None,
+    message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it determines the subject.")] = None,
     *,
     payload: Payload = "{}",
-    actor: Annotated[str, typer.Option("--actor", help="Who triggered it.")] = "router-cli",
+    actor: Annotated[str, typer.Option("--actor", help="The id of the actor that triggered it.")] = "router-cli",
     actor_kind: Kind = "HUMAN",
     message_id: Id = None,
     correlation: Annotated[str | None, typer.Option("--correlation", help="correlation_id.")] = None,
@@ -44,16 +44,16 @@ def publish(
     Example:  router bus publish LoopCreated --payload '{"loop_id": "loop_1"}' --actor user_1
     """
     if (message_type is None) == (file is None):
-        raise typer.BadParameter("say a TYPE, or --file with a whole envelope")
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+        raise typer.BadParameter("give a TYPE, or --file with a whole envelope")
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         envelope = (
             _read(file)
             if file is not None
-            else _made(
+            else _make(
                 message_type or "",
-                _object(payload),
-                message_id=message_id or _new_id(),
+                _read_object(payload),
+                message_id=message_id or _make_id(),
                 actor_id=actor,
                 actor_kind=actor_kind,
                 correlation_id=correlation,
@@ -61,7 +61,7 @@ def publish(
                 idempotency_key=key,
             )
         )
-    ends.run(_publish(settings, envelope, command, as_json))
+    exit_codes.run(_publish(settings, envelope, command, as_json))
 
 
 async def _publish(settings: Settings, envelope: MessageEnvelope, command: str | None, as_json: bool) -> int:
@@ -69,15 +69,15 @@ async def _publish(settings: Settings, envelope: MessageEnvelope, command: str |
 
     async with Bus(settings=settings) as bus:
         receipt = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
-    told = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
+    fields = {"message_id": envelope.message_id, "stream": receipt.stream, "sequence": receipt.sequence, "duplicate": receipt.is_duplicate}
     if as_json:
-        print_json({**told, "idempotency_key": envelope.idempotency_key})
+        print_json({**fields, "idempotency_key": envelope.idempotency_key})
     else:
         print(f"{envelope.message_id} {'was stored before' if receipt.is_duplicate else 'stored'}: {receipt.stream} {receipt.sequence}")
-    return ends.OK
+    return exit_codes.OK
 
 
-def _made(message_type: str, payload: dict[str, object], **facts: Any) -> MessageEnvelope:
+def _make(message_type: str, payload: dict[str, object], **facts: Any) -> MessageEnvelope:
     from router.contracts.envelope_making import make_envelope
 
     return make_envelope(message_type, payload, **facts)
@@ -86,11 +86,11 @@ def _made(message_type: str, payload: dict[str, object], **facts: Any) -> Messag
 def _read(file: Path) -> MessageEnvelope:
     from router.contracts.envelope import read_envelope
 
-    return read_envelope(_bytes_of(str(file)))
+    return read_envelope(_read_bytes(str(file)))
 
 
-def _object(text: str) -> dict[str, object]:
-    data = _bytes_of(text[1:]) if text.startswith("@") else text.encode()
+def _read_object(text: str) -> dict[str, object]:
+    data = _read_bytes(text[1:]) if text.startswith("@") else text.encode()
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
@@ -100,14 +100,14 @@ def _object(text: str) -> dict[str, object]:
     return value
 
 
-def _bytes_of(file: str) -> bytes:
+def _read_bytes(file: str) -> bytes:
     try:
         return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as exc:
         raise typer.BadParameter(f"{file} cannot be read: {exc.strerror}") from exc
 
 
-def _new_id() -> str:
+def _make_id() -> str:
     import uuid
 
     return f"evt_{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""`router bus schema`: the envelope's JSON Schema, and whether a file is an envelope."""
+"""`router bus schema`: print the envelope's JSON Schema, or check whether a file is an envelope."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 
 
 def schema(
     check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Say whether this file is an envelope instead; - is standard input.")
+        Path | None, typer.Option("--check", metavar="FILE", help="Check whether this file is an envelope instead; - is standard input.")
     ] = None,
 ) -> None:
     """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
@@ -25,19 +25,19 @@ def schema(
     if check is None:
         print(envelope_schema_file(), end="")
         return
-    with ends.errors_told():
-        raise typer.Exit(_verdict(_bytes_of(check)))
+    with exit_codes.report_errors():
+        raise typer.Exit(_check(_read_bytes(check)))
 
 
-def _verdict(data: bytes) -> int:
+def _check(data: bytes) -> int:
     from router.contracts.envelope import read_envelope
 
-    found = read_envelope(data)  # Malformed names the field: told as any other error
+    found = read_envelope(data)  # raises Malformed, which names the field
     print(f"{found.message_type} {found.message_id}, version {found.schema_version}, key {found.idempotency_key}")
-    return ends.OK
+    return exit_codes.OK
 
 
-def _bytes_of(file: Path) -> bytes:
+def _read_bytes(file: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as exc:

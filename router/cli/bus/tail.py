@@ -1,4 +1,4 @@
-"""`router bus tail`: what goes over the bus, as it comes."""
+"""`router bus tail`: show messages of the bus as they arrive."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
+from router.cli.formatting import format_bytes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_lines, printable
-from router.cli.session import jetstream_of, settings_of
-from router.cli.shown import shown
+from router.cli.session import load_settings, open_jetstream
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
 if TYPE_CHECKING:
     from router.config import Settings
-    from router.delivery.api import JetStream, Stored
+    from router.delivery.api import JetStream, StoredMessage
 
 AT_ONCE = 256
 WAIT_S = 1.0
@@ -27,69 +27,69 @@ def tail(
     category: Annotated[str, typer.Argument(help="events, commands, queries or dlq.")] = "events",
     *,
     only: Annotated[str | None, typer.Option("--only", help="One domain or command: loop, iteration.start.")] = None,
-    last: Annotated[int, typer.Option("--last", "-n", help="Begin so many messages back.", min=0)] = 10,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Go on until Ctrl-C, or end at what is there now.")] = True,
+    last: Annotated[int, typer.Option("--last", "-n", help="Begin this many messages back.", min=0)] = 10,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Continue until Ctrl-C, or end at the newest message.")] = True,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show messages of a stream as they come; nothing is consumed. With --json one object a line.
+    """Show messages of a stream as they arrive; nothing is consumed. With --json one object a line.
 
     Example:  router bus tail events --only loop --last 100 --no-follow
     """
     if category not in ("events", "commands", "queries", "dlq"):
         raise typer.BadParameter("should be events, commands, queries or dlq", param_hint="CATEGORY")
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_tail(settings, category, only, last, follow=follow, as_json=as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_tail(settings, category, only, last, follow=follow, as_json=as_json))
 
 
 async def _tail(settings: Settings, category: str, only: str | None, last: int, *, follow: bool, as_json: bool) -> int:
-    from router.delivery.reading import reading
+    from router.delivery.stream_reader import reading
 
     prefix = settings.bus.stream_prefix
     stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         start = await _start(jetstream, stream, last)
         if start is None:
-            ends.complain(f"there is no stream {stream}: `router bus topology --apply` makes it")
-            return ends.NO
+            exit_codes.complain(f"there is no stream {stream}: `router bus topology --apply` makes it")
+            return exit_codes.NO
         async with reading(jetstream, stream, start, subject=subject) as reader:
             while (found := await reader.read(AT_ONCE, WAIT_S if follow else 0.0)) or follow:
                 _show(found, as_json)
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _start(jetstream: JetStream, stream: str, last: int) -> int | None:
-    """The sequence `last` messages back, as far as none of them is missing."""
+    """Return the sequence `last` messages back, if none of them is missing."""
     info = await jetstream.stream(stream)
     return None if info is None else max(1, int(info["state"]["last_seq"]) - last + 1)
 
 
-def _show(found: list[Stored], as_json: bool) -> None:
+def _show(found: list[StoredMessage], as_json: bool) -> None:
     if as_json:
         print_lines(_fields(one) for one in found)
         return
     for one in found:
-        print(_line(one), flush=True)
+        print(_format_line(one), flush=True)
 
 
-def _fields(one: Stored) -> dict[str, object]:
-    return {"sequence": one.sequence, "time": one.time, "subject": one.subject, "message": _body(one.data)}
+def _fields(one: StoredMessage) -> dict[str, object]:
+    return {"sequence": one.sequence, "time": one.time, "subject": one.subject, "message": _decode_body(one.data)}
 
 
-def _line(one: Stored) -> str:
-    """When, where, what, by whom, and its payload; bytes that are no envelope as they are."""
-    when, body = one.time[11:23], _body(one.data)
+def _format_line(one: StoredMessage) -> str:
+    """Return time, subject, type, actor and payload; bytes that are no envelope as they are."""
+    when, body = one.time[11:23], _decode_body(one.data)
     if not isinstance(body, dict) or "message_type" not in body:
-        return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {shown(one.data)}"
+        return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {format_bytes(one.data)}"
     payload = printable(orjson.dumps(body.get("payload")).decode())
     what = printable(f"{body['message_type']}  {body.get('message_id')}  {body.get('actor_kind')} {body.get('actor_id')}")
     return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {what}  {payload}"
 
 
-def _body(data: bytes) -> object:
+def _decode_body(data: bytes) -> object:
     try:
         return read_value(data, len(data))
-    except Malformed:  # nested deeper than could be written again, too
+    except Malformed:  # also if it is nested too deep to be written again
         return data.decode("utf-8", "replace")

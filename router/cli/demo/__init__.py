@@ -1,23 +1,23 @@
-"""`router demo`: the product in a few seconds, on a broker of its own that leaves nothing behind.
+"""`router demo`: the product in a few seconds, on a temporary broker that leaves nothing behind.
 
-story     what is asked, in which form, and what must be answered
-circle    one request followed to its usage event
-mending   a result that cannot be read, and how it is processed after all
-acts      the three of them, played: what is done, what is told, what was wrong
-stage     a broker in a temporary directory, a router, a worker, a client
-witness   who watches what is published
-telling   the tables
+requests     the requests, and the answers that they must get
+round_trip   one request, followed to its usage event
+repair       an unreadable result: dead letter, edited, replayed, metered
+chapters     the three chapters: what is done, what is printed, what is checked
+environment  a broker in a temporary directory, a router, a worker, a client
+recorder     records the published messages with their times
+printing     tables for people, JSON lines for programs
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from router.cli.demo.telling import Telling
+    from router.cli.demo.printing import DemoPrinter
 
 __all__ = ["demo"]
 
@@ -25,29 +25,29 @@ __all__ = ["demo"]
 def demo(as_json: AsJson = False) -> None:
     """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
 
-    Exit status: 0 everything was as it should be, 1 something was not.
+    Exit status: 0 every check passed, 1 one did not.
 
     Example:  router demo
     """
-    from router.cli.demo.telling import Lines, Tables
+    from router.cli.demo.printing import JsonPrinter, TablePrinter
 
-    ends.run(_play(Lines() if as_json else Tables()))
+    exit_codes.run(_play(JsonPrinter() if as_json else TablePrinter()))
 
 
-async def _play(telling: Telling) -> int:
-    from router.cli.demo.acts import circle, decisions, mending
-    from router.cli.demo.stage import on_stage
-    from router.cli.demo.story import counted_wrong
+async def _play(telling: DemoPrinter) -> int:
+    from router.cli.demo.chapters import play_decisions, play_repair, play_round_trip
+    from router.cli.demo.environment import open_environment
+    from router.cli.demo.requests import check_counters
     from router.observability import configure
 
     configure("error")
     problems: list[str] = []
-    async with on_stage() as stage:
-        telling.begins(stage.ready)
-        for act in (decisions, circle, mending):
+    async with open_environment() as stage:
+        telling.print_start(stage.ready)
+        for act in (play_decisions, play_round_trip, play_repair):
             problems += await act(stage, telling)
-        counted = await stage.counted()
-        telling.counts(counted)
-        problems += counted_wrong(counted)
-    telling.ends(problems)
-    return ends.NO if problems else ends.OK
+        counted = await stage.read_counters()
+        telling.print_counters(counted)
+        problems += check_counters(counted)
+    telling.print_end(problems)
+    return exit_codes.NO if problems else exit_codes.OK

@@ -1,14 +1,14 @@
-"""`router dlq`: the dead letters, looked at, sent again, taken along, thrown away."""
+"""`router dlq`: dead letters: list, show, replay, export, discard."""
 
 from __future__ import annotations
 
 import typer
 
-from router.cli.dlq.leave import discard, export
-from router.cli.dlq.look import list_, show, stats
+from router.cli.dlq.export_discard import discard, export
+from router.cli.dlq.list_show import list_, show, stats
 from router.cli.dlq.replay import replay
 
-dlq = typer.Typer(no_args_is_help=True, help="Dead letters: what failed, why, and what it said; and sent again.", rich_markup_mode="rich")
+dlq = typer.Typer(no_args_is_help=True, help="Dead letters: what failed, why, and its content; and replay.", rich_markup_mode="rich")
 
 dlq.command("list")(list_)
 for command in (show, stats, replay, export, discard):

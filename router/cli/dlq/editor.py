@@ -1,36 +1,36 @@
-"""One payload in the operator's editor."""
+"""Edit one payload in the operator's editor."""
 
 from __future__ import annotations
 
 import orjson
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.contracts.codec import read_value
 from router.contracts.malformed import Malformed
 
 
-def edited(data: bytes) -> bytes | None:
-    """What was saved; JSON is opened indented. None, and said why: not changed, no text, or JSON no more."""
+def edit_payload(data: bytes) -> bytes | None:
+    """Return the saved text; JSON is opened indented. None, with a line on standard error: unchanged, no text, or no longer JSON."""
     import click
 
-    text = _text(data)
+    text = _decode_text(data)
     if text is None:
-        ends.complain("the payload is no text: it cannot be edited")
+        exit_codes.complain("the payload is no text: it cannot be edited")
         return None
     saved = click.edit(text, extension=".json" if _is_json(data) else ".txt")
     if saved is None:
-        ends.complain("nothing was changed: nothing is sent")
+        exit_codes.complain("nothing was changed: nothing is sent")
         return None
     if not _is_json(data):
         return saved.encode()
     try:
         return orjson.dumps(read_value(saved.encode(), len(saved.encode())))
     except Malformed as exc:
-        ends.complain(f"what was saved is not JSON, so nothing is sent: {exc}")
+        exit_codes.complain(f"what was saved is not JSON, so nothing is sent: {exc}")
         return None
 
 
-def _text(data: bytes) -> str | None:
+def _decode_text(data: bytes) -> str | None:
     try:
         return orjson.dumps(read_value(data, len(data)), option=orjson.OPT_INDENT_2).decode()
     except Malformed:

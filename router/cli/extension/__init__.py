@@ -1,4 +1,4 @@
-"""`router extension`: the registry looked at and written, extensions called; and, for authors, tried, checked, served."""
+"""`router extension`: read and change the registry, call extensions; and, for authors, try, check and serve them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from router.cli.extension.call import call
 from router.cli.extension.change import disable, enable, remove
 from router.cli.extension.check import check
 from router.cli.extension.health import health
-from router.cli.extension.look import list_, show
+from router.cli.extension.list_show import list_, show
 from router.cli.extension.register import register
 from router.cli.extension.serve import serve, serve_samples
 from router.cli.extension.try_ import try_
 
-extension = typer.Typer(no_args_is_help=True, help="Extensions: registered, looked at, switched, called by hand.", rich_markup_mode="rich")
+extension = typer.Typer(no_args_is_help=True, help="Extensions: registered, listed, switched, called by hand.", rich_markup_mode="rich")
 
 extension.command("list")(list_)
 extension.command("try")(try_)

@@ -1,4 +1,4 @@
-"""`router extension enable`, `disable`, `remove`: an entry switched, or taken out of the registry."""
+"""`router extension enable`, `disable`, `remove`: switch an entry, or delete it from the registry."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.extension.store import Author, ExtensionId, author_of, store_of
+from router.cli import exit_codes
+from router.cli.extension.store import Author, ExtensionId, choose_author, open_store
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -23,60 +23,60 @@ def enable(
 
     Example:  router extension enable pii_guard
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_switch(settings, extension_id, True, author_of(author), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_switch(settings, extension_id, True, choose_author(author), as_json))
 
 
 def disable(
     extension_id: ExtensionId, author: Author = None, nats_url: NatsUrl = None, config: ConfigFile = None, as_json: AsJson = False
 ) -> None:
-    """Keep its entry, and let no router call it: policies meet extension_not_found. Exit status: 0 it is disabled, 1 not registered.
+    """Keep its entry, and let no router call it: policies get extension_not_found. Exit status: 0 it is disabled, 1 not registered.
 
     Example:  router extension disable pii_guard
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_switch(settings, extension_id, False, author_of(author), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_switch(settings, extension_id, False, choose_author(author), as_json))
 
 
 def remove(
     extension_id: ExtensionId,
     *,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take it out of the registry; it asks first. Exit status: 0 it is gone, 1 it was not there, or it was called off.
+    """Delete it from the registry; it asks first. Exit status: 0 it is deleted, 1 it was not there, or it was cancelled.
 
     Example:  router extension remove pii_guard
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_remove(settings, extension_id, yes, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_remove(settings, extension_id, yes, as_json))
 
 
 async def _switch(settings: Settings, extension_id: str, enabled: bool, author: str, as_json: bool) -> int:
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         written = await store.switch(extension_id, enabled=enabled, author=author)
     if as_json:
         print_json({"id": extension_id, "enabled": enabled, "version": written.version})
     else:
         print(f"{extension_id} is {'enabled' if enabled else 'disabled'}, version {written.version}")
-    return ends.OK
+    return exit_codes.OK
 
 
 async def _remove(settings: Settings, extension_id: str, yes: bool, as_json: bool) -> int:
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         if not yes:
-            await store.get(extension_id)  # whoever is not there need not be asked about
+            await store.get(extension_id)  # raises before the question if it is not there
             if not typer.confirm(f"Remove {extension_id} from the registry?", err=True):
                 print("nothing was removed")
-                return ends.NO
+                return exit_codes.NO
         version = await store.delete(extension_id)
     if as_json:
         print_json({"id": extension_id, "removed_version": version})
     else:
         print(f"{extension_id} is removed; its last version was {version}")
-    return ends.OK
+    return exit_codes.OK

@@ -1,4 +1,4 @@
-"""`router extension check`: the contract, tried on an extension that runs, in whatever language."""
+"""`router extension check`: test a running extension against the contract, whatever its language."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
+from router.cli.option_values import read_object, read_text_payload
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import jetstream_of, settings_of
-from router.cli.typed import message_of, object_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -27,55 +27,57 @@ def check(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Where it listens, as beamline.ext.pre.normalize_text.v1.")],
     *,
     type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider. Default: as the subject says.")] = None,
-    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="One that it can do something with.")] = '"hello"',
-    extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="What a policy would say to it.")] = "{}",
+    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="A payload that it can handle.")] = '"hello"',
+    extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The config that a policy would send.")] = "{}",
     timeout_ms: Annotated[int, typer.Option(help="How long it may take to answer.", min=10, max=60_000)] = 2000,
-    strict: Annotated[bool, typer.Option("--strict", help="What it should do, it must do.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat recommendations as requirements.")] = False,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send good requests and bad ones, and see whether the router could work with the answers.
+    """Send good requests and bad ones, and check whether the router could use the answers.
 
-    Exit status: 0 it can be used, 1 something failed, 3 nobody listens there. The requests come from the tenant contract-check.
+    Exit status: 0 it can be used, 1 a check failed, 3 no service listens there. The requests come from the tenant contract-check.
 
     Example:  router extension check beamline.ext.validate.pii_guard.v1 --payload '"my text"'
     """
     from router.sdk.extension.contract import cases
 
-    kind, extension_id = _named(subject, type_)
-    tried = cases(kind, extension_id, message_of(payload), object_of(extension_config, "--extension-config"))
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
+    kind, extension_id = _parse_subject(subject, type_)
+    tried = cases(kind, extension_id, read_text_payload(payload), read_object(extension_config, "--extension-config"))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_check(settings, subject, tried, timeout_s=timeout_ms / 1000, strict=strict, as_json=as_json))
 
 
 async def _check(settings: Settings, subject: str, tried: Sequence[ContractCase], *, timeout_s: float, strict: bool, as_json: bool) -> int:
     found = []
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         for case in tried:
-            found.append(await _verdict(jetstream.connection, subject, case, timeout_s, strict))
+            found.append(await _check_case(jetstream.connection, subject, case, timeout_s, strict))
     is_usable = all(verdict != FAIL for _, verdict, _ in found)
     if as_json:
         checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
         print_json({"subject": subject, "ok": is_usable, "checks": checks})
     else:
         print_table(COLUMNS, found)
-    return ends.OK if is_usable else ends.NO
+    return exit_codes.OK if is_usable else exit_codes.NO
 
 
-async def _verdict(connection: Connection, subject: str, case: ContractCase, timeout_s: float, strict: bool) -> tuple[str, str, str | None]:
+async def _check_case(
+    connection: Connection, subject: str, case: ContractCase, timeout_s: float, strict: bool
+) -> tuple[str, str, str | None]:
     if len(case.data) > connection.max_payload - 1024:
         return case.name, WARN, f"not tried: this server takes at most {connection.max_payload} bytes"
-    heard = await asyncio.gather(*(_heard(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
-    why = next((why for one in heard if (why := _silent(timeout_s) if one is None else case.judge(one)) is not None), None)
+    heard = await asyncio.gather(*(_request(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
+    why = next((why for one in heard if (why := _describe_silence(timeout_s) if one is None else case.judge(one)) is not None), None)
     if why is None:
         return case.name, OK, None
     return case.name, FAIL if case.is_must or strict else WARN, why
 
 
-async def _heard(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
-    """What came back; None: nothing in time. Raises Unanswered where nobody listens."""
+async def _request(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
+    """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service listens."""
     import nats.errors
 
     from router.contracts.extension import ERROR, ERROR_CODE
@@ -85,24 +87,24 @@ async def _heard(connection: Connection, subject: str, data: bytes, headers: Map
     try:
         answer = await connection.request(subject, data, timeout=timeout_s, headers=dict(headers) or None)
     except nats.errors.NoRespondersError:
-        raise Unanswered(f"nobody listens on {subject}") from None
+        raise Unanswered(f"no service listens on {subject}") from None
     except (nats.errors.Error, TimeoutError):
         return None
-    said = answer.headers or {}
-    code = said.get(ERROR_CODE)
-    return Reaction(answer.data, _number(code) if code is not None else None, said.get(ERROR))
+    answered = answer.headers or {}
+    code = answered.get(ERROR_CODE)
+    return Reaction(answer.data, _parse_code(code) if code is not None else None, answered.get(ERROR))
 
 
-def _number(code: str) -> int:
+def _parse_code(code: str) -> int:
     return int(code) if code.isdecimal() and len(code) == 3 else 0
 
 
-def _silent(timeout_s: float) -> str:
+def _describe_silence(timeout_s: float) -> str:
     return f"no answer within {timeout_s:g} s"
 
 
-def _named(subject: str, type_: str | None) -> tuple[str, str]:
-    """The kind and the id that a subject says, or the option's kind."""
+def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
+    """Return the kind and the id that a subject names; the option's kind wins."""
     from router import ids
     from router.extensions.entry import KINDS, SUBJECTS
 

@@ -1,4 +1,4 @@
-"""`router extension health`: how extensions fare, as all instances of a running router see them, and who answers for them now."""
+"""`router extension health`: how extensions perform, as all instances of a running router see it, and how many services answer now."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.cli import ends
-from router.cli.everyone import reason_of
-from router.cli.extension.asking import asked
-from router.cli.extension.serving import count_services
+from router.cli import exit_codes
+from router.cli.broadcast import describe_error
+from router.cli.extension.count_services import count_services
+from router.cli.extension.request import request
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table
-from router.cli.session import jetstream_of, settings_of
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -30,37 +30,37 @@ def health(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a running router how its extensions fared in the last five minutes, on all its instances.
+    """Ask a running router how its extensions performed in the last five minutes, on all its instances.
 
-    An extension that no instance called has no status: nothing is known of it. "services" counts who answers for it now by the
-    NATS service protocol; a plain subscriber answers no such question.
+    An extension that no instance called has no status. "services" counts the services that answer now by the NATS service
+    protocol; a plain subscriber does not answer it.
 
-    Exit status: 0 nobody is unhealthy, 1 somebody is or the router refuses to tell, 3 no router answers.
+    Exit status: 0 no extension is unhealthy, 1 one is or the router refuses the request, 3 no router answers.
 
     Example:  router extension health
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_health(settings, extension_id, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_health(settings, extension_id, as_json))
 
 
 async def _health(settings: Settings, extension_id: str | None, as_json: bool) -> int:
-    async with jetstream_of(settings) as jetstream:
-        answer = orjson.loads((await asked(jetstream.connection, SUBJECT, b"{}", _login(settings), who="no router")).data)
+    async with open_jetstream(settings) as jetstream:
+        answer = orjson.loads((await request(jetstream.connection, SUBJECT, b"{}", _make_headers(settings), who="no router")).data)
         services = await count_services(jetstream.connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
-        ends.complain(reason_of(error))
-        return ends.NO
+        exit_codes.complain(describe_error(error))
+        return exit_codes.NO
     found = {name: one for name, one in answer["health"].items() if extension_id in (None, name)}
     if extension_id is not None and not found:
-        ends.complain(f"no extension {extension_id!r} is registered")
-        return ends.NO
-    _tell(found, services, as_json)
+        exit_codes.complain(f"no extension {extension_id!r} is registered")
+        return exit_codes.NO
+    _print_health(found, services, as_json)
     _complain_of_missing(services[ROUTER], answer.get("router_node_ids", []))
-    return ends.NO if any(one["status"] == "unhealthy" for one in found.values()) else ends.OK
+    return exit_codes.NO if any(one["status"] == "unhealthy" for one in found.values()) else exit_codes.OK
 
 
-def _tell(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int], as_json: bool) -> None:
+def _print_health(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int], as_json: bool) -> None:
     if as_json:
         print_json({"health": found, "services": {name: services[name] for name in found}})
     elif found:
@@ -72,7 +72,7 @@ def _tell(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int], a
 def _complain_of_missing(instances: int, nodes: Sequence[str]) -> None:
     if nodes and instances > len(nodes):
         missing = instances - len(nodes)
-        ends.complain(f"{missing} of {instances} instances did not answer in time: the setting admin.peers_wait_ms gives them longer")
+        exit_codes.complain(f"{missing} of {instances} instances did not answer in time: the setting admin.peers_wait_ms gives them longer")
 
 
 def _row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
@@ -85,6 +85,6 @@ def _row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]
     return (name, one["status"], f"{one['success_rate']:.1%}", calls, one["failure_count"], *latencies, breaker, found, nodes)
 
 
-def _login(settings: Settings) -> dict[str, str]:
+def _make_headers(settings: Settings) -> dict[str, str]:
     key = settings.admin.api_key
     return {"api_key": key.get_secret_value()} if key is not None else {}

@@ -1,4 +1,4 @@
-"""`router extension serve` and `serve-samples`: extensions served until told to stop."""
+"""`router extension serve` and `serve-samples`: serve extensions until a signal stops them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.extension.loaded import extensions_at
+from router.cli import exit_codes
+from router.cli.extension.import_extensions import import_extensions
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
-from router.cli.session import settings_of
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
-Register = Annotated[bool, typer.Option("--register", help="Have the router write the entries that are missing.")]
-ApiKey = Annotated[str | None, typer.Option(help="For registering, where the router asks for one. Default: the setting admin.api_key.")]
-Concurrency = Annotated[int, typer.Option(help="Requests at work at once, for each function that awaits or blocks.", min=1)]
+Register = Annotated[bool, typer.Option("--register", help="Ask the router to write the entries that are missing.")]
+ApiKey = Annotated[str | None, typer.Option(help="For registering, if the router requires one. Default: the setting admin.api_key.")]
+Concurrency = Annotated[int, typer.Option(help="Requests in progress at once, for each function that awaits or blocks.", min=1)]
 
 
 def serve(
@@ -34,20 +34,20 @@ def serve(
         list[str] | None, typer.Option(metavar="ID[=WEIGHT]", help="This process in the registry; may be given again.")
     ] = None,
     concurrency: Concurrency = 64,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="Requests in hand may take this long at the end.", min=0)] = 10.0,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running requests may take at the end.", min=0)] = 10.0,
     api_key: ApiKey = None,
     nats_url: NatsUrl = None,
     config: ConfigFile = None,
 ) -> None:
-    """Serve extensions until SIGTERM or Ctrl-C; then finish what is in hand and end with 0.
+    """Serve extensions until SIGTERM or Ctrl-C; then finish what is in flight and end with 0.
 
     Prints one JSON line, extensions.ready, once requests are answered. Logs go to standard error.
 
     Example:  router extension serve my_extensions.py --register
     """
-    with ends.errors_told():
-        found = extensions_at(target)
-    shares = dict(_share(text) for text in instance or ())
+    with exit_codes.report_errors():
+        found = import_extensions(target)
+    shares = dict(_parse_instance(text) for text in instance or ())
     _serve(found, nats_url, config, api_key, register=register, instances=shares, concurrency=concurrency, drain_s=drain)
 
 
@@ -56,30 +56,30 @@ def serve_samples(register: Register = False, api_key: ApiKey = None, nats_url: 
 
     Example:  router extension serve-samples --register
     """
-    found = [one for name in SAMPLES for one in extensions_at(f"router.samples.extensions.{name}")]
+    found = [one for name in SAMPLES for one in import_extensions(f"router.samples.extensions.{name}")]
     _serve(found, nats_url, config, api_key, register=register)
 
 
 def _serve(found: Sequence[Extension], nats_url: str | None, config: Path | None, api_key: str | None, **options: object) -> None:
-    from router.cli.life import until_told
+    from router.cli.signals import run_until_signal
     from router.extension import ExtensionServer
     from router.observability import configure
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         if api_key is None and settings.admin.api_key is not None:
             api_key = settings.admin.api_key.get_secret_value()
         reach = settings.reply.prefixes
         server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, reply_prefixes=reach, **options)  # type: ignore[arg-type]  # each as its command declares it
     configure(settings.log.level, settings.log.format)
-    ends.run(until_told(server.run(partial(_announce, found))))
+    exit_codes.run(run_until_signal(server.run(partial(_announce, found))))
 
 
 def _announce(found: Sequence[Extension], nats_url: str) -> None:
     print_lines([{"event": "extensions.ready", "nats_url": nats_url, "subjects": [one.subject for one in found]}])
 
 
-def _share(text: str) -> tuple[str, int]:
+def _parse_instance(text: str) -> tuple[str, int]:
     instance, equals, weight = text.partition("=")
     if equals and not weight.isdecimal():
         raise typer.BadParameter(f"{text} is not like blue=30", param_hint="--instance")

@@ -1,13 +1,13 @@
-"""`router outbox`: what a service committed, published; what is left; what cannot be published."""
+"""`router outbox`: publish what a service committed; list what is left and what cannot be published."""
 
 from __future__ import annotations
 
 import typer
 
-from router.cli.outbox.look import backlog, parked, requeue
+from router.cli.outbox.list_requeue import backlog, parked, requeue
 from router.cli.outbox.relay import relay
 
-outbox = typer.Typer(no_args_is_help=True, help="The outbox: published, looked at, mended.", rich_markup_mode="rich")
+outbox = typer.Typer(no_args_is_help=True, help="The outbox: publish it, inspect it, repair it.", rich_markup_mode="rich")
 
 for command in (relay, backlog, parked, requeue):
     outbox.command()(command)

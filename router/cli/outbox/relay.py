@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.mailbox import ContextName, Dsn
 from router.cli.options import ConfigFile, NatsUrl
 from router.cli.output import print_lines
-from router.cli.session import mailbox_settings
+from router.cli.session import load_mailbox_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
 
 
 def relay(context: ContextName = None, dsn: Dsn = None, nats_url: NatsUrl = None, config: ConfigFile = None) -> None:
-    """Publish until SIGTERM or Ctrl-C; then the transaction in hand is finished and the status is 0. A second signal hurries: 130.
+    """Publish until SIGTERM or Ctrl-C; then finish the current transaction and end with 0. A second signal ends at once: 130.
 
-    Several may run: one works and the others stand by, or they share (mailbox.relay.lanes). Prints one JSON line,
+    Several may run: one works and the others wait, or they share the work (mailbox.relay.lanes). Prints one JSON line,
     outbox.ready, when it works; logs go to standard error.
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router outbox relay --context sea
     """
-    with ends.errors_told():
-        settings = mailbox_settings(dsn, context, nats_url, config)
-    ends.run(_relay(settings))
+    with exit_codes.report_errors():
+        settings = load_mailbox_settings(dsn, context, nats_url, config)
+    exit_codes.run(_relay(settings))
 
 
 async def _relay(settings: Settings) -> int:
     from router.app.mailbox import RelayService, relay_config
-    from router.cli.life import until_told
+    from router.cli.signals import run_until_signal
     from router.observability import configure
 
     configure(settings.log.level, settings.log.format)
     facts = {"context": settings.mailbox.context, "stream": relay_config(settings).stream}
-    return await until_told(RelayService(settings).run(lambda http: print_lines([{"event": "outbox.ready", "http": http, **facts}])))
+    return await run_until_signal(RelayService(settings).run(lambda http: print_lines([{"event": "outbox.ready", "http": http, **facts}])))

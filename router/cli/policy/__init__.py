@@ -1,16 +1,16 @@
-"""`router policy`: policies checked, put, looked at, compared, rolled back, and made equal to a directory."""
+"""`router policy`: check, write, show, compare and roll back policies, and synchronise them with a directory."""
 
 from __future__ import annotations
 
 import typer
 
 from router.cli.policy.lint import lint
-from router.cli.policy.look import diff, history, list_, show
+from router.cli.policy.list_show import diff, history, list_, show
 from router.cli.policy.sync import sync
 from router.cli.policy.try_ import try_
 from router.cli.policy.write import delete, put, rollback
 
-policy = typer.Typer(no_args_is_help=True, help="Policies: checked, put, shown, compared, rolled back.", rich_markup_mode="rich")
+policy = typer.Typer(no_args_is_help=True, help="Policies: checked, written, shown, compared, rolled back.", rich_markup_mode="rich")
 
 policy.command("list")(list_)
 policy.command("try")(try_)

@@ -1,4 +1,4 @@
-"""`router policy lint`: documents looked at before a router sees them. No server is asked."""
+"""`router policy lint`: check documents before a router reads them. No server is asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 from router.cli.output import print_lines, print_table
 
@@ -24,18 +24,18 @@ def lint(
 
     Example:  router policy lint ./policies
     """
-    remarks = [remark for file, name in _documents(path) for remark in _remarks(file, name)]
+    remarks = [remark for file, name in _list_documents(path) for remark in _check_document(file, name)]
     if as_json:
         print_lines(dict(zip(("file", "severity", "path", "message"), remark, strict=True)) for remark in remarks)
     elif remarks:
         print_table(COLUMNS, remarks)
     else:
         print("nothing to say against it")
-    raise typer.Exit(ends.NO if any(severity == "error" for _, severity, _, _ in remarks) else ends.OK)
+    raise typer.Exit(exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK)
 
 
-def _documents(path: Path) -> Iterator[tuple[Path, str]]:
-    """Files, and how each is called in the output."""
+def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the files, and the name of each in the output."""
     if path.is_file():
         yield path, str(path)
         return
@@ -44,7 +44,7 @@ def _documents(path: Path) -> Iterator[tuple[Path, str]]:
             yield file, str(file.relative_to(path))
 
 
-def _remarks(file: Path, name: str) -> Iterator[Remark]:
+def _check_document(file: Path, name: str) -> Iterator[Remark]:
     from router.policy import PolicyError, load_policy
     from router.policy import lint as findings_of
 

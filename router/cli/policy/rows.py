@@ -1,4 +1,4 @@
-"""Policies, their versions and what differs, as a row for people and as an object for programs."""
+"""Format policies, versions and differences: a row for people and an object for programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 DELETED = "deleted"
 
 
-def stored_fields(one: Stored) -> dict[str, object]:
+def list_stored_fields(one: Stored) -> dict[str, object]:
     record = one.record
     written = {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
     return {"tenant": one.tenant_id, "policy": one.policy_id, **written}
 
 
-def stored_row(one: Stored) -> tuple[object, ...]:
+def build_stored_row(one: Stored) -> tuple[object, ...]:
     record = one.record
-    return (one.tenant_id, one.policy_id, record.version, record.author, _minute(record.time), record.hash[:12])
+    return (one.tenant_id, one.policy_id, record.version, record.author, _format_minute(record.time), record.hash[:12])
 
 
-def change_fields(change: Change) -> dict[str, object]:
+def list_change_fields(change: Change) -> dict[str, object]:
     record = change.record
     if record is None:
         time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
@@ -33,23 +33,23 @@ def change_fields(change: Change) -> dict[str, object]:
     return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
 
 
-def difference_fields(one: DocumentDifference) -> dict[str, object]:
-    """`before` or `after` is left out where there is nothing."""
+def list_difference_fields(one: DocumentDifference) -> dict[str, object]:
+    """Leave out `before` or `after` if it has no value."""
     from router.policy.difference import ABSENT
 
     sides = {"before": one.before, "after": one.after}
     return {"path": one.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
 
 
-def difference_row(one: DocumentDifference) -> tuple[str, str, str]:
-    return (one.path, _value(one.before), _value(one.after))
+def build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:
+    return (one.path, _format_value(one.before), _format_value(one.after))
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     from router.policy.difference import ABSENT
 
     return "–" if value is ABSENT else orjson.dumps(value).decode()
 
 
-def _minute(time: str) -> str:
+def _format_minute(time: str) -> str:
     return time[:19].replace("T", " ")

@@ -1,4 +1,4 @@
-"""What `router policy show` prints: one document, from a server or from a directory, as a tenant's request would meet it."""
+"""Print one document for `router policy show`, from a server or a directory, as a tenant's request would use it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.output import print_json
-from router.cli.policy.store import store_of
+from router.cli.policy.store import open_store
 
 if TYPE_CHECKING:
     from router.app.policy_store import PolicyStore
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 async def show_stored(settings: Settings, tenant: str, name: str, version: int | None, as_json: bool) -> int:
-    """The status to end with."""
-    async with store_of(settings) as store:
-        owner, record = await _met(store, tenant, name) if version is None else (tenant, await store.get(tenant, name, version))
+    """Return the exit status."""
+    async with open_store(settings) as store:
+        owner, record = await _find_policy(store, tenant, name) if version is None else (tenant, await store.get(tenant, name, version))
     written = {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
     print_json({"tenant": owner, "policy": name, **written, "document": record.document} if as_json else record.document)
-    return ends.OK
+    return exit_codes.OK
 
 
 def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
-    """The same for `<tenant>/<policy>.json` in a directory."""
+    """Do the same for `<tenant>/<policy>.json` in a directory."""
     from router import ids
     from router.policy import SHARED, PolicyError, load_policy
 
@@ -39,16 +39,16 @@ def show_file(directory: Path, tenant: str, name: str, as_json: bool) -> int:
             try:
                 parsed = load_policy(file.read_bytes(), owner, name)
             except PolicyError as exc:
-                ends.complain(f"{file}: {exc}")
-                return ends.NO
+                exit_codes.complain(f"{file}: {exc}")
+                return exit_codes.NO
             print_json({"tenant": owner, "policy": name, "document": parsed.document} if as_json else parsed.document)
-            return ends.OK
-    ends.complain(f"policy_not_found: neither {tenant}/{name}.json nor {SHARED}/{name}.json is in {directory}")
-    return ends.NO
+            return exit_codes.OK
+    exit_codes.complain(f"policy_not_found: neither {tenant}/{name}.json nor {SHARED}/{name}.json is in {directory}")
+    return exit_codes.NO
 
 
-async def _met(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
-    """The tenant's own, else the shared one. Raises PolicyNotFound."""
+async def _find_policy(store: PolicyStore, tenant: str, name: str) -> tuple[str, VersionRecord]:
+    """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
     from router.app.policy_store import PolicyNotFound
     from router.policy import SHARED
 

@@ -1,4 +1,4 @@
-"""The policies of a server, as every command of `router policy` reaches them; and the options that several take."""
+"""The policies of a server for the commands of `router policy`, and the options that several of them share."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.output import print_json
-from router.cli.session import jetstream_of
+from router.cli.session import open_jetstream
 
 if TYPE_CHECKING:
     from router.app.policy_store import PolicyStore
@@ -24,28 +24,28 @@ Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for
 
 
 @asynccontextmanager
-async def store_of(settings: Settings) -> AsyncIterator[PolicyStore]:
-    """Raises BrokerUnavailable."""
+async def open_store(settings: Settings) -> AsyncIterator[PolicyStore]:
+    """Open the store. Raises BrokerUnavailable."""
     from router.app.policy_store import PolicyStore
     from router.buckets.documents import DocumentBucket
 
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         yield PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
 
 
-def author_of(given: str | None) -> str:
+def choose_author(given: str | None) -> str:
     if given is not None:
         return given
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # nobody by that number, as in a container
+    except (KeyError, OSError):  # the user's number has no name, as in a container
         return "unknown"
 
 
 def refuse(exc: PolicyError, file: str, as_json: bool) -> int:
-    """Say everything that is wrong with a document, each with its path; the status to end with."""
+    """Print every mistake of a document with its path; return the exit status."""
     if as_json:
         print_json({"ok": False, "code": exc.code, "errors": [{"path": path, "message": message} for path, message in exc.errors]})
     for path, message in exc.errors:
-        ends.complain(f"{file}: {path}: {message}")
-    return ends.NO
+        exit_codes.complain(f"{file}: {path}: {message}")
+    return exit_codes.NO

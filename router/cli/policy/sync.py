@@ -1,4 +1,4 @@
-"""`router policy sync DIR`: a directory under version control is the source; the server is made equal to it."""
+"""`router policy sync DIR`: make the server's policies equal to a directory under version control."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_lines, print_table
-from router.cli.policy.store import Author, author_of, store_of
-from router.cli.session import settings_of
+from router.cli.policy.store import Author, choose_author, open_store
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.app.policy_files import Mistake, PolicyFiles
@@ -29,7 +29,7 @@ def sync(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put what differs from DIR, and delete what is not in it. One bad document, and nothing at all is changed.
+    """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing is changed.
 
     Exit status: 0 all is equal now (with --dry-run: already), 1 refused, somebody else wrote meanwhile, or (--dry-run) it differs.
 
@@ -37,27 +37,27 @@ def sync(
     """
     from router.app.policy_files import read_policies
 
-    with ends.errors_told():
-        settings, files = settings_of(nats_url, config), read_policies(directory)
-    if mistakes := [*map(str, files.mistakes)] or _nothing_in(directory, files):
+    with exit_codes.report_errors():
+        settings, files = load_settings(nats_url, config), read_policies(directory)
+    if mistakes := [*map(str, files.mistakes)] or _complain_of_empty(directory, files):
         raise typer.Exit(_refuse(mistakes, files.mistakes, as_json))
-    ends.run(_sync(settings, files, author_of(author), dry_run, as_json))
+    exit_codes.run(_sync(settings, files, choose_author(author), dry_run, as_json))
 
 
 async def _sync(settings: Settings, files: PolicyFiles, author: str, dry_run: bool, as_json: bool) -> int:
     from router.app.policy_sync import carry_out, plan
 
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         steps = plan(files.policies, await store.list())
         _print(steps, as_json)
         if dry_run:
-            return ends.NO if steps else ends.OK
+            return exit_codes.NO if steps else exit_codes.OK
         for step in steps:
             await carry_out(store, step, author)
-    return ends.OK
+    return exit_codes.OK
 
 
-def _nothing_in(directory: Path, files: PolicyFiles) -> list[str]:
+def _complain_of_empty(directory: Path, files: PolicyFiles) -> list[str]:
     # An empty directory is a wrong path far more often than the wish to delete everything.
     return [] if files.policies else [f"{directory}: there is no policy in it; to have none, delete them one by one"]
 
@@ -66,8 +66,8 @@ def _refuse(lines: Iterable[str], mistakes: Sequence[Mistake], as_json: bool) ->
     if as_json:
         print_json({"ok": False, "errors": [{"file": one.path, "path": one.where, "message": one.message} for one in mistakes]})
     for line in lines:
-        ends.complain(line)
-    return ends.NO
+        exit_codes.complain(line)
+    return exit_codes.NO
 
 
 def _print(steps: Sequence[Step], as_json: bool) -> None:

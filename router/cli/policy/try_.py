@@ -1,4 +1,4 @@
-"""`router policy try`: a candidate tried out, on one request here, or on what a running router decided last."""
+"""`router policy try`: try a candidate, on one request here, or on the last decisions of a running router."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
-from router.cli.everyone import ask_everyone, complain_of
+from router.cli import exit_codes
+from router.cli.broadcast import ask_all_instances, report_failure
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json, print_table, printable
 from router.cli.policy.store import refuse
-from router.cli.policy.tried import print_tried, print_tried_json, tried
-from router.cli.session import jetstream_of, settings_of
+from router.cli.policy.trial import combine_answers, print_trial, print_trial_json
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -26,14 +26,14 @@ MOST = 1000
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--request", metavar="FILE", help="Decide this one request, here, with no router.", exists=True, dir_okay=False),
+    typer.Option("--request", metavar="FILE", help="Decide this one request here, without a router.", exists=True, dir_okay=False),
 ]
 
 
 def try_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
     *,
-    tenant: Annotated[str | None, typer.Option(help="Whose policy it will be. Default: the name of FILE's directory.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
     policy: Annotated[str | None, typer.Option(help="The policy's id. Default: the name of FILE.")] = None,
     against: Annotated[
         int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MOST)
@@ -44,10 +44,10 @@ def try_(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try a policy out before it is put. Nothing is written anywhere.
+    """Try a policy before it is written. Nothing is stored.
 
-    --against N: what every instance recorded last (the setting `recorder.tenants`) is decided again by the candidate. The draw
-    is held still, so a candidate that says the same changes nothing. Compared is the choice: not extensions, not rate limits.
+    --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
+    is the same, so an identical candidate changes nothing. Only the choice is compared: no extensions, no rate limits.
 
     Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or there is nothing to compare it
     with, 2 wrong use, 3 no answer. With --request: 0 decided, 1 refused.
@@ -56,16 +56,16 @@ def try_(
     """
     if (against is None) == (request is None):
         raise typer.BadParameter("give --against N or --request FILE")
-    candidate = _candidate(file, tenant or file.resolve().parent.name, policy or file.stem, as_json)
+    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, as_json)
     if request is not None:
-        raise typer.Exit(_decide(candidate.policy, _request(request), as_json))
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
+        raise typer.Exit(_decide(candidate.policy, _read_request(request), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_compare(settings, candidate, against or 1, timeout, as_json, is_guessed=tenant is None))
 
 
-def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
-    """Checked as `put` checks it: what is wrong ends the command, what looks wrong is only said."""
+def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
+    """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
     from router.app.policy_check import checked
     from router.policy import PolicyError, lint
 
@@ -74,30 +74,30 @@ def _candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPol
     except PolicyError as exc:
         raise typer.Exit(refuse(exc, str(file), as_json)) from None
     for finding in (*parsed.warnings, *lint(parsed.policy)):
-        ends.complain(f"{file}: {finding.severity}: {finding.path}: {finding.message}")
+        exit_codes.complain(f"{file}: {finding.severity}: {finding.path}: {finding.message}")
     return parsed
 
 
 async def _compare(settings: Settings, candidate: ParsedPolicy, against: int, timeout_s: float, as_json: bool, *, is_guessed: bool) -> int:
-    """`is_guessed`: the tenant is not what somebody said."""
+    """`is_guessed`: the tenant is the directory's name, not an option."""
     from router.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
-    async with jetstream_of(settings) as jetstream:
-        heard = await ask_everyone(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
-    if not heard.good:
-        return complain_of(heard)
-    found = tried(heard.good, against, heard.missing)
+    async with open_jetstream(settings) as jetstream:
+        answers = await ask_all_instances(jetstream.connection, ADMIN + SERVICE, asked, settings, timeout_s)
+    if not answers.good:
+        return report_failure(answers)
+    found = combine_answers(answers.good, against, answers.missing)
     if found.total == 0:
-        is_recorded = any(answer["is_recorded"] for answer in heard.good)
-        ends.complain(_why_nothing(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
-        return ends.NO
-    (print_tried_json if as_json else print_tried)(found)
-    return ends.NO if found.changed else ends.OK
+        is_recorded = any(answer["is_recorded"] for answer in answers.good)
+        exit_codes.complain(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
+        return exit_codes.NO
+    (print_trial_json if as_json else print_trial)(found)
+    return exit_codes.NO if found.changed else exit_codes.OK
 
 
-def _why_nothing(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
+def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
     from router.policy import SHARED
 
     hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
@@ -108,33 +108,33 @@ def _why_nothing(owner: str, name: str, *, is_recorded: bool, is_guessed: bool =
     return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router{hint}"
 
 
-def _request(file: Path) -> RouteRequest:
+def _read_request(file: Path) -> RouteRequest:
     from router.decide import read
     from router.message import NO_HEADERS, Message
     from router.outcome import Fault
 
     asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
     if isinstance(asked, Fault):
-        ends.complain(f"{file}: {asked.message}")
-        raise typer.Exit(ends.USAGE)
+        exit_codes.complain(f"{file}: {asked.message}")
+        raise typer.Exit(exit_codes.USAGE)
     return asked
 
 
 def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
-    """As a router would that knows nothing of the providers yet."""
+    """Decide as a router does that has no figures of the providers yet."""
     from msgspec import to_builtins
 
-    from router.cli.explained import STEPS, answer_text
+    from router.cli.decision_record import STEPS, describe_answer
     from router.contracts.decision import Decision
     from router.decide.explain import answer_told
     from router.policy import TraceStep, evaluate
 
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
-    told = answer_told(answer)
+    fields = answer_told(answer)
     if as_json:
-        print_json({**told, "trace": to_builtins(trace)})
+        print_json({**fields, "trace": to_builtins(trace)})
     else:
         print_table(STEPS, ((step.stage, step.subject, step.verdict) for step in trace))
-        print(printable(answer_text(told)))
-    return ends.OK if isinstance(answer, Decision) else ends.NO
+        print(printable(describe_answer(fields)))
+    return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO

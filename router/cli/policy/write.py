@@ -1,4 +1,4 @@
-"""`router policy put`, `rollback`, `delete`: one more version each. Nobody overwrites what they have not seen."""
+"""`router policy put`, `rollback`, `delete`: each writes one more version, and only over a version that the caller has seen."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
 from router.cli.output import print_json
-from router.cli.policy.store import Author, Name, Tenant, author_of, refuse, store_of
-from router.cli.session import settings_of
+from router.cli.policy.store import Author, Name, Tenant, choose_author, open_store, refuse
+from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.config import Settings
 
 STDIN = Path("-")
-Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you have seen and replace.", min=1)]
+Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
 
 
 def put(
@@ -32,15 +32,15 @@ def put(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a policy: every router uses it within a second. Without --replaces there must be none yet.
+    """Write a policy: every router uses it within a second. Without --replaces there must be none yet.
 
-    Exit status: 0 it is in force, 1 refused: the document is wrong, or somebody else wrote first.
+    Exit status: 0 it is in force, 1 refused: the document is wrong, or another write came first.
 
     Example:  router policy put acme default ./default.json --replaces 3
     """
-    with ends.errors_told():
-        settings, document = settings_of(nats_url, config), _read(file)
-    ends.run(_put(settings, (tenant, name), file, document, replaces=replaces, author=author_of(author), as_json=as_json))
+    with exit_codes.report_errors():
+        settings, document = load_settings(nats_url, config), _read(file)
+    exit_codes.run(_put(settings, (tenant, name), file, document, replaces=replaces, author=choose_author(author), as_json=as_json))
 
 
 def rollback(
@@ -53,15 +53,15 @@ def rollback(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a former version once more, as a new one. Works for a deleted policy too.
+    """Write an earlier version again, as a new one. Works for a deleted policy too.
 
-    Exit status: 0 it is in force, 1 that version is not kept any more, or somebody else wrote meanwhile.
+    Exit status: 0 it is in force, 1 that version is no longer stored, or another write came first.
 
     Example:  router policy rollback acme default --to 3
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_rollback(settings, (tenant, name), to, author_of(author), as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_rollback(settings, (tenant, name), to, choose_author(author), as_json))
 
 
 def delete(
@@ -73,15 +73,15 @@ def delete(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete a policy: requests for it meet the shared one, or none. Its history stays, `rollback` brings it back.
+    """Delete a policy: requests for it use the shared one, or get none. Its history stays, `rollback` restores it.
 
-    Exit status: 0 it is gone, 1 there is none, or it is at another version than --replaces says.
+    Exit status: 0 it is deleted, 1 there is none, or its version is not the one of --replaces.
 
     Example:  router policy delete acme trial
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
-    ends.run(_delete(settings, (tenant, name), replaces, as_json))
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
+    exit_codes.run(_delete(settings, (tenant, name), replaces, as_json))
 
 
 async def _put(
@@ -92,29 +92,29 @@ async def _put(
 
     try:
         parsed = checked(document, *key)
-        async with store_of(settings) as store:
+        async with open_store(settings) as store:
             version = await store.put(*key, document, replaces=replaces, author=author)
     except PolicyError as exc:
         return refuse(exc, str(file), as_json)
     warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]
     for warning in warnings:
-        ends.complain(f"{file}: {warning['path']}: {warning['message']}")
-    _tell(key, version, "in force", as_json, warnings=warnings)
-    return ends.OK
+        exit_codes.complain(f"{file}: {warning['path']}: {warning['message']}")
+    _print_version(key, version, "in force", as_json, warnings=warnings)
+    return exit_codes.OK
 
 
 async def _rollback(settings: Settings, key: tuple[str, str], to: int, author: str, as_json: bool) -> int:
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         version = await store.rollback(*key, to, author=author)
-    _tell(key, version, f"in force, as version {to} was", as_json, rolled_back_to=to)
-    return ends.OK
+    _print_version(key, version, f"in force, as version {to} was", as_json, rolled_back_to=to)
+    return exit_codes.OK
 
 
 async def _delete(settings: Settings, key: tuple[str, str], replaces: int | None, as_json: bool) -> int:
-    async with store_of(settings) as store:
+    async with open_store(settings) as store:
         version = await store.delete(*key, replaces=replaces)
-    _tell(key, version, "deleted", as_json, deleted=True)
-    return ends.OK
+    _print_version(key, version, "deleted", as_json, deleted=True)
+    return exit_codes.OK
 
 
 def _read(file: Path) -> bytes:
@@ -126,7 +126,7 @@ def _read(file: Path) -> bytes:
         raise Misconfigured(str(file), f"cannot be read: {exc.strerror}") from exc
 
 
-def _tell(key: tuple[str, str], version: int, what: str, as_json: bool, **facts: object) -> None:
+def _print_version(key: tuple[str, str], version: int, what: str, as_json: bool, **facts: object) -> None:
     tenant, name = key
     if as_json:
         print_json({"ok": True, "tenant": tenant, "policy": name, "version": version, **facts})

@@ -1,4 +1,4 @@
-"""`router usage`: what was used, from the stream into tables, and from tables into reports."""
+"""`router usage`: the usage stream into tables, and reports from the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`router usage backfill`: days made again from bronze, the difference first."""
+"""`router usage backfill`: make days again from bronze, after showing the difference."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.output import console, grid, print_json
-from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, an_existing
+from router.cli.output import build_grid, open_console, print_json
+from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -38,30 +38,30 @@ def backfill(
 ) -> None:
     """Make silver and gold of these days again from bronze. Without a difference nothing is written.
 
-    Exit status: 0 no difference, or it is mended; 1 there is one, and it was left.
+    Exit status: 0 no difference, or it was written; 1 there is one, and it was not written.
 
     Example:  router usage backfill --from 2026-11-01 --to 2026-11-03 --dry-run
     """
-    with ends.errors_told():
-        at = an_existing(warehouse)
-        with _begun(at, first.date(), (last or first).date(), master) as (work, found):
+    with exit_codes.report_errors():
+        at = open_warehouse(warehouse)
+        with _open_backfill(at, first.date(), (last or first).date(), master) as (work, found):
             _show(found, as_json)
             is_mended = found.is_none or (not dry_run and (yes or (not as_json and typer.confirm("Write it?"))))
             if is_mended and not found.is_none:
-                with _working("writing"):
+                with _show_status("writing"):
                     work.apply()
-    raise typer.Exit(ends.OK if is_mended else ends.NO)
+    raise typer.Exit(exit_codes.OK if is_mended else exit_codes.NO)
 
 
 @contextmanager
-def _begun(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, BackfillDifference]]:
+def _open_backfill(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, BackfillDifference]]:
     from router.lake.session import create_session
 
     spark = create_session(master)
     try:
         from router.lake.jobs.backfill import Backfill
 
-        with _working("reading bronze again"):
+        with _show_status("reading bronze again"):
             work = Backfill(spark, at, first, last)
             found = work.compare()
         with closing(work):
@@ -70,7 +70,7 @@ def _begun(at: Warehouse, first: date, last: date, master: str | None) -> Iterat
         spark.stop()
 
 
-def _working(what: str) -> Status:
+def _show_status(what: str) -> Status:
     from rich.console import Console
 
     return Console(stderr=True).status(what)
@@ -79,10 +79,10 @@ def _working(what: str) -> Status:
 def _show(found: BackfillDifference, as_json: bool) -> None:
     from msgspec import to_builtins
 
-    told = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
+    fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
     if as_json:
-        print_json(told)
+        print_json(fields)
     elif found.is_none:
-        print("no difference: the tables are what bronze says")
+        print("no difference: the tables are what bronze gives")
     else:
-        console().print(grid((name.replace("_", " "), value) for name, value in told.items()))
+        open_console().print(build_grid((name.replace("_", " "), value) for name, value in fields.items()))

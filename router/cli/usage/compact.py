@@ -1,4 +1,4 @@
-"""`router usage compact`: small files put together, a day a file, and what dead jobs left taken away."""
+"""`router usage compact`: merge small files into one for each day, and delete what dead jobs left."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 from router.cli.output import print_json
-from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
+from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
-AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with so many files in a table.", min=2)]
+AtLeast = Annotated[int, typer.Option(metavar="N", help="Only days with at least N files in a table.", min=2)]
 
 
 def compact(at_least: AtLeast = 8, warehouse: WarehouseAt = WAREHOUSE, as_json: AsJson = False) -> None:
-    """Fewer files, the same rows. Reads as of an earlier commit keep working: no file that counted is removed.
+    """Merge files: fewer files, the same rows. Reads as of an earlier commit keep working: no committed file is removed.
 
     Example:  router usage compact --at-least 4
     """
-    with ends.errors_told():
-        at = an_existing(warehouse)
+    with exit_codes.report_errors():
+        at = open_warehouse(warehouse)
         from router.lake.jobs import compact as job
 
         made = job.compact(at, at_least=at_least)

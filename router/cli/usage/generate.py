@@ -1,4 +1,4 @@
-"""`router usage generate`: a realistic load of usage events in the stream, and the exact truth about it in a file."""
+"""`router usage generate`: publish a realistic load of usage events, and write its exact figures into a file."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import console, grid, print_json, progress
-from router.cli.session import jetstream_of, settings_of
+from router.cli.output import build_grid, open_console, print_json, show_progress
+from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
     from router.config import Settings
@@ -22,7 +22,7 @@ Events = Annotated[int, typer.Option(metavar="N", help="Messages, whatever their
 Share = Annotated[float, typer.Option(metavar="SHARE", help="From 0 to 1, of all messages; exact.")]
 Conflicts = Annotated[int, typer.Option(metavar="K", help="Messages of a known identity with other content.", min=0)]
 Tenants = Annotated[int, typer.Option(metavar="T", help="How many; a few of them use most.", min=1)]
-Days = Annotated[float, typer.Option(metavar="DAYS", help="The events' own times are spread over so many, up to --until.")]
+Days = Annotated[float, typer.Option(metavar="DAYS", help="The events' timestamps are spread over this long, up to --until.")]
 Seed = Annotated[int | None, typer.Option(metavar="S", help="The same seed and --until give the same bytes. Default: drawn.")]
 Until = Annotated[int | None, typer.Option(metavar="MS", help="The last event's time, milliseconds since the epoch. Default: now.")]
 TruthFile = Annotated[Path, typer.Option(metavar="FILE", help="Where the exact truth is written, as JSON.", dir_okay=False)]
@@ -55,8 +55,8 @@ def generate(
     from router.clock import now_ms
     from router.lake.generate import Load, LoadPlan
 
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         plan = LoadPlan(
             events=events,
             duplicates=duplicates,
@@ -68,23 +68,23 @@ def generate(
             until_ms=now_ms() if until is None else until,
             seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         )
-    ends.run(_generate(settings, Load(plan), truth, as_json))
+    exit_codes.run(_generate(settings, Load(plan), truth, as_json))
 
 
 async def _generate(settings: Settings, load: Load, file: Path, as_json: bool) -> int:
     from router.lake.generate import fill
 
     stream = settings.streams.usage.name
-    async with jetstream_of(settings) as jetstream:
+    async with open_jetstream(settings) as jetstream:
         await _make_missing(jetstream, settings, stream)
-        with progress("filling", is_quiet=as_json) as told:
-            filled = await fill(jetstream, load, stream, told)
-    _show(_written(load, filled, file), as_json)
-    return ends.OK
+        with show_progress("filling", is_quiet=as_json) as advance:
+            filled = await fill(jetstream, load, stream, advance)
+    _show(_write_figures(load, filled, file), as_json)
+    return exit_codes.OK
 
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
-    """A trial may come before any router: the stream as one would have made it."""
+    """Create the stream as a router would: a trial may run before any router."""
     from router.app.declared import declared
     from router.delivery.topology import Topology, create
 
@@ -93,19 +93,19 @@ async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -
         await create(jetstream, Topology(streams=usage, consumers=()))
 
 
-def _written(load: Load, filled: FillResult, file: Path) -> dict[str, object]:
-    """The truth in its file; what of it is shown."""
+def _write_figures(load: Load, filled: FillResult, file: Path) -> dict[str, object]:
+    """Write the figures into their file, and return those that are shown."""
     from msgspec import to_builtins
 
     counted = load.truth.to_json()
-    known = {**to_builtins(filled), "plan": to_builtins(load.plan), **counted}
-    file.write_bytes(orjson.dumps(known, option=orjson.OPT_INDENT_2))
+    figures = {**to_builtins(filled), "plan": to_builtins(load.plan), **counted}
+    file.write_bytes(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
     counts = {name: value for name, value in counted.items() if name not in ("rows", "conflict_ids")}
     return {**to_builtins(filled), **counts, "seed": load.plan.seed, "truth": str(file)}
 
 
-def _show(known: dict[str, object], as_json: bool) -> None:
+def _show(figures: dict[str, object], as_json: bool) -> None:
     if as_json:
-        print_json(known)
+        print_json(figures)
     else:
-        console().print(grid((name.replace("_", " "), value) for name, value in known.items()))
+        open_console().print(build_grid((name.replace("_", " "), value) for name, value in figures.items()))

@@ -1,4 +1,4 @@
-"""`router usage ingest`: the stream's new messages into the tables, with what happens shown while it happens."""
+"""`router usage ingest`: write the stream's new messages into the tables, and show the progress."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import console, grid, print_json, print_lines
-from router.cli.session import settings_of
+from router.cli.output import build_grid, open_console, print_json, print_lines
+from router.cli.session import load_settings
 from router.cli.usage.options import WAREHOUSE, Master, WarehouseAt
-from router.cli.usage.source import bounds_of, reading, source_of
+from router.cli.usage.source import make_bounds, make_source_options, read_source_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Commit
 
 LOOK_S = 1
-AWAY_S = 5.0  # a broker that answers nothing for so long before anything has begun
+AWAY_S = 5.0  # how long the broker may be silent before the job starts
 
-Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Go on for ever, or end at what is there now.")]
+Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Run for ever, or end at the stream's present end.")]
 Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch, at most: what is held in memory at once.", min=1)]
-OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End where messages are gone, or go on without them.")]
+OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
 
 
 def ingest(
@@ -45,16 +45,16 @@ def ingest(
     config: ConfigFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read the usage stream into the warehouse. Each micro-batch counts wholly or not at all, once, whatever dies meanwhile.
+    """Read the usage stream into the warehouse. Each micro-batch counts completely or not at all, once, whatever process dies.
 
-    With --continuous and --json, or where nobody watches, each commit is a line of JSON.
+    With --continuous and --json, or if standard error is no terminal, each commit is a line of JSON.
 
     Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses anything.
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
-    with ends.errors_told():
-        settings = settings_of(nats_url, config)
+    with exit_codes.report_errors():
+        settings = load_settings(nats_url, config)
         _run(settings, warehouse, master, as_json, continuous=continuous, max_rows=max_rows, fails_on_loss=fail_on_data_loss)
 
 
@@ -65,35 +65,35 @@ def _run(
 
     check_spark()
     stream = settings.streams.usage.name
-    _look(settings, stream)
+    _check_broker(settings, stream)
     spark = create_session(master)
     try:
         from router.lake.jobs.ingest import IngestJob
 
-        source = {**source_of(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
-        job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=bounds_of(settings))
+        source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fails_on_loss).lower()}
+        job = IngestJob(warehouse=warehouse, source=source, continuous=continuous, max_rows=max_rows, bounds=make_bounds(settings))
         _watch(spark, job, as_json)
     finally:
         spark.stop()
 
 
-def _look(settings: Settings, stream: str) -> None:
-    """Who has no broker, or the wrong one, hears of it before Spark takes its time."""
+def _check_broker(settings: Settings, stream: str) -> None:
+    """Connect before Spark starts, so that a missing or wrong broker is reported at once."""
     from msgspec.structs import replace
 
     from router.lake.source.broker import read_facts
 
-    read_facts(replace(reading(settings.nats, stream), timeout_s=AWAY_S))
+    read_facts(replace(read_source_options(settings.nats, stream), timeout_s=AWAY_S))
 
 
 def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
     from router.lake.jobs.ingest import start_ingest
 
-    shown = Shown(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
+    shown = IngestProgress(is_quiet=as_json, is_told_each=job.continuous and (as_json or not sys.stderr.isatty()))
     with shown.bar:
-        running = start_ingest(spark, job, shown.commit)
+        running = start_ingest(spark, job, shown.on_commit)
         shown.begin(running)
-        with _interrupts(shown) as asked:
+        with _count_interrupts(shown) as asked:
             while not running.wait(LOOK_S):
                 if asked and (shown.commits > asked[0] or not running.is_busy):
                     spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
@@ -102,15 +102,15 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
 
 
 @contextmanager
-def _interrupts(shown: Shown) -> Iterator[list[int]]:
-    """How many commits there were at the first Ctrl-C. Spark's own handler would cancel the batch; ours lets it be written."""
+def _count_interrupts(shown: IngestProgress) -> Iterator[list[int]]:
+    """Yield the number of commits at the first Ctrl-C. Spark's own handler would cancel the batch; this one lets it finish."""
     asked: list[int] = []
 
     def interrupted(*_: object) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(shown.commits)
-        shown.ending()
+        shown.show_ending()
 
     before = signal.signal(signal.SIGINT, interrupted)
     try:
@@ -119,10 +119,10 @@ def _interrupts(shown: Shown) -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-class Shown:
-    """What a person sees: rows, rate, what is left; and at the end what came of it.
+class IngestProgress:
+    """Shows rows, rate and what is left, and at the end the totals.
 
-    `is_told_each`: for whoever collects logs of a query without an end, a line of JSON for each commit.
+    `is_told_each`: print a line of JSON for each commit, for those who collect the logs of an endless query.
     """
 
     def __init__(self, *, is_quiet: bool, is_told_each: bool = False) -> None:
@@ -142,32 +142,32 @@ class Shown:
         self._waiting = running.waiting
         self.bar.update(self._task, total=running.waiting or None)
 
-    def commit(self, commit: Commit) -> None:
+    def on_commit(self, commit: Commit) -> None:
         self.commits += 1
         self._counts.update(commit.counts)
         if self._is_told_each:
-            self._tell(commit)
+            self._print_commit(commit)
         read = self._counts["read"]
         left = max(0, self._waiting - read)
-        told = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
-        self.bar.update(self._task, completed=read, told=told)
+        status = f"{read:,} messages  {self._rate:,.0f}/s  {left:,} left  commit {commit.commit}"
+        self.bar.update(self._task, completed=read, told=status)
 
-    def _tell(self, commit: Commit) -> None:
-        """`seconds`: since the commit before it, so waiting for messages is in it."""
+    def _print_commit(self, commit: Commit) -> None:
+        """`seconds`: since the previous commit, with the time of waiting for messages."""
         seconds, self._last = perf_counter() - self._last, perf_counter()
         print_lines([{"commit": commit.commit, "at": commit.at, "to": commit.last, **commit.counts, "seconds": round(seconds, 3)}])
 
-    def ending(self) -> None:
+    def show_ending(self) -> None:
         self.bar.update(self._task, told="ending after this micro-batch; Ctrl-C again ends it at once")
 
     def end(self, as_json: bool) -> None:
-        told = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
+        totals = {"commits": self.commits, **self._counts, "seconds": round(self._seconds, 1), "messages_per_s": round(self._rate)}
         if self._is_told_each:
-            print_lines([told])
+            print_lines([totals])
         elif as_json:
-            print_json(told)
+            print_json(totals)
         else:
-            console().print(grid(told.items()))
+            open_console().print(build_grid(totals.items()))
 
     @property
     def _seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Options that several usage commands take."""
+"""Options that several usage commands share."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ AsOfCommit = Annotated[int | None, typer.Option("--as-of-commit", metavar="N", h
 Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master. Default: local[*].")]
 
 
-def an_existing(location: str) -> Warehouse:
-    """A warehouse that somebody has written to. Raises Misconfigured."""
+def open_warehouse(location: str) -> Warehouse:
+    """Open a warehouse that has commits. Raises Misconfigured if it has none."""
     from router.errors import Misconfigured
 
     try:

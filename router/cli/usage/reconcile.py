@@ -1,4 +1,4 @@
-"""`router usage reconcile`: does it add up? Stream, tables and results against one another; for people, and for CI."""
+"""`router usage reconcile`: compare stream, tables and results with one another; for people, and for CI."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson, ConfigFile, NatsUrl
-from router.cli.output import cell, console, print_json, table
-from router.cli.session import settings_of
-from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
-from router.cli.usage.source import reading
+from router.cli.output import build_cell, build_table, open_console, print_json
+from router.cli.session import load_settings
+from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
+from router.cli.usage.source import read_source_options
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Warehouse
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
-NoResults = Annotated[bool, typer.Option("--no-results", help="Leave the workers' results out.")]
+NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
 
 
 def reconcile(
@@ -36,46 +36,49 @@ def reconcile(
 ) -> None:
     """Compare the stream with bronze, bronze with the tables made of it, silver with gold, and results with usage, exactly.
 
-    What differs is named: sequences, event ids, groups. Exit status: 0 it all agrees, 1 something differs, 3 the broker is away.
+    Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
 
     Example:  router usage reconcile --warehouse ./usage --json
     """
-    with ends.errors_told():
-        found = an_existing(warehouse)
-        account = _offline(found) if offline else _with_broker(found, settings_of(nats_url, config), has_results=not no_results)
+    with exit_codes.report_errors():
+        found = open_warehouse(warehouse)
+        account = (
+            _compare_offline(found) if offline else _compare_with_broker(found, load_settings(nats_url, config), has_results=not no_results)
+        )
         if as_json:
             print_json(account.to_json())
         else:
             _show(account)
-    raise typer.Exit(ends.OK if account.is_right else ends.NO)
+    raise typer.Exit(exit_codes.OK if account.is_right else exit_codes.NO)
 
 
-def _offline(found: Warehouse) -> Reconciliation:
+def _compare_offline(found: Warehouse) -> Reconciliation:
     from router.lake.reconcile import reconcile as compare
 
     return compare(found)
 
 
-def _with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> Reconciliation:
+def _compare_with_broker(found: Warehouse, settings: Settings, *, has_results: bool) -> Reconciliation:
     from rich.console import Console
 
     from router.lake.reconcile import reconcile as compare
     from router.lake.reconcile.stream import open_stream
 
-    ledger = _ledger(settings) if has_results else None
-    stream = open_stream(reading(settings.nats, settings.streams.usage.name))
+    ledger = _open_ledger(settings) if has_results else None
+    stream = open_stream(read_source_options(settings.nats, settings.streams.usage.name))
     with Console(stderr=True).status("") as status:
         return compare(found, stream, ledger, lambda what: status.update(f"comparing {what}"))
 
 
-def _ledger(settings: Settings) -> ResultLedger | None:
-    """None where nobody has ever sent a result."""
+def _open_ledger(settings: Settings) -> ResultLedger | None:
+    """Open the streams of results; None if there is no such stream."""
     from router.errors import Misconfigured
     from router.lake.reconcile.ledger import open_ledger
 
     streams, nats = settings.streams, settings.nats
     results, usage, letters = (
-        reading(nats, stream.name, has_headers=stream is streams.results) for stream in (streams.results, streams.usage, streams.dlq)
+        read_source_options(nats, stream.name, has_headers=stream is streams.results)
+        for stream in (streams.results, streams.usage, streams.dlq)
     )
     try:
         return open_ledger(results, usage, letters, settings.results.durable)
@@ -84,10 +87,12 @@ def _ledger(settings: Settings) -> ResultLedger | None:
 
 
 def _show(account: Reconciliation) -> None:
-    console().print(table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks)))
+    open_console().print(
+        build_table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks))
+    )
     for check in account.checks:
         if check.ids:
-            console().print(cell(f"{check.name}: {', '.join(check.ids)}"))
+            open_console().print(build_cell(f"{check.name}: {', '.join(check.ids)}"))
     print("it all agrees" if account.is_right else "something differs")
 
 

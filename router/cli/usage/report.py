@@ -1,4 +1,4 @@
-"""`router usage report`: the warehouse's gold as a table, as JSON or CSV, and as a page with charts."""
+"""`router usage report`: print the warehouse's gold as a table, as JSON or CSV, and as a page with charts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.output import progress
-from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, an_existing
-from router.cli.usage.shown import show
+from router.cli.output import show_progress
+from router.cli.usage.options import WAREHOUSE, AsOfCommit, Master, WarehouseAt, open_warehouse
+from router.cli.usage.print_report import print_report
 
 if TYPE_CHECKING:
     from router.lake.report import UsageQuery
@@ -23,7 +23,7 @@ BY = "day,tenant,provider"  # a screen's worth; programs get every dimension
 
 
 class Engine(StrEnum):
-    """Who reads the files."""
+    """The program that reads the files."""
 
     PYARROW = "pyarrow"
     SPARK = "spark"
@@ -33,7 +33,7 @@ ByNames = Annotated[
     str | None,
     typer.Option("--by", metavar="NAMES", help=f"Of tenant, provider, type, status, day. Default: {BY}; in JSON and CSV all."),
 ]
-Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' own time; may be repeated.")]
+Days = Annotated[list[str] | None, typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' timestamps; may be repeated.")]
 Tenants = Annotated[list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")]
 Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="ID", help="May be repeated.")]
 ReadBy = Annotated[Engine, typer.Option("--engine", help="spark: for a warehouse that only a cluster reaches.")]
@@ -57,31 +57,31 @@ def report(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what was used: counts, exact costs, percentiles (within 1 %), error rates. No JVM is started but for --engine spark.
+    """Report usage: counts, exact costs, percentiles (within 1 %), error rates. Only --engine spark starts a JVM.
 
     Exit status: 0 there is usage, 1 there is none.
 
     Example:  router usage report --warehouse ./usage --day 2026-11-20 --by tenant,provider --html usage.html
     """
-    with ends.errors_told():
-        found = an_existing(warehouse)
+    with exit_codes.report_errors():
+        found = open_warehouse(warehouse)
         from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
 
         names = by or (",".join(DIMENSIONS) if as_json or as_csv else BY)
         wanted = parse_dimensions(names.split(","))
         query = UsageQuery(
-            by=_read_by(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
+            by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
         )
-        parts = _parts(found, query, as_of_commit, engine, master, is_quiet=as_json or as_csv)
+        parts = _read_parts(found, query, as_of_commit, engine, master, is_quiet=as_json or as_csv)
         made = make_report(parts, wanted)
         if html is not None:
             _write_page(html, parts, query, min(as_of_commit or found.head(), found.head()))
-        show(made, as_json=as_json, as_csv=as_csv)
-    raise typer.Exit(ends.OK if made.totals is not None else ends.NO)
+        print_report(made, as_json=as_json, as_csv=as_csv)
+    raise typer.Exit(exit_codes.OK if made.totals is not None else exit_codes.NO)
 
 
-def _read_by(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
-    """What the page needs is read with it, once."""
+def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
+    """Return the columns to read by: with a page also those that it needs, so that files are read once."""
     if html is None:
         return wanted
     from router.lake.report.page import BY as OF_THE_PAGE
@@ -89,18 +89,18 @@ def _read_by(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*wanted, *OF_THE_PAGE)))
 
 
-def _parts(
+def _read_parts(
     found: Warehouse, query: UsageQuery, as_of_commit: int | None, engine: Engine, master: str | None, *, is_quiet: bool
 ) -> list[ReportPart]:
     if engine is Engine.SPARK:
-        return _parts_by_spark(found, query, as_of_commit, master)
+        return _read_parts_by_spark(found, query, as_of_commit, master)
     from router.lake.report.read import read_parts
 
-    with progress("reading", is_quiet=is_quiet) as told:
-        return read_parts(found, query, as_of_commit, told)
+    with show_progress("reading", is_quiet=is_quiet) as advance:
+        return read_parts(found, query, as_of_commit, advance)
 
 
-def _parts_by_spark(found: Warehouse, query: UsageQuery, as_of_commit: int | None, master: str | None) -> list[ReportPart]:
+def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_commit: int | None, master: str | None) -> list[ReportPart]:
     from router.lake.session import create_session
 
     spark = create_session(master)
@@ -116,5 +116,5 @@ def _write_page(file: Path, parts: list[ReportPart], query: UsageQuery, commit: 
     from router.lake.report.page import render_page
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
-    asked = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    file.write_text(render_page(parts, f"{asked or 'All events'}. The warehouse as of commit {commit}."))
+    selection = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
+    file.write_text(render_page(parts, f"{selection or 'All events'}. The warehouse as of commit {commit}."))

@@ -1,4 +1,4 @@
-"""`router usage schema`: what the tables are, and their columns."""
+"""`router usage schema`: print the tables and their columns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
-from router.cli.output import console, heading, print_json, table
+from router.cli.output import build_heading, build_table, open_console, print_json
 
-Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One of them. Default: all.")]
+Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
 
 
 def schema(name: Only = None, as_json: AsJson = False) -> None:
@@ -21,7 +21,7 @@ def schema(name: Only = None, as_json: AsJson = False) -> None:
     from router.errors import Misconfigured
     from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 
-    with ends.errors_told():
+    with exit_codes.report_errors():
         if name is not None and name not in TABLE_DESCRIPTIONS:
             raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TABLE_DESCRIPTIONS)}")
     wanted = [name] if name is not None else list(TABLE_DESCRIPTIONS)
@@ -29,4 +29,4 @@ def schema(name: Only = None, as_json: AsJson = False) -> None:
         print_json({one: {"about": TABLE_DESCRIPTIONS[one], "columns": dict(list_columns(one))} for one in wanted})
         return
     for one in wanted:
-        console().print(heading(f"{one}: {TABLE_DESCRIPTIONS[one]}"), table(("column", "type"), list_columns(one)))
+        open_console().print(build_heading(f"{one}: {TABLE_DESCRIPTIONS[one]}"), build_table(("column", "type"), list_columns(one)))

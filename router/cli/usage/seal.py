@@ -1,4 +1,4 @@
-"""`router usage seal`: close a period, list what is closed, prove that it still reads the same."""
+"""`router usage seal`: close a period, list the closed ones, verify that they still read the same."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.cli import ends
+from router.cli import exit_codes
 from router.cli.options import AsJson
 from router.cli.output import print_lines, print_table
-from router.cli.usage.options import WAREHOUSE, WarehouseAt, an_existing
+from router.cli.usage.options import WAREHOUSE, WarehouseAt, open_warehouse
 
 if TYPE_CHECKING:
     from router.lake.warehouse import Seal
@@ -25,20 +25,20 @@ Verify = Annotated[bool, typer.Option("--verify", help="Read every sealed period
 def seal(
     first: FirstDay = None, last: LastDay = None, verify: Verify = False, warehouse: WarehouseAt = WAREHOUSE, as_json: AsJson = False
 ) -> None:
-    """Close the days from --from to --to; without them, list what is closed.
+    """Close the days from --from to --to; without them, list the closed periods.
 
-    What comes later for a closed day is an adjustment of the day it comes in. Exit status: 1 where --verify finds a difference.
+    A later event of a closed day becomes an adjustment of the day on which it arrives. Exit status: 1 if --verify finds a difference.
 
     Example:  router usage seal --from 2026-10-01 --to 2026-10-31
     """
-    with ends.errors_told():
-        at = an_existing(warehouse)
+    with exit_codes.report_errors():
+        at = open_warehouse(warehouse)
         from router.lake.jobs import seal as job
 
-        told = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
-        held = [job.is_unchanged(at, one) if verify else None for one in told]
-        _show(told, held, as_json)
-    raise typer.Exit(ends.NO if False in held else ends.OK)
+        seals = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
+        held = [job.is_unchanged(at, one) if verify else None for one in seals]
+        _show(seals, held, as_json)
+    raise typer.Exit(exit_codes.NO if False in held else exit_codes.OK)
 
 
 def _show(seals: list[Seal], held: list[bool | None], as_json: bool) -> None:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from router.lake.tables.body import EventBounds
 
 
-SILENCE_MS = 15_000  # a person waits; and a busy server may take its time
+SILENCE_MS = 15_000  # a person is waiting, and a busy server may be slow
 
 
-def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
-    """As `spark.read.format("jetstream").options(…)` takes them."""
+def make_source_options(config: NatsConfig, stream: str) -> dict[str, str]:
+    """Return the options that `spark.read.format("jetstream").options(…)` takes."""
     named = {
         "url": ",".join(config.url),
         "stream": stream,
@@ -34,8 +34,8 @@ def source_of(config: NatsConfig, stream: str) -> dict[str, str]:
     return {name: str(value) for name, value in named.items() if value is not None}
 
 
-def bounds_of(settings: Settings) -> EventBounds:
-    """What a result may say; and its event is stored later, by as long as results and dead letters are kept."""
+def make_bounds(settings: Settings) -> EventBounds:
+    """Return the limits of a result, widened by how long results and dead letters are stored before their event is."""
     from router.lake.tables.body import EventBounds
 
     results, waits_ms = settings.results, settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms
@@ -44,9 +44,9 @@ def bounds_of(settings: Settings) -> EventBounds:
     )
 
 
-def reading(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
-    """The same, checked, for who reads without Spark. Raises Misconfigured."""
+def read_source_options(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
+    """Return checked options, for a reader without Spark. Raises Misconfigured."""
     from router.lake.source.options import read_options
 
     silence = {"timeoutMs": str(SILENCE_MS), "includeHeaders": str(has_headers).lower()}
-    return read_options({**source_of(config, stream), **silence})
+    return read_options({**make_source_options(config, stream), **silence})

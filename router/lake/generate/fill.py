@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from router.contracts.usage import SUBJECT
 from router.delivery.api import JetStream
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.lake.generate.load import Load, LoadMessage
 
@@ -69,18 +69,18 @@ class FillWindow:
         self._sid = 0
 
     async def open(self) -> None:
-        self._sid = await self._connection.attend(self._inbox, self._on_ack)
+        self._sid = await self._connection.subscribe_direct(self._inbox, self._on_ack)
 
     async def close(self) -> None:
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     async def put(self, chunk: list[LoadMessage]) -> None:
         await self._wait_until(IN_FLIGHT - 1)
-        post = self._connection.post
+        publish = self._connection.publish_nowait
         for message_id, body in chunk[:-1]:
-            post(SUBJECT, body, "", _make_head(message_id))
+            publish(SUBJECT, body, "", _make_head(message_id))
         message_id, body = chunk[-1]
-        post(SUBJECT, body, self._inbox, _make_head(message_id))
+        publish(SUBJECT, body, self._inbox, _make_head(message_id))
         self.published += len(chunk)
         self._waiting.append(self.published)
         await asyncio.sleep(0)  # lets the flusher and the reader run

@@ -73,7 +73,7 @@ class EphemeralConsumer:
     async def open(self, start: int, end: int, subject: str | None) -> None:
         """Deliver the messages from `start` up to and without `end`."""
         self._last = end - 1
-        self._sid = await self._connection.attend_raw(self._inbox, self._on_delivery)
+        self._sid = await self._connection.subscribe_raw(self._inbox, self._on_delivery)
         config = _make_config(start, subject)
         made = await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
         self._name = made["name"]
@@ -96,7 +96,7 @@ class EphemeralConsumer:
 
     async def close(self) -> None:
         """Delete the consumer on the server, if the server can be reached."""
-        await self._connection.leave(self._sid, at_once=True)
+        await self._connection.unsubscribe(self._sid, at_once=True)
         if self._name and self._connection.is_connected:
             with contextlib.suppress(BrokerRefused, BrokerUnavailable):
                 await self._jetstream.ask(f"CONSUMER.DELETE.{self._stream}.{self._name}")
@@ -131,7 +131,7 @@ class EphemeralConsumer:
         if self._outstanding <= wanted // 2:
             request = {"batch": wanted - self._outstanding, "expires": int(PULL_S * _NS)}
             self._outstanding = wanted
-            self._connection.post(
+            self._connection.publish_nowait(
                 f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", orjson.dumps(request), self._inbox
             )
         # `_remaining` is too high if messages were deleted since, so the last ones are checked more and more often.

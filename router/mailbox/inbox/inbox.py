@@ -19,7 +19,7 @@ from functools import partial
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.consumer import Consumer, Deadlines
-from router.delivery.lane import SILENT, Lane, Pace
+from router.delivery.subscription import SILENT, ConsumerOptions, Subscription
 from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
@@ -40,7 +40,7 @@ from router.outcome import Handler as Handle
 from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-NET_PACE = Pace(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
+NET_PACE = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
 
 
 class Inbox:
@@ -75,10 +75,16 @@ class Inbox:
         self._strategy: TransactionalStrategy | HttpStrategy
         if isinstance(handler, HttpEventHandler):
             self._strategy = HttpStrategy(
-                handler, process.conclude, self.observer.alarmed, retry_s=rules.store_retry, on_trouble=self.observer.on_handler_trouble
+                handler,
+                process.conclude,
+                self.observer.on_handler_error,
+                retry_s=rules.store_retry,
+                on_trouble=self.observer.on_handler_trouble,
             )
         else:
-            self._strategy = TransactionalStrategy(database, handler, process.conclude, self.observer.alarmed, rules.handler_timeout)
+            self._strategy = TransactionalStrategy(
+                database, handler, process.conclude, self.observer.on_handler_error, rules.handler_timeout
+            )
         self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
         recovery = InboxMaxDeliverRecovery(
             jetstream, database, self._writer, self._dead_letters, rules, on_dead_letter=self.observer.on_recovered
@@ -114,8 +120,8 @@ class Inbox:
         )
         return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
 
-    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: Pace) -> Consumer:
-        lane = Lane(
+    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: ConsumerOptions) -> Consumer:
+        lane = Subscription(
             stream=spec.stream,
             durable=spec.durable,
             pace=pace,

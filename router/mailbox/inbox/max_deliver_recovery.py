@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from router import ids
 from router.contracts.headers import MESSAGE_ID
 from router.delivery.advisories import read_stranded
-from router.delivery.api import JetStream, Stored, nanos
+from router.delivery.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
@@ -62,7 +62,7 @@ class InboxMaxDeliverRecovery:
         stored = await read_stranded(self._jetstream, self.stream, advisory)
         return await self.give_up(stored) if stored is not None else Done()
 
-    async def give_up(self, stored: Stored) -> Done:
+    async def give_up(self, stored: StoredMessage) -> Done:
         """Return the dead letter and then the row's mark for this message, unless it was processed. Raises InboxUnavailable."""
         message = self.to_message(stored)
         message_id = message_id_of(message)
@@ -77,7 +77,7 @@ class InboxMaxDeliverRecovery:
         message = self._message(subject, b"", {MESSAGE_ID: message_id}, 0, 0)
         return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
 
-    def to_message(self, stored: Stored) -> Message:
+    def to_message(self, stored: StoredMessage) -> Message:
         """Build the message as its last delivery was."""
         return self._message(stored.subject, stored.data, stored.headers, stored.sequence, nanos(stored.time))
 

@@ -14,11 +14,11 @@ import nats.errors
 import orjson
 
 from router.delivery.api import JetStream
-from router.delivery.judge import nak
-from router.delivery.lane import ACK
+from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
-from router.delivery.reading import MOST_BYTES
-from router.delivery.wire import Headers
+from router.delivery.settlement import nak
+from router.delivery.stream_reader import MOST_BYTES
+from router.delivery.subscription import ACK
 from router.errors import BrokerUnavailable
 from router.message import NO_HEADERS, Message
 
@@ -46,17 +46,17 @@ class NatsJetStreamConsumer:
             if subject == inbox or len(fetched) == batch:
                 ended.set()
 
-        sid = await self._connection.attend(inbox, hear)
+        sid = await self._connection.subscribe_direct(inbox, hear)
         try:
             most = max(MOST_BYTES, 2 * self._connection.max_payload) + randbelow(SPREAD_BYTES)
             request = {"batch": batch, "max_bytes": most, "expires": int(self._wait_s * 1e9)}
-            self._connection.post(self._next, orjson.dumps(request), inbox)
+            self._connection.publish_nowait(self._next, orjson.dumps(request), inbox)
             async with asyncio.timeout(self._wait_s + PATIENCE_S):
                 await ended.wait()
         except TimeoutError as exc:
             raise BrokerUnavailable("the server answers no pull request") from exc
         finally:
-            await self._connection.leave(sid)
+            await self._connection.unsubscribe(sid)
         return fetched
 
     async def ack(self, msg: Message) -> None:
@@ -67,7 +67,7 @@ class NatsJetStreamConsumer:
             raise BrokerUnavailable(f"an acknowledgement was not confirmed: {type(exc).__name__}") from exc
 
     async def nak(self, msg: Message) -> None:
-        self._connection.post(msg.token, nak(AT_ONCE_S))
+        self._connection.publish_nowait(msg.token, nak(AT_ONCE_S))
 
 
 def _message(subject: str, token: str, data: bytes, headers: Headers | None) -> Message:

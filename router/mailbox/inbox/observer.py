@@ -9,7 +9,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from router.delivery.lane import Silent
+from router.delivery.subscription import NullObserver
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.status_writer import InboxStatusWriter
@@ -33,7 +33,7 @@ PROCESSED, DUPLICATE, TRANSIENT, STRANDED = "processed", "duplicate", "transient
 CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
 
 
-class InboxObserver(Silent):
+class InboxObserver(NullObserver):
     """The observer of the consumer, and its meter. `codes`: how often each result came, `router_inbox_handled_total{code}`."""
 
     def __init__(self, durable: str, writer: InboxStatusWriter) -> None:
@@ -74,7 +74,7 @@ class InboxObserver(Silent):
         if isinstance(outcome, Retry):
             self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
 
-    def flow_changed(self, cause: str | None) -> None:
+    def on_flow(self, cause: str | None) -> None:
         if cause is not None:
             log.error(events.CONSUMER_PAUSED, consumer=self._durable, cause=cause)
         else:
@@ -87,7 +87,7 @@ class InboxObserver(Silent):
         else:
             log.info(events.INBOX_SERVED, consumer=self._durable)
 
-    def alarmed(self, message: Message, exc: BaseException) -> None:
+    def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._once.allow(type(exc).__name__):
             log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.delivery.advisories import STREAM, advisories_stream, advisory_subject
-from router.delivery.lane import Pace
+from router.delivery.subscription import ConsumerOptions
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology
 from router.errors import Misconfigured
 from router.mailbox.inbox.dead_letters import letters_stream
@@ -50,9 +50,9 @@ class InboxRules(Struct, frozen=True, kw_only=True):
         return f"{self.durable}__net"
 
 
-def pace_of(rules: InboxRules) -> Pace:
+def pace_of(rules: InboxRules) -> ConsumerOptions:
     """A message is in flight until its handler has answered; handlers end by their own timeout, so the consumer has none of its own."""
-    return Pace(
+    return ConsumerOptions(
         max_attempts=rules.max_deliver,
         ack_wait=rules.ack_wait,
         prefetch=rules.max_ack_pending,

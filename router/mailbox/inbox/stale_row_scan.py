@@ -16,10 +16,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from router import ids
-from router.delivery.api import JetStream, Stored
-from router.delivery.evidence import Evidence, NotStored
-from router.delivery.reading import reading
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.api import JetStream, StoredMessage
 from router.delivery.storing import evidence_on
+from router.delivery.stream_reader import reading
 from router.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.mailbox.entities import InboxMessage
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
@@ -100,21 +100,21 @@ class StaleRowScan:
                 raise
         return found
 
-    def _ids_of(self, heads: Iterable[Stored]) -> dict[str, int]:
+    def _ids_of(self, heads: Iterable[StoredMessage]) -> dict[str, int]:
         return {message_id_of(self._recovery.to_message(head)): head.sequence for head in heads}
 
-    async def _close(self, evidence: Evidence, row: InboxMessage, place: int | None, until: int) -> bool:
+    async def _close(self, evidence: AckedPublisher, row: InboxMessage, place: int | None, until: int) -> bool:
         if place is not None and place > until:
             return False
         stored = await self._jetstream.message(self._stream, place) if place is not None else None
         done = await self._recovery.give_up(stored) if stored is not None else self._recovery.give_up_row(row)
         return await self._store(evidence, done)
 
-    async def _store(self, evidence: Evidence, done: Done) -> bool:
+    async def _store(self, evidence: AckedPublisher, done: Done) -> bool:
         if not done.effects or done.commit is None:
             return False
         told = await evidence.stored(done.effects)
-        if isinstance(told, NotStored):
+        if isinstance(told, NotPublished):
             raise BrokerUnavailable(f"a dead letter cannot be stored: {told.cause}")
         await done.commit(told)
         return True

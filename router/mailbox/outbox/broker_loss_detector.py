@@ -47,7 +47,7 @@ class BrokerLossDetector:
 
     async def check(self) -> int:
         """Return how many rows are to be published again. Raises as `reset_lost_rows`, and what `restore` raises."""
-        now, lives = self._clock(), self._jetstream.connection.lives
+        now, lives = self._clock(), self._jetstream.connection.reconnect_count
         if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
             return 0
         await self._restore()

@@ -12,7 +12,7 @@ from typing import Final
 from uuid import UUID
 
 from router.delivery.api import JetStream
-from router.delivery.reading import reading
+from router.delivery.stream_reader import reading
 from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
 GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side

@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from router.clock import Clock, steady
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
-from router.delivery.atomic import NOT_ENABLED, AtomicBatches
-from router.delivery.evidence import Evidence, NotStored
+from router.delivery.atomic_publisher import NOT_ENABLED, AtomicPublisher
 from router.delivery.storing import evidence_on
 from router.ids import subject_matcher
 from router.message import Effect
@@ -62,8 +62,8 @@ class NatsJetStreamPublisher:
     def __init__(
         self,
         jetstream: JetStream,
-        batches: AtomicBatches,
-        evidence: Evidence,
+        batches: AtomicPublisher,
+        evidence: AckedPublisher,
         *,
         is_atomic: bool,
         waves_s: float = 4.0,
@@ -92,7 +92,7 @@ class NatsJetStreamPublisher:
         """Publish at most `atomic.MOST` events; return the result of each."""
         if self._is_atomic and len(messages) > 1 and all(self._is_bound(message.effect.subject) for message in messages):
             told = await self._batches.store([message.effect for message in messages])
-            if not isinstance(told, NotStored):
+            if not isinstance(told, NotPublished):
                 return told
             if told.err_code == NOT_ENABLED:
                 self._is_atomic = False
@@ -107,16 +107,16 @@ class NatsJetStreamPublisher:
         while waiting and self._clock() < until:
             wave, waiting = _split_wave(messages, waiting)
             told = await asyncio.gather(*(self._evidence.stored([messages[place].effect]) for place in wave))
-            has_stored = any(not isinstance(one, NotStored) for one in told)
+            has_stored = any(not isinstance(one, NotPublished) for one in told)
             for place, one in zip(wave, told, strict=True):
-                results[place] = self._refusal(one, has_stored) if isinstance(one, NotStored) else one[0]
+                results[place] = self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
             if any(isinstance(results[place], PublishUnavailable) for place in wave):
                 break
             refused = {messages[place].order for place in wave if isinstance(results[place], PublishRefused)}
             waiting = [place for place in waiting if messages[place].order not in refused]
         return results
 
-    def _refusal(self, told: NotStored, has_neighbours: bool) -> PublishResult:
+    def _refusal(self, told: NotPublished, has_neighbours: bool) -> PublishResult:
         """An unknown refusal is the event's own only if other events were stored with it."""
         if not told.err_code and not self._is_bound(told.subject):
             return PublishRefused(f"{told.subject} is no subject of the stream")
@@ -130,7 +130,7 @@ async def open_nats_publisher(
     jetstream: JetStream, *, is_atomic: bool = True, timeout_s: float = 5.0
 ) -> AsyncIterator[NatsJetStreamPublisher]:
     """Open a publisher for as long as the block lasts."""
-    batches = AtomicBatches(jetstream, timeout_s)
+    batches = AtomicPublisher(jetstream, timeout_s)
     await batches.open()
     try:
         async with evidence_on(jetstream, timeout_s) as evidence:

@@ -21,7 +21,7 @@ from router.clock import steady
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.ids import is_literal_subject
 from router.sdk.extension.author import Extension
 from router.sdk.extension.function_runner import FunctionRunner, build_overdue_error

@@ -15,7 +15,7 @@ from nats.micro.request import Request
 from nats.micro.service import Endpoint, EndpointConfig, Service
 
 from router.delivery.connection import Connection
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.extensions.entry import PROVIDER, VALIDATOR
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import RequestDispatcher
@@ -41,10 +41,10 @@ class ExtensionEndpoint(Endpoint):
         self._sid = 0
 
     async def _start(self) -> None:
-        self._sid = await self._connection.attend(self._subject, self._hear, self._queue_group)
+        self._sid = await self._connection.subscribe_direct(self._subject, self._hear, self._queue_group)
 
     async def _stop(self) -> None:
-        await self._connection.leave(self._sid)
+        await self._connection.unsubscribe(self._sid)
 
     def _hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self._dispatcher.dispatch(self._count, reply, data, headers)

@@ -41,17 +41,17 @@ class Registration:
     async def run(self, connection: Connection) -> None:
         """Run for ever: register each entry, and all of them again after a reconnect."""
         while True:
-            lives = connection.lives
+            lives = connection.reconnect_count
             await self._register_all(connection)
             await _pause(connection, inf, lives)
 
     async def _register_all(self, connection: Connection) -> None:
-        left, tries, lives = list(self._entries), 0, connection.lives
+        left, tries, lives = list(self._entries), 0, connection.reconnect_count
         while left:
             left = [entry for entry in left if not await self._try_register(connection, entry)]
             if left:
                 await _pause(connection, WAITS_S[min(tries, len(WAITS_S) - 1)], lives)
-                tries, lives = tries + 1, connection.lives
+                tries, lives = tries + 1, connection.reconnect_count
 
     async def _try_register(self, connection: Connection, entry: Mapping[str, object]) -> bool:
         """Return True if nothing is left to do for this entry; a refusal is logged, and stays one until an operator acts."""
@@ -106,6 +106,6 @@ async def _pause(connection: Connection, seconds: float, lives: int) -> None:
     """Wait `seconds`, or until the connection came back."""
     until = steady() + seconds
     while True:
-        if connection.lives != lives or steady() >= until:
+        if connection.reconnect_count != lives or steady() >= until:
             return
         await asyncio.sleep(LOOK_S)

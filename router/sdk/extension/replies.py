@@ -18,7 +18,7 @@ from msgspec import Struct
 from router.calls.outlets import ReplyStreams
 from router.contracts.extension import ERROR, ERROR_CODE
 from router.delivery.connection import Connection, head_of
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.sdk.extension.provider_io import broken_piece
 from router.sdk.extension.results import RequestFailed
 
@@ -52,14 +52,14 @@ class Replies:
         self._outlets = outlets
 
     def answer(self, call: IncomingCall, data: bytes) -> None:
-        self._connection.post(call.reply, data)
+        self._connection.publish_nowait(call.reply, data)
         call.finish()
 
     def decline(self, call: IncomingCall, failed: RequestFailed) -> None:
         said = {"code": failed.code, "message": str(failed)}
         body = {"error": said if failed.field is None else {**said, "field": failed.field}}
         head = head_of({ERROR_CODE: str(failed.status), ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
-        self._connection.post(call.reply, orjson.dumps(body), head=head)
+        self._connection.publish_nowait(call.reply, orjson.dumps(body), head=head)
         call.finish(failed.code)
 
     async def stream(self, call: IncomingCall, pieces: AsyncGenerator[bytes, None]) -> None:

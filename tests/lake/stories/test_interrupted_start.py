@@ -11,10 +11,10 @@ from tests.support.waiting import until
 
 START = """
 import typer
-from router.cli import ends
+from router.cli import exit_codes
 from router.lake.session import create_session
 try:
-    with ends.errors_told():
+    with exit_codes.report_errors():
         create_session("local[1]")
 except typer.Exit as told:
     raise SystemExit(told.exit_code)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from router.delivery.wire import Headers
+from router.delivery.frame_parser import Headers
 from router.extension import post, pre, provider, validator
 from router.extensions import parse_entry
 from router.sdk.extension import register
@@ -33,18 +33,18 @@ class Admin:
         self._sid = 0
 
     async def open(self) -> "Admin":
-        self._sid = await self._asker.connection.attend(PUT, self._hear)
+        self._sid = await self._asker.connection.subscribe_direct(PUT, self._hear)
         await self._asker.connection.flush()
         return self
 
     async def close(self) -> None:
-        await self._asker.connection.leave(self._sid)
+        await self._asker.connection.unsubscribe(self._sid)
 
     def _hear(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         self.asked.append(json.loads(data))
         self.headers.append(headers or {})
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        self._asker.connection.post(reply, json.dumps(answer).encode())
+        self._asker.connection.publish_nowait(reply, json.dumps(answer).encode())
 
 
 @pytest.fixture

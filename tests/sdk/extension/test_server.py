@@ -164,7 +164,7 @@ async def test_an_address_that_is_no_inbox_is_not_answered(nats_url: str, asker:
     heard: list[bytes] = []
     one = pre(an_id())(lambda request: request.payload)
     async with served(nats_url, one):
-        await asker.connection.attend("beamline.router.v1.stolen", lambda _s, _r, data, _h: heard.append(data))
+        await asker.connection.subscribe_direct("beamline.router.v1.stolen", lambda _s, _r, data, _h: heard.append(data))
         await asker.connection.publish(one.subject, data_of(a_request()), reply="beamline.router.v1.stolen")
         await asker.ask(one.subject, a_request())
     assert heard == []
@@ -272,10 +272,10 @@ async def _stream(asker: Asker, subject: str, *, until_done: bool) -> list:  # t
     """The pieces of a stream: all of them, or the first one, and then nobody listens."""
     pieces = []
     inbox = asker.connection.new_inbox()
-    sid = await asker.connection.attend(inbox, lambda _s, _r, data, _h: pieces.append(read_chunk(data)))
+    sid = await asker.connection.subscribe_direct(inbox, lambda _s, _r, data, _h: pieces.append(read_chunk(data)))
     await asker.connection.publish(subject, data_of(a_prompt("a b")), reply=inbox, headers={"Router-Stream": "true"})
     await until(lambda: pieces and (pieces[-1].done or not until_done))
-    await asker.connection.leave(sid)
+    await asker.connection.unsubscribe(sid)
     return pieces
 
 

@@ -1,0 +1,111 @@
+"""Ask every instance of a router at once, and count those that did not answer.
+
+The service protocol's PING goes out beside the question and shows at once how many instances there are. So the wait ends as soon
+as all of them have answered, and an instance that is too slow is counted as missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from router.cli import exit_codes
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.delivery.connection import Connection
+
+PING = "$SRV.PING.router-admin"
+QUIET_S = 0.3  # without a new answer for this long, all instances are known
+TICK_S = 0.01
+
+
+class InstanceAnswers:
+    """The answers, and how many instances there are."""
+
+    def __init__(self) -> None:
+        self.answers: list[dict[str, Any]] = []
+        self.instances = 0
+
+    @property
+    def good(self) -> list[dict[str, Any]]:
+        return [answer for answer in self.answers if answer.get("ok") is True]
+
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        return [answer["error"] for answer in self.answers if isinstance(answer.get("error"), dict)]
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.instances - len(self.answers))
+
+    def on_answer(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+        """Take one answer. The server's own message that no service listens has no body."""
+        try:
+            answer = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(answer, dict):
+            self.answers.append(answer)
+
+    def on_ping(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+        self.instances += bool(data)
+
+
+async def ask_all_instances(
+    connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float
+) -> InstanceAnswers:
+    """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
+    from router.admin.door import API_KEY
+    from router.delivery.connection import head_of
+    from router.errors import Poison
+
+    question, answers, key = orjson.dumps(asked), InstanceAnswers(), settings.admin.api_key
+    head = head_of({API_KEY: key.get_secret_value()} if key is not None else {})
+    if len(question) + len(head) > connection.max_payload:  # the server would close the connection for it
+        raise Poison(f"the question is larger than the {connection.max_payload} bytes that the server takes")
+    inboxes = connection.new_inbox(), connection.new_inbox()
+    sids = [
+        await connection.subscribe_direct(inbox, take) for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)
+    ]
+    try:
+        connection.publish_nowait(subject, question, inboxes[0], head)
+        connection.publish_nowait(PING, reply=inboxes[1])
+        await connection.require_permission(subject)
+        await _wait(answers, timeout_s)
+    finally:
+        for sid in sids:
+            await connection.unsubscribe(sid)
+    return answers
+
+
+def report_failure(answers: InstanceAnswers) -> int:
+    """Print on standard error why there is nothing to show, and return the exit status."""
+    if not answers.answers:
+        exit_codes.complain("no router answered: is one running here, with admin.enabled?")
+        return exit_codes.NO_ANSWER
+    for text in dict.fromkeys(map(describe_error, answers.errors)):
+        exit_codes.complain(text)
+    if answers.missing:
+        exit_codes.complain(f"{answers.missing} of {answers.instances} instances did not answer in time: --timeout gives them longer")
+    return exit_codes.NO
+
+
+def describe_error(error: Mapping[str, Any]) -> str:
+    """Write a service's error as one line, with a hint if the operator can solve it."""
+    hint = ": give it as the setting admin.api_key (ROUTER_ADMIN__API_KEY)" if error.get("code") == "unauthorized" else ""
+    return f"{error.get('code')}: {error.get('message')}{hint}"
+
+
+async def _wait(answers: InstanceAnswers, timeout_s: float) -> None:
+    now = asyncio.get_running_loop().time
+    until, quiet_from, before = now() + timeout_s, now(), (0, 0)
+    while now() < until:
+        await asyncio.sleep(TICK_S)
+        if (counts := (len(answers.answers), answers.instances)) != before:
+            before, quiet_from = counts, now()
+        if now() - quiet_from >= QUIET_S and not answers.missing:
+            return

@@ -1,0 +1,86 @@
+"""One recorded decision for people: what was known, what was considered, and whether the same result is computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.text import Text
+
+from router.cli.formatting import format_bytes
+from router.cli.output import build_cell, build_grid, build_heading, build_table, open_console, printable
+
+Record = Mapping[str, Any]
+
+CONTEXT = ("context", "constraints", "metadata")
+STEPS = ("stage", "what", "verdict")
+PROVIDERS = ("provider", "breaker", "average latency", "average cost")
+
+
+def print_decision_record(record: Record) -> None:
+    open_console().print(build_panel(record))
+
+
+def build_panel(record: Record) -> Panel:
+    """Return the whole record in a frame."""
+    parts: list[RenderableType] = [build_grid(_list_request(record))]
+    if record["states"]:
+        parts += [build_heading("known of the providers then"), build_table(PROVIDERS, _list_providers(record["states"]))]
+    if trace := record["again"].get("trace"):
+        rows = ((step["stage"], step["subject"], step["verdict"]) for step in trace)
+        parts += [build_heading("considered, in this order"), build_table(STEPS, rows)]
+    parts.append(build_grid(_list_outcome(record)))
+    title = Text(f"decision {printable(record['request']['answer_id'])}")
+    return Panel(Group(*parts), title=title, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
+
+
+def describe_answer(answer: Record) -> str:
+    """Return `openai (weighted)`, or `decision_failed: why`."""
+    if (decision := answer.get("decision")) is not None:
+        return f"{decision['provider_id']} ({decision['reason']})"
+    error = answer.get("error") or {}
+    return f"{error.get('code')}: {error.get('message')}"
+
+
+def _list_request(record: Record) -> Iterator[tuple[str, object]]:
+    request, policy = record["request"], record["policy"]
+    yield "tenant", request["tenant_id"]
+    yield "message", f"{request['message_type']} {request.get('message_id', '')}".rstrip()
+    yield "trace", request.get("trace_id")
+    for name in CONTEXT:
+        if name in request:
+            yield name, format_bytes(orjson.dumps(request[name]))
+    yield "at", datetime.fromtimestamp(record["at_ms"] / 1000, UTC).isoformat(timespec="milliseconds")
+    yield "by", f"policy {policy['tenant_id']}/{policy['policy_id']} version {policy['version']}"
+    yield "on", record.get("router_node_id")
+    yield "session was with", record.get("remembered")
+    if (previous := record.get("previous")) is not None:
+        yield "follows up", f"{previous['provider_id']}, {previous['attempts']} attempts"
+
+
+def _list_providers(states: Mapping[str, Record]) -> Iterator[tuple[object, ...]]:
+    for name, state in states.items():
+        shut_for_ms, latency_ms, cost = state.get("shut_for_ms"), state.get("latency_ms"), state.get("cost")
+        breaker = f"open for another {shut_for_ms} ms" if shut_for_ms is not None else "lets it through"
+        yield name, breaker, f"{latency_ms:.4g} ms" if latency_ms is not None else None, f"{cost:.4g}" if cost is not None else None
+
+
+def _list_outcome(record: Record) -> Iterator[tuple[str, object]]:
+    again = record["again"]
+    yield "recorded", Text(printable(describe_answer(record)), style="bold")
+    if "gone" in again:
+        yield "again", _style_warning(f"cannot be computed: {again['gone']}")
+        return
+    same = Text("the same", style="green") if again["is_same"] else Text("not the same", style="bold red")
+    yield "computed again", Text.assemble(build_cell(describe_answer(again)), ", ", same)
+    if "doubt" in again:
+        yield "doubt", _style_warning(again["doubt"])
+
+
+def _style_warning(text: str) -> Text:
+    return Text(printable(text), style="yellow")

@@ -1,0 +1,160 @@
+"""The demo's environment: a broker in a temporary directory, a router and a worker in this process, a client, and a recorder.
+
+Nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.request import urlopen
+
+from router.app import Ready, RouterService
+from router.buckets.assigned import find_assignment
+from router.cli.demo.recorder import SEEN_WITHIN_S, MessageRecorder, record_messages
+from router.cli.demo.requests import Counters, DemoCall, DemoRequest
+from router.cli.demo.round_trip import DemoSubjects
+from router.cli.serve import find_samples
+from router.cli.session import open_jetstream
+from router.cli.worker import make_places
+from router.config import Settings, load
+from router.deadletters import DeadLetter, DeadLetterFilter, ReplayOptions, ReplayReport, list_newest_first, read_by_sequence, replay, show
+from router.delivery.api import JetStream
+from router.embedded import EmbeddedServer
+from router.errors import Unanswered
+from router.sdk import Answer, Client, Worker
+from router.sdk.echo import Echo
+
+T = TypeVar("T")
+
+READY_WITHIN_S = 10.0
+_COUNTER = re.compile(r"(router_\w{1,100}_total(?:\{[^{}]*\})?) ([0-9.e+]+)")
+
+
+class DemoEnvironment:
+    """What the chapters act on."""
+
+    def __init__(self, settings: Settings, client: Client, jetstream: JetStream, witness: MessageRecorder, ready: Ready) -> None:
+        self.settings = settings
+        self.witness = witness
+        self.ready = ready
+        self._client = client
+        self._jetstream = jetstream
+
+    async def ask(self, step: DemoRequest) -> DemoCall:
+        """Send a request and measure its time."""
+        begun = time.perf_counter()
+        answer = await self._client.decide_raw(step.body)
+        return DemoCall(step, answer, (time.perf_counter() - begun) * 1000)
+
+    async def decide(self, body: bytes) -> Answer:
+        return await self._client.decide_raw(body)
+
+    async def read_stored_ack(self, assignment_id: str) -> str | None:
+        """Return an assignment's status, as `router assignments` shows it; the router writes it shortly after the ack arrives."""
+        bucket = self.settings.buckets.assignments_known.name
+        found = await _poll(lambda: find_assignment(self._jetstream, bucket, assignment_id), lambda one: one.ack is not None)
+        return found.status if found is not None else None
+
+    async def publish(self, subject: str, data: bytes) -> None:
+        """Store a message, as any client would."""
+        await self._jetstream.connection.jetstream().publish(subject, data)
+
+    async def wait_for_dead_letter(self, subject: str) -> DeadLetter | None:
+        """Wait for the newest dead letter of a subject."""
+        wanted = DeadLetterFilter(subject=subject)
+        return await _poll(lambda: self._find_newest(wanted), lambda _: True)
+
+    async def _find_newest(self, wanted: DeadLetterFilter) -> DeadLetter | None:
+        async for letter in list_newest_first(self._jetstream, self.settings.streams.dlq.name, wanted, limit=1):
+            return letter
+        return None
+
+    async def replay_with(self, letter: DeadLetter, payload: bytes) -> ReplayReport:
+        """Replay the message of a dead letter with another payload."""
+        stream = self.settings.streams.dlq.name
+        how = ReplayOptions(subject_pattern=self.settings.dlq.subject_pattern, payload=payload)
+        return await replay(self._jetstream, stream, read_by_sequence(self._jetstream, stream, [letter.sequence]), how)
+
+    async def read_dead_letter(self, sequence: int) -> DeadLetter | None:
+        return await show(self._jetstream, self.settings.streams.dlq.name, sequence)
+
+    async def read_counters(self) -> Counters:
+        """Return every counter that is not 0, as a scrape shows it."""
+        text = await asyncio.to_thread(_fetch, f"{self.ready.http}/metrics")
+        found = (match for line in text.splitlines() if (match := _COUNTER.fullmatch(line)))
+        return {match[1]: float(match[2]) for match in found if float(match[2])}
+
+
+@contextlib.asynccontextmanager
+async def open_environment() -> AsyncIterator[DemoEnvironment]:
+    """Start everything, and stop it in reverse order."""
+    with tempfile.TemporaryDirectory(prefix="router-demo-") as directory:
+        server = EmbeddedServer(Path(directory))
+        url = await server.start()
+        try:
+            settings = load(None, {"nats.url": url, "http.port": 0, "policies.dir": find_samples(), "acks.enabled": True}, {}).settings
+            async with (
+                _run_router(settings) as ready,
+                _run_worker(settings),
+                Client(settings.nats) as client,
+                open_jetstream(settings) as jetstream,
+                record_messages(jetstream.connection, DemoSubjects(settings).all) as witness,
+            ):
+                yield DemoEnvironment(settings, client, jetstream, witness, ready)
+        finally:
+            await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def _run_router(settings: Settings) -> AsyncIterator[Ready]:
+    ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
+    async with _run_until_ready(RouterService(settings).run(ready.set_result), ready):
+        yield ready.result()
+
+
+@contextlib.asynccontextmanager
+async def _run_worker(settings: Settings) -> AsyncIterator[None]:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    worker = Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", topology=make_places(settings))
+    async with _run_until_ready(worker.work(ready.set_result), ready):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _run_until_ready(work: Coroutine[Any, Any, None], ready: asyncio.Future[Any]) -> AsyncIterator[None]:
+    """Run work until the block ends; the block starts once the work is ready."""
+    task = asyncio.create_task(work)
+    try:
+        both: set[asyncio.Future[Any]] = {ready, task}
+        await asyncio.wait(both, timeout=READY_WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            await task
+        if not ready.done():
+            raise Unanswered(f"not ready within {READY_WITHIN_S:g} s")
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def _poll(look: Callable[[], Awaitable[T | None]], is_it: Callable[[T], bool]) -> T | None:
+    """Poll `look` until its value is as expected; return the last value if that takes too long."""
+    until = time.perf_counter() + SEEN_WITHIN_S
+    while (found := await look()) is None or not is_it(found):
+        if time.perf_counter() > until:
+            break
+        await asyncio.sleep(0.01)
+    return found
+
+
+def _fetch(url: str) -> str:
+    with urlopen(url, timeout=5) as answer:  # noqa: S310 - our own address
+        return str(answer.read().decode())

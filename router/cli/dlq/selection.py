@@ -1,0 +1,77 @@
+"""Select dead letters by number or by filter, in the same way for every command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from router.cli.session import load_settings
+
+if TYPE_CHECKING:
+    from router.config import Settings
+    from router.deadletters import DeadLetterBatch, DeadLetterFilter
+    from router.delivery.api import JetStream
+
+Subject = Annotated[str | None, typer.Option("--subject", help="Only dead letters of this subject; wildcards * and > are allowed.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="Only dead letters of this tenant.")]
+Since = Annotated[str | None, typer.Option("--since", help="10m, 2h, 7d ago, or an ISO time.")]
+Sequences = Annotated[list[int] | None, typer.Argument(metavar="[SEQ]…", help="The numbers in `router dlq list`.", min=1)]
+All = Annotated[bool, typer.Option("--all", help="Every dead letter that there is.")]
+Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose dead letters: router, bus, inbox or agents.")]
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def load_system_settings(of: str, nats_url: str | None, config: Path | None) -> Settings:
+    """Load the settings, with that system's stream of dead letters instead of the router's. Raises Misconfigured."""
+    from router.app.letter_places import SYSTEMS, with_letters_of
+
+    if of not in SYSTEMS:
+        raise typer.BadParameter(f"should be one of {', '.join(SYSTEMS)}", param_hint="--of")
+    return with_letters_of(load_settings(nats_url, config), of)
+
+
+def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
+    """Make the filter of these options."""
+    from router.deadletters import DeadLetterFilter
+
+    return DeadLetterFilter(subject=subject, reason=reason, tenant=tenant, since=_parse_instant(since))
+
+
+class DeadLetterSelection:
+    """Dead letters by number or by filter, never both; all of them only with --all. Raises BadParameter."""
+
+    def __init__(self, sequences: Sequence[int] | None, wanted: DeadLetterFilter, *, is_all: bool) -> None:
+        from router.deadletters import DeadLetterFilter
+
+        has_filter = wanted != DeadLetterFilter()
+        if bool(sequences) + has_filter + is_all != 1:
+            raise typer.BadParameter("say which dead letters: their numbers, a filter (--subject, --reason, --tenant, --since), or --all")
+        self.sequences = tuple(sequences or ())
+        self._wanted = wanted
+
+    def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
+        """Read the dead letters, oldest first."""
+        from router.deadletters import read_by_filter, read_by_sequence
+        from router.deadletters.choice import AT_ONCE
+
+        if self.sequences:
+            return read_by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)
+        return read_by_filter(jetstream, stream, self._wanted, at_once or AT_ONCE)
+
+
+def _parse_instant(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    if ago := re.fullmatch(r"(\d{1,6})([smhd])", text):
+        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither like 10m, 2h, 7d nor an ISO time", param_hint="--since") from None

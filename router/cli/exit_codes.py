@@ -1,0 +1,77 @@
+"""How a command ends: the exit statuses, and one line on standard error instead of a traceback for errors that we know."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NoReturn
+
+import typer
+
+from router import masking
+from router.cli.output import printable
+from router.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.mailbox.errors import DatabaseUnavailable
+
+OK = 0
+NO = 1  # the router refused; a check failed
+USAGE = 2  # the command or a setting is wrong
+NO_ANSWER = 3  # no answer in time: no router, no broker, no database
+INTERRUPTED = 130
+OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
+
+
+def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> NoReturn:
+    """Run a command's work and exit with the status it returns; `unavailable` if no broker answers. Traced if OTEL_* is set."""
+    logging.getLogger("asyncio").addFilter(_is_worth_a_line)
+    with report_errors(unavailable=unavailable), contextlib.closing(work), _start_tracing():
+        raise typer.Exit(asyncio.run(work))
+
+
+@contextmanager
+def report_errors(*, unavailable: int = NO_ANSWER) -> Iterator[None]:
+    """Turn known errors into a line and an exit status."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except RouterError as exc:
+        complain(describe_causes(exc))
+        raise typer.Exit(_choose_status(exc, unavailable)) from None
+
+
+def _start_tracing() -> AbstractContextManager[None]:
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return contextlib.nullcontext()  # without tracing, nothing needs to be imported for it
+    from router.observability.tracing_setup import export_spans
+
+    return export_spans()
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    return "eof_received() has no effect" not in record.msg  # asyncio logs it whenever the other side ends a TLS connection
+
+
+def complain(text: object) -> None:
+    """Print one line on standard error. Quoted messages or files cannot steer the terminal."""
+    line = masking.shorten(" ".join(str(text).split()), masking.MAX_COMPLAINT)
+    print(f"router: {printable(masking.hide_logins(line))}", file=sys.stderr, flush=True)
+
+
+def _choose_status(exc: RouterError, unavailable: int) -> int:
+    match exc:
+        case Misconfigured():
+            return USAGE
+        case Unanswered() | DatabaseUnavailable():
+            return NO_ANSWER
+        case NotFound():
+            return NO
+        case BrokerUnavailable():
+            return unavailable
+        case _:
+            return NO

@@ -1,0 +1,35 @@
+"""Send one request over NATS and return its answer, or an error that names the missing answerer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from router.errors import Unanswered
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+    from router.delivery.connection import Connection
+
+NO_HEADERS: Mapping[str, str] = {}
+
+
+async def request(
+    connection: Connection,
+    subject: str,
+    body: bytes,
+    headers: Mapping[str, str] = NO_HEADERS,
+    *,
+    timeout_s: float = 5.0,
+    who: str = "no service",
+) -> Msg:
+    """Return the first answer. Raises Unanswered; `who` names what is missing if nothing listens on the subject."""
+    import nats.errors
+
+    try:
+        return await connection.request(subject, body, timeout=timeout_s, headers=dict(headers) or None)
+    except nats.errors.NoRespondersError:
+        raise Unanswered(f"{who} listens on {subject}") from None
+    except (nats.errors.Error, TimeoutError):
+        raise Unanswered(f"{subject} did not answer within {timeout_s:g} s") from None

@@ -1,0 +1,43 @@
+"""Make bytes from outside safe to print: JSON indented, text escaped, the rest as hexadecimal and ASCII."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from router.cli.output import printable
+from router.contracts.codec import read_value
+from router.contracts.malformed import Malformed
+
+MOST = 4096  # bytes; --json shows all of them
+ROW = 16
+
+
+def format_bytes(data: bytes) -> str:
+    """Format at most the first 4096 bytes, safe on any terminal."""
+    if len(data) <= MOST:
+        return _format_json(data) or _format_text(data, data)
+    return f"{_format_text(data, data[:MOST])}\n… and {len(data) - MOST} more bytes"
+
+
+def _format_json(data: bytes) -> str | None:
+    try:
+        return printable(orjson.dumps(read_value(data, MOST), option=orjson.OPT_INDENT_2).decode())
+    except Malformed:  # also if it is nested too deep to be written again
+        return None
+
+
+def _format_text(data: bytes, head: bytes) -> str:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "\n".join(_format_hex(head))
+    return printable(head.decode("utf-8", "ignore"))  # a character that was cut in two is left out
+
+
+def _format_hex(data: bytes) -> Iterator[str]:
+    for start in range(0, len(data), ROW):
+        row = data[start : start + ROW]
+        ascii_ = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield f"{start:06x}  {row.hex(' '):<{3 * ROW - 1}}  {ascii_}"

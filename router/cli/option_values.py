@@ -1,0 +1,85 @@
+"""Read values of options: text or JSON, `@FILE` for a file's content, `-` for standard input.
+
+Every command reads a payload like that. A value that cannot be read is wrong use, and the message names its option.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import typer
+
+PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
+
+
+def read_payload(text: str, option: str = "--payload") -> Any:
+    """Return JSON if it is JSON, else text, else bytes."""
+    from router.contracts.codec import value_of
+
+    data = _read_content(text, option)
+    return _parse_json_or(data, value_of(data))
+
+
+def read_text_payload(text: str, option: str = "--payload") -> Any:
+    """Read a payload that must be JSON or text. Raises BadParameter for other bytes."""
+    value = read_payload(text, option)
+    if isinstance(value, bytes):
+        raise typer.BadParameter("is neither JSON nor UTF-8 text", param_hint=option)
+    return value
+
+
+def read_prompt(text: str, option: str = "--prompt") -> str | bytes:
+    """Return text, even if it looks like JSON."""
+    from router.contracts.codec import value_of
+
+    return value_of(_read_content(text, option))
+
+
+def read_json(text: str, option: str) -> Any:
+    try:
+        return orjson.loads(_read_content(text, option))
+    except orjson.JSONDecodeError as exc:
+        raise typer.BadParameter(f"is not JSON: {exc}", param_hint=option) from None
+
+
+def read_object(text: str, option: str) -> dict[str, Any]:
+    value = read_json(text, option)
+    if not isinstance(value, dict):
+        raise typer.BadParameter("is not a JSON object", param_hint=option)
+    return value
+
+
+def read_pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
+    """Read `KEY=VALUE` of a repeatable option; VALUE is text or JSON."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not (name and equals):
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
+        found[name] = _parse_json_or(value.encode("utf-8", "surrogateescape"), value)
+    return found
+
+
+def read_bytes(name: str, option: str) -> bytes:
+    """Return a file's content; `-` is standard input."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as exc:
+        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint=option) from None
+
+
+def _read_content(text: str, option: str) -> bytes:
+    if text == "-" or text.startswith("@"):
+        return read_bytes(text.removeprefix("@"), option)
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _parse_json_or(data: bytes, otherwise: object) -> object:
+    with suppress(orjson.JSONDecodeError):
+        return orjson.loads(data)
+    return otherwise

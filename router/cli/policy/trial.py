@@ -1,0 +1,87 @@
+"""Combine what all instances answer about a candidate policy, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from router.cli.output import print_json, print_table
+
+Compared = Mapping[str, Any]  # one recorded request, as `try_policy` returns it
+Pair = tuple[str, str]
+
+CHANGES = ("decided", "tenant", "request", "before", "after")
+PAIRS = ("before", "after", "requests")
+DOUBTS = ("request", "why it cannot be compared")
+
+
+class PolicyTrial(Struct, frozen=True):
+    """The newest recorded requests of all instances, newest first, by what the candidate changes."""
+
+    changed: tuple[Compared, ...]
+    unclear: tuple[Compared, ...]
+    unchanged: int
+    instances: int
+    missing: int  # instances that did not answer in time
+
+    @property
+    def total(self) -> int:
+        return len(self.changed) + len(self.unclear) + self.unchanged
+
+    @property
+    def pairs(self) -> Mapping[Pair, int]:
+        """How often each change occurs, the most frequent first."""
+        return dict(Counter((describe_choice(one["before"]), describe_choice(one["after"])) for one in self.changed).most_common())
+
+
+def combine_answers(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> PolicyTrial:
+    """Combine the answers: each instance sent its newest; of all of them together the newest `against` count."""
+    answers = list(answers)
+    newest = sorted((one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"])[:against]
+    return PolicyTrial(
+        changed=tuple(one for one in newest if one["verdict"] == "changed"),
+        unclear=tuple(one for one in newest if one["verdict"] == "unclear"),
+        unchanged=sum(one["verdict"] == "unchanged" for one in newest),
+        instances=len(answers) + missing,
+        missing=missing,
+    )
+
+
+def describe_choice(choice: Compared) -> str:
+    """Return `openai (weighted)`; for a refusal its code."""
+    provider = choice.get("provider")
+    return f"{provider} ({choice['reason']})" if provider is not None else str(choice["reason"])
+
+
+def print_trial(found: PolicyTrial) -> None:
+    if found.changed:
+        print_table(CHANGES, map(_row, found.changed))
+        print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
+    if found.unclear:
+        print_table(DOUBTS, ((one["request_id"], one["doubt"]) for one in found.unclear))
+    print(f"{'. '.join(_list_sentences(found))}.")
+
+
+def print_trial_json(found: PolicyTrial) -> None:
+    pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
+    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+    print_json({**fields, "pairs": pairs})
+
+
+def _row(one: Compared) -> tuple[object, ...]:
+    from datetime import UTC, datetime
+
+    at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
+    return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])
+
+
+def _list_sentences(found: PolicyTrial) -> Iterator[str]:
+    yield f"{len(found.changed)} of {found.total} recorded decisions would change"
+    yield f"{found.unchanged} would not"
+    if found.unclear:
+        yield f"{len(found.unclear)} could not be compared"
+    if found.missing:
+        yield f"{found.missing} of {found.instances} instances did not answer"

@@ -1,0 +1,162 @@
+"""Attempts: how often a handler was begun on a message, counted for all processes that share the durable.
+
+JetStream counts deliveries, and deliveries are not attempts: a prefetch that is drained, or a process that dies, raises the
+count of messages that no handler ever saw. So each message that does not succeed at once has one entry in a key-value
+bucket (key: stream, consumer, sequence and stream time), and only compare-and-set changes it:
+
+    a first delivery fails             -> the entry is created: 1
+    before a redelivery is begun       -> the entry is counted up; not above the limit: then the message is given up unread
+    a first delivery was never begun   -> the entry is created: 0
+    an attempt that must not count     -> the entry is counted down, if no process has written since
+
+A local count never decides: a process that remembers an entry only saves the reading of it. The first attempt of a message
+that succeeds writes nothing. A redelivery that finds no entry counts the first delivery as an attempt, since its process may
+have begun it before it died; `?` says that this is assumed, so that the process, if it lives after all, does not count twice.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.delivery.acked_publisher import AckedPublisher, NotPublished
+from router.delivery.api import JetStream, StoredMessage
+from router.delivery.connection import head_of
+from router.errors import BrokerUnavailable
+from router.ids import key, random_tokens
+from router.message import Effect, Message
+
+EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # another process wrote first
+
+
+class AttemptRecord(Struct, frozen=True):
+    """One entry. `revision` 0: there is none. `was_begun`: a handler has seen the message, even if `attempts` is 0.
+
+    `writer`: which delivery in which process wrote it, so that a write whose publish ack was lost is recognized.
+    """
+
+    attempts: int
+    revision: int = 0
+    is_first_assumed: bool = False
+    was_begun: bool = False
+    writer: str = ""
+
+    def limit(self, most: int) -> int:
+        """How many attempts it may have: where only a dead process knows of the first, one more must be possible at least."""
+        return max(2, most) if self.is_first_assumed else most
+
+
+NO_ATTEMPT = AttemptRecord(0)
+FIRST_ASSUMED = AttemptRecord(1, is_first_assumed=True)
+
+
+class AttemptCounter:
+    """The attempt records of one bucket."""
+
+    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, bucket: str) -> None:
+        self._jetstream = jetstream
+        self._evidence = evidence
+        self._stream = f"KV_{bucket}"
+        self._prefix = f"$KV.{bucket}."
+        self._connection = jetstream.connection
+        self._process = next(random_tokens())
+
+    async def record_of(self, message: Message) -> AttemptRecord | None:
+        """What is counted for this message; None: nothing is. Raises BrokerUnavailable."""
+        record = await self._find(message, NO_ATTEMPT)
+        return record if record.writer else None
+
+    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int) -> tuple[Message, bool]:
+        """Count the attempt that is about to begin: the message with its number, and whether it may begin.
+
+        False: `most` attempts are counted already, and nothing was written. `known`: the entry as this process wrote it.
+        Raises BrokerUnavailable.
+        """
+        record = known or await self._find(message, FIRST_ASSUMED)
+        while record.attempts < record.limit(most) and not self._wrote(record, message):
+            wanted = replace(record, attempts=record.attempts + 1, was_begun=True)
+            if (revision := await self._write(message, wanted)) is not None:
+                return _numbered(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
+            record = await self._find(message, FIRST_ASSUMED)
+        is_ours = self._wrote(record, message)  # the publish ack was lost, the entry is there
+        return _numbered(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
+
+    async def count_failure(self, message: Message) -> Message:
+        """Count a first delivery that has failed; returns the message with its number. Raises BrokerUnavailable."""
+        record = NO_ATTEMPT
+        while not self._wrote(record, message):
+            is_counted = record.is_first_assumed  # it was redelivered meanwhile, and this attempt was counted then
+            wanted = replace(record, attempts=record.attempts + (not is_counted), is_first_assumed=False, was_begun=True)
+            if (revision := await self._write(message, wanted)) is not None:
+                counted = replace(wanted, revision=revision, attempts=1 if is_counted else wanted.attempts)
+                return _numbered(message, counted, is_recorded=record.was_begun)
+            record = await self._find(message, NO_ATTEMPT)
+        return _numbered(message, record, is_recorded=record.attempts > 1)
+
+    def give_back(self, message: Message, *, was_begun: bool = False) -> None:
+        """This attempt must not count: what stood before it stands again, unless another process has written since."""
+        head = head_of({EXPECTED: str(message.revision)})
+        record = AttemptRecord(message.starts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
+        self._connection.publish_nowait(self._subject(message), _text(record), "", head)
+
+    def forget(self, message: Message) -> None:
+        """The message is settled for good; an entry that survives expires with the bucket's TTL."""
+        self._connection.publish_nowait(self._subject(message), b"", "", _PURGE)
+
+    async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
+        """The entry, or `otherwise` in its place; an entry that was removed leaves its revision."""
+        stored = await self._jetstream.last_on(self._stream, self._subject(message))
+        if stored is None:
+            return otherwise
+        return _record_in(stored) or replace(otherwise, revision=stored.sequence)
+
+    async def _write(self, message: Message, record: AttemptRecord) -> int | None:
+        """Replace the entry at `record.revision`; returns the new revision, or None when another process wrote first."""
+        subject, expected = self._subject(message), str(record.revision)
+        once = f"{self._writer_of(message, subject)}:{expected}"
+        receipt = await self._evidence.stored([Effect(subject, _text(record), once, {EXPECTED: expected})])
+        if not isinstance(receipt, NotPublished):
+            return receipt[0].sequence
+        if receipt.err_code in WRONG_LAST_SEQUENCE:
+            return None
+        raise BrokerUnavailable(f"a start cannot be written down: {receipt.cause}")
+
+    def _wrote(self, record: AttemptRecord, message: Message) -> bool:
+        """Whether it is what this very delivery wrote, and its publish ack was lost."""
+        return record.writer != "" and record.writer == self._writer_of(message, self._subject(message))
+
+    def _writer_of(self, message: Message, subject: str) -> str:
+        """This delivery in this process. A server that was killed may count deliveries anew, so the reconnects are part of it."""
+        return f"{subject}:{self._process}:{self._connection.reconnect_count}:{message.deliveries}"
+
+    def _subject(self, message: Message) -> str:
+        return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))
+
+
+def _numbered(message: Message, record: AttemptRecord, *, is_recorded: bool) -> Message:
+    return replace(
+        message,
+        starts=record.attempts,
+        revision=record.revision,
+        is_first_assumed=record.is_first_assumed,
+        is_recorded=is_recorded,
+    )
+
+
+def _text(record: AttemptRecord) -> bytes:
+    return f"{record.attempts}{'?' * record.is_first_assumed}{'+' * record.was_begun}".encode()
+
+
+def _record_in(stored: StoredMessage) -> AttemptRecord | None:
+    text = stored.data[:_LONGEST]
+    digits = text.rstrip(b"?+")
+    if not digits.isdigit():
+        return None
+    writer = stored.headers.get("Nats-Msg-Id", _UNKNOWN_WRITER).rpartition(":")[0]
+    return AttemptRecord(int(digits), stored.sequence, b"?" in text, b"+" in text, writer)
+
+
+_UNKNOWN_WRITER = "none:"
+_LONGEST = 11  # nine digits and two flags: more attempts than anything may have
+_PURGE = head_of({"KV-Operation": "PURGE", "Nats-Rollup": "sub"})

@@ -1,0 +1,104 @@
+"""What many messages store in one turn of the loop goes out as one atomic batch, where that pays (`atomic`).
+
+    store ──> waiting ──> a run: whatever waits for the same stream, in the order in which it was asked for
+                            ├─ few, or a stream that takes no batches    one by one (`evidence`)
+                            └─ many                                      one batch, one receipt for all
+                                 └─ refused (an id that is known, say)   one by one, each with its own fate
+
+While a batch is on its way everything else waits, and is the next run: nothing overtakes. A batch that has no receipt in
+time is told as not stored, all of it; whoever stores it again finds what stands there, for ids are deterministic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from router.delivery.acked_publisher import AckedPublisher, NotPublished, PublishCallback, Receipts
+from router.delivery.api import JetStream
+from router.delivery.atomic_publisher import MOST, NOT_ENABLED, AtomicPublisher
+from router.message import Effect
+
+FEW = 20  # a batch has a price of its own, 2.5 ms: below this, receipts one by one cost less
+
+StreamOf = Callable[[str], str | None]  # which stream takes a subject; None: it is stored by itself
+Wanted = tuple[str | None, Sequence[Effect], PublishCallback]  # their stream, if it is one
+
+
+class BatchingPublisher:
+    """One lane's way into streams that take batches; `store` as `AckedPublisher` has it."""
+
+    def __init__(
+        self, jetstream: JetStream, evidence: AckedPublisher, *, stream_of: StreamOf, tasks: asyncio.TaskGroup, timeout_s: float
+    ) -> None:
+        self._evidence = evidence
+        self._batches = AtomicPublisher(jetstream, timeout_s)
+        self._stream_of = stream_of
+        self._tasks = tasks
+        self._waiting: deque[Wanted] = deque()
+        self._plain: set[str] = set()  # streams that said they take no batches
+        self._work: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        await self._batches.open()
+
+    async def close(self) -> None:
+        """What is on its way is nobody's concern any more."""
+        if self._work is not None:
+            self._work.cancel()
+        await self._batches.close()
+
+    def store(self, effects: Sequence[Effect], told: PublishCallback) -> None:
+        """Publish effects; `told` hears of them once, later, never from inside this call."""
+        self._waiting.append((self._one_stream_of(effects), effects, told))
+        if self._work is None:
+            self._work = self._tasks.create_task(self._store_waiting())
+
+    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+        return await self._evidence.stored(effects)
+
+    def _one_stream_of(self, effects: Sequence[Effect]) -> str | None:
+        stream = self._stream_of(effects[0].subject)
+        for effect in effects[1:]:
+            if self._stream_of(effect.subject) != stream:
+                return None  # its messages are to keep their order, so no batch may take one of them along
+        return stream
+
+    async def _store_waiting(self) -> None:
+        try:
+            while self._waiting:
+                stream, run = self._next_run()
+                effects = [effect for _, some, _ in run for effect in some]
+                if stream is not None and stream not in self._plain and FEW <= len(effects) <= MOST:
+                    await self._store_batch(stream, run, effects)
+                else:
+                    self._store_singly(run)
+        finally:
+            self._work = None
+
+    def _next_run(self) -> tuple[str | None, list[Wanted]]:
+        first = self._waiting.popleft()
+        run, count = [first], len(first[1])
+        while self._waiting and self._waiting[0][0] == first[0] and (count := count + len(self._waiting[0][1])) <= MOST:
+            run.append(self._waiting.popleft())
+        return first[0], run
+
+    async def _store_batch(self, stream: str, run: Sequence[Wanted], effects: Sequence[Effect]) -> None:
+        result = await self._batches.store(effects)
+        if not isinstance(result, NotPublished):
+            at = 0
+            for _, some, told in run:
+                told(result[at : at + len(some)])
+                at += len(some)
+        elif result.err_code:
+            if result.err_code == NOT_ENABLED:
+                self._plain.add(stream)
+            self._store_singly(run)
+        else:  # nobody answered
+            for _, _, told in run:
+                told(result)
+
+    def _store_singly(self, run: Sequence[Wanted]) -> None:
+        for _, effects, told in run:
+            self._evidence.store(effects, told)

@@ -1,0 +1,144 @@
+"""The NATS protocol's message frames, split by offset instead of by regular expression.
+
+A chunk read from the socket holds dozens of frames. nats-py's parser matches each control line with two regular
+expressions and moves the rest of the buffer down after each frame; here one pass over the chunk finds them all, and
+a message that is attended goes straight to its function. Everything that is not a message (PING, INFO, -ERR) is left
+to nats-py's own parser, line by line.
+
+    MSG  <subject> <sid> [reply] <size>\\r\\n<payload>\\r\\n
+    HMSG <subject> <sid> [reply] <header size> <total size>\\r\\n<headers><payload>\\r\\n
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nats.errors import ProtocolError
+from nats.protocol.parser import Parser
+
+Headers = dict[str, str]
+
+_H = ord("H")
+_M = ord("M")
+
+
+class FrameParser(Parser):
+    """nats-py's parser with our way through message frames; `nc` is a `Connection`."""
+
+    def __init__(self, nc: Any) -> None:
+        super().__init__(nc)
+        self._needed = 0  # bytes that the frame at the front of the buffer wants
+        self._stray: _Stray | None = None  # the message at which `hear` stopped
+
+    def reset(self) -> None:
+        super().reset()
+        self._needed = 0
+        self._stray = None
+
+    async def parse(self, data: bytes = b"") -> None:
+        data, at = self.joined(data), 0
+        try:
+            while (at := self.hear(data, at)) < len(data):
+                at = await self._other(data, at)
+        except (ProtocolError, OSError):
+            raise
+        except Exception as exc:  # nats-py's reader would end for ever
+            self.nc.on_fault(exc)
+            raise ProtocolError("nats: a listener failed within a chunk") from exc
+
+    def joined(self, data: bytes) -> bytes:
+        """The chunk behind the beginning of a frame that was kept; nothing while that frame is not whole."""
+        if not self.buf and not self._needed:
+            return data
+        self.buf += data
+        if len(self.buf) < self._needed:
+            return b""  # a large payload on its way: not looked at until it is whole
+        data, self._needed = bytes(self.buf), 0
+        self.buf.clear()
+        return data
+
+    def hear(self, data: bytes, at: int = 0) -> int:
+        """Hand on every whole frame that is attended; where the first other thing begins. The beginning of a frame is kept."""
+        heard_by = self.nc.hears
+        while (end := data.find(b"\r\n", at)) >= 0:
+            kind = data[at]
+            if kind not in (_H, _M):
+                return at
+            part = data[at:end].split(b" ")
+            body = end + 2
+            try:
+                size = int(part[-1])
+                head = int(part[-2]) if kind == _H else 0
+                sid = int(part[2])
+                reply = part[3] if len(part) == (6 if kind == _H else 5) else b""
+            except (ValueError, IndexError):
+                self._stray = None
+                return at
+            after = body + size + 2
+            if after > len(data):
+                self._needed = after - at
+                break
+            hear = heard_by.get(sid)
+            if hear is None:
+                self._stray = (sid, part[1], reply, data[body + head : after - 2], data[body : body + head]), after
+                return at
+            at = after
+            hear(part[1], reply, data[body + head : after - 2], data[body : body + head] if head else None)
+        self.buf += data[at:]
+        return len(data)
+
+    async def _other(self, data: bytes, at: int) -> int:
+        """What `hear` left: a line of the protocol, or a message that nobody attends; where the next thing begins."""
+        if data[at] in (_H, _M):
+            if self._stray is None:
+                raise ProtocolError("nats: malformed message frame")
+            (frame, after), self._stray = self._stray, None
+            await self.nc._process_msg(*frame)
+            return after
+        end = data.find(b"\r\n", at) + 2
+        if data.startswith(b"-ERR", at):
+            self.nc.hear_error(data[at:end].decode("utf-8", "replace"))
+        self.buf += data[at:end]
+        await super().parse()
+        self.buf.clear()
+        return end
+
+
+_Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # as nats-py takes a message, and where it ends
+
+
+def parse_head(raw: bytes) -> Headers | None:
+    """A header block as a dict; whatever it holds, it does not raise. The first of equal names wins, as in the server's dedupe."""
+    text = raw.decode("utf-8", "replace")
+    if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n") and " \r" not in text and "  " not in text and "\t" not in text:
+        try:  # nearly always: `name: value` on every line
+            out = dict([line.split(": ", 1) for line in text[10:-4].split("\r\n")])
+        except ValueError:
+            return _parse_odd_head(text)
+        if len(out) == text.count("\r\n") - 2 and ":" not in "".join(out):  # each name once, ended by its first colon
+            return out
+    return _parse_odd_head(text)
+
+
+_ID_ALONE = re.compile(rb"NATS/1\.0\r\nNats-Msg-Id: ([\x21-\x7e]++)\r\n\r\n")
+
+
+def id_alone_in(raw: bytes) -> str | None:
+    """The `Nats-Msg-Id` of a header block that holds nothing else; None for every other block."""
+    found = _ID_ALONE.fullmatch(raw)
+    return None if found is None else found[1].decode("ascii")
+
+
+def _parse_odd_head(text: str) -> Headers | None:
+    first, *lines = text.split("\r\n")
+    out: Headers = {}
+    if len(first) > 8 and (status := first[8:].split(None, 1)):
+        out["Status"] = status[0]
+        if len(status) > 1:
+            out["Description"] = status[1]
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            out.setdefault(name, value.strip())
+    return out or None

@@ -1,0 +1,179 @@
+"""The in-memory twin of a lane on a durable: the same decide_settlement, the same order of settling, on virtual time.
+
+For unit tests of whoever brings a lane. It delivers one message after the other, so it says nothing about
+concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.
+
+    publish .. run:  what is due -> its start written down -> handler -> decide_settlement -> stored, committed, replied, stamped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from router.delivery.in_memory_durable import InMemoryDurable
+from router.delivery.processor import REFUSED_SUBJECT
+from router.delivery.redeliveries import KILLED
+from router.delivery.settlement import PendingSettlement, decide_settlement, give_up, outcome_of
+from router.delivery.subscription import Subscription
+from router.errors import BrokerUnavailable
+from router.message import NO_HEADERS, Effect, Message
+from router.outcome import Dead, Outcome, Receipt, Retry
+
+
+class InMemoryStep(Struct, frozen=True):
+    """One thing that happened, and its value: a message's data, an effect's id, a reply, a stamp."""
+
+    kind: str  # started | stored | replied | stamped
+    sequence: int
+    value: bytes
+    at: float  # virtual seconds
+
+
+class InMemoryConsumer:
+    """A lane without a broker. `dies_on`: which messages kill the process that begins them."""
+
+    def __init__(self, lane: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
+        self.lane = lane
+        self._durable = InMemoryDurable(lane.stream, lane.durable)
+        self.steps: list[InMemoryStep] = []
+        self.effects: list[Effect] = []  # each id once
+        self.refuses: str | None = None  # why nothing can be stored, as long as it cannot
+        self._dies_on = dies_on
+        self._sent_away: set[int] = set()  # by the process that lives; lost when it dies
+        self._counted: dict[int, int] = {}  # attempts, by sequence: what stands in the bucket
+        self._assumed: set[int] = set()  # whose first attempt is: nothing was counted when they came again
+        self._stuck: PendingSettlement | None = None
+        self._stalled: Message | None = None  # its handler found the broker away
+        self._away: str | None = None
+
+    @property
+    def paused_for(self) -> str | None:
+        return self.refuses if self._stuck is not None else self._away
+
+    def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> int:
+        """Store a message on the lane's stream; returns its sequence."""
+        return self._durable.publish(subject, data, headers)
+
+    async def run(self) -> None:
+        """Deliver until nothing is left to do, or until the lane pauses; a later run then goes on where this one was."""
+        if self._stuck is not None:
+            await self._settle(self._stuck)
+        elif self._stalled is not None:
+            await self._begin(self._stalled)
+        while self.paused_for is None and (message := self._durable.deliver()) is not None:
+            await self._deliver(message)
+
+    def stored_on(self, subject: str) -> list[Effect]:
+        return [effect for effect in self.effects if effect.subject == subject]
+
+    def stamps(self, sequence: int) -> list[bytes]:
+        return [step.value for step in self.steps if step.kind == "stamped" and step.sequence == sequence]
+
+    async def _deliver(self, message: Message) -> None:
+        attempts, may_begin = self._count_begin(message)
+        message = replace(message, starts=attempts)
+        if not may_begin:
+            await self._settle(PendingSettlement(message, Dead(KILLED), give_up(self.lane, message, KILLED)))
+            return
+        if self._dies_on(message):
+            self._note("started", message, message.data)
+            self._sent_away.clear()
+            self._durable.deliver_again(message, self.lane.pace.ack_wait)
+        else:
+            await self._begin(message)
+
+    async def _begin(self, message: Message) -> None:
+        """One start, however often it is begun: while the broker is away for its handler, the message is held."""
+        self._note("started", message, message.data)
+        try:
+            outcome = await self._outcome_of(message)
+        except BrokerUnavailable as exc:
+            self._stall(message, str(exc))
+            return
+        self._stall(None, None)
+        await self._settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
+
+    def _stall(self, message: Message | None, cause: str | None) -> None:
+        has_changed = (self._stalled is None) != (message is None)
+        self._stalled, self._away = message, cause
+        if has_changed:
+            self.lane.observer.on_flow(cause)
+
+    def _count_begin(self, message: Message) -> tuple[int, bool]:
+        """Which attempt this one is, and whether it may begin: counted as `Starts` does."""
+        if message.deliveries == 1:
+            return 1, True
+        if message.sequence not in self._sent_away:
+            self.lane.observer.on_unexpected_redelivery(message)
+        self._sent_away.discard(message.sequence)
+        if message.sequence not in self._counted:
+            self._assumed.add(message.sequence)
+        most = self.lane.pace.max_attempts
+        attempts = self._counted.get(message.sequence, 1)
+        if attempts >= (max(2, most) if message.sequence in self._assumed else most):
+            return attempts, False
+        self._counted[message.sequence] = attempts + 1
+        return attempts + 1, True
+
+    async def _outcome_of(self, message: Message) -> Outcome:
+        if self.lane.is_allowed is not None and not self.lane.is_allowed(message.subject):
+            return Retry(REFUSED_SUBJECT)
+        try:
+            outcome = self.lane.handle(message)
+            return await outcome if isinstance(outcome, Awaitable) else outcome
+        except BrokerUnavailable:
+            raise
+        except Exception as exc:  # whatever else a handler raises is an outcome too
+            return outcome_of(exc)
+
+    async def _settle(self, case: PendingSettlement) -> None:
+        """Effects stored, commit, reply, stamp; no further than to the first when nothing can be stored."""
+        message, verdict = case.message, case.verdict
+        if verdict.effects and not self._can_store(case):
+            return
+        receipts = [self._store(message, effect) for effect in verdict.effects]
+        if receipts:
+            self.lane.observer.stored(message, receipts)
+        if verdict.commit is not None:
+            try:
+                await verdict.commit(receipts)
+            except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
+                outcome = outcome_of(exc)
+                await self._settle(PendingSettlement(message, outcome, decide_settlement(self.lane, message, outcome)))
+                return
+        if verdict.reply is not None:
+            self._note("replied", message, verdict.reply.data)
+        if verdict.stamp is not None:
+            self._note("stamped", message, verdict.stamp)
+        if not verdict.is_final:
+            self._send_away(case)
+        self.lane.observer.settled(message, case.outcome, verdict.is_final)
+
+    def _can_store(self, case: PendingSettlement) -> bool:
+        was_open, self._stuck = self._stuck is None, case if self.refuses is not None else None
+        if was_open != (self._stuck is None):
+            self.lane.observer.on_flow(self.refuses)
+        return self._stuck is None
+
+    def _store(self, message: Message, effect: Effect) -> Receipt:
+        place = next((place for place, stored in enumerate(self.effects, 1) if stored.id == effect.id), None)
+        if place is None:
+            self.effects.append(effect)
+        self._note("stored", message, effect.id.encode())
+        return Receipt(effect.id, effect.subject, place or len(self.effects), place is not None)
+
+    def _send_away(self, case: PendingSettlement) -> None:
+        """What the server makes of a NAK with a delay, or of no stamp at all."""
+        message, outcome, stamp = case.message, case.outcome, case.verdict.stamp
+        if isinstance(outcome, Retry):
+            self._sent_away.add(message.sequence)
+            self._counted[message.sequence] = message.starts if outcome.uses_attempt else message.starts - 1
+        delay_s = orjson.loads(stamp.removeprefix(b"-NAK "))["delay"] / 1e9 if stamp is not None else self.lane.pace.ack_wait
+        self._durable.deliver_again(message, delay_s)
+
+    def _note(self, kind: str, message: Message, value: bytes) -> None:
+        self.steps.append(InMemoryStep(kind, message.sequence, value, self._durable.now))

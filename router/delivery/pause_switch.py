@@ -1,0 +1,43 @@
+"""Whether a lane flows. It pauses when evidence cannot be stored: no pulls, nothing acked, nothing spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class PauseSwitch:
+    """Open, or closed for causes that an operator can read; each is closed and opened by whoever found it."""
+
+    def __init__(self, changed: Callable[[str | None], None]) -> None:
+        self._causes: dict[str, str] = {}
+        self._changed = changed
+        self._opened = asyncio.Event()
+        self._opened.set()
+        self.is_open = True  # a plain attribute: looked at once a message
+
+    @property
+    def cause(self) -> str | None:
+        return next(iter(self._causes.values()), None)
+
+    def close(self, by: str, cause: str) -> None:
+        self._causes[by] = cause
+        if self.is_open:
+            self.is_open = False
+            self._opened.clear()
+            self._changed(cause)
+
+    def open(self, by: str) -> None:
+        if self._causes.pop(by, None) is not None and not self._causes:
+            self.is_open = True
+            self._opened.set()
+            self._changed(None)
+
+    def reset(self) -> None:
+        """Forget every cause: whoever closed it is gone."""
+        for by in list(self._causes):
+            self.open(by)
+
+    async def wait(self) -> None:
+        """Until it is open."""
+        await self._opened.wait()

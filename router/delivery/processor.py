@@ -1,0 +1,375 @@
+"""From a delivery to a verdict: when a handler is begun on a message, and what its answer means.
+
+    take --> first delivery -----------------------------------> begin --> decide_settlement --> settle
+         \\-> redelivery: its start is written down first -------^  (`redeliveries`)
+         \\-> the lane is paused: it waits
+
+A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose maker sees to its end, costs
+two calls; one that returns any other awaitable takes a slot (`slots`), and waits for one if all are taken: a message whose
+handler needs no slot never waits behind it. One that raises BrokerUnavailable pauses the lane until it can be begun with
+success (`stalled`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+
+from msgspec.structs import replace
+
+from router.crashpoints import crashpoint
+from router.deferred import Deferred
+from router.delivery.acked_publisher import EffectPublisher
+from router.delivery.attempts import AttemptCounter
+from router.delivery.background_tasks import BackgroundTasks
+from router.delivery.connection import Connection
+from router.delivery.frame_parser import Headers
+from router.delivery.in_flight import InFlight
+from router.delivery.pause_switch import PauseSwitch
+from router.delivery.pooled_call import PooledCall
+from router.delivery.redeliveries import RedeliveryTracker
+from router.delivery.settle import Answer, Settler
+from router.delivery.settlement import PendingSettlement, Settlement, decide_settlement, nak, outcome_of
+from router.delivery.subscription import Subscription
+from router.delivery.task_pool import Came, TaskPool
+from router.delivery.unavailable_retry import UnavailableRetry
+from router.errors import BrokerUnavailable
+from router.message import NO_HEADERS, Message
+from router.outcome import Done, Fault, Outcome, Retry
+
+REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
+ANSWERED = Done()  # from its live copy
+AT_ONCE = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to whoever pulls next
+
+
+class MessageProcessor:
+    """The work of one lane. `take` is the only way in."""
+
+    def __init__(
+        self,
+        lane: Subscription,
+        *,
+        connection: Connection,
+        evidence: EffectPublisher,
+        starts: AttemptCounter,
+        gate: PauseSwitch,
+        tasks: asyncio.TaskGroup,
+        answer: Answer,
+    ) -> None:
+        self.lane = lane
+        self._subject = lane.subject
+        self.in_flight = InFlight(connection, lane.pace.ack_wait)
+        self.settler = Settler(
+            lane,
+            connection=connection,
+            evidence=evidence,
+            in_flight=self.in_flight,
+            gate=gate,
+            tasks=tasks,
+            answer=answer,
+            finished=self._finished,
+            commit_failed=lambda message, exc: self._conclude(message, self._meaning_of(message, exc)),
+        )
+        self._chores = BackgroundTasks(tasks)
+        self._again = RedeliveryTracker(
+            lane,
+            connection=connection,
+            in_flight=self.in_flight,
+            starts=starts,
+            gate=gate,
+            chores=self._chores,
+            begin=self._begin,
+            conclude=self._conclude,
+            send_back=self._send_back,
+        )
+        self._connection = connection
+        self._gate = gate
+        pace, meaning_of = lane.pace, self._meaning_of
+        self._slots = TaskPool(pace.slots, pace.handler_timeout, tasks, came=self._came_of_slot, meaning_of=meaning_of)
+        start_chore = self._chores.start
+        self._stalled = UnavailableRetry(
+            gate, pace.store_retry, begin=self._begin_stalled, works=self._works_again, start_chore=start_chore
+        )
+        self._waiting: deque[Message] = deque()  # held, not begun
+        self._without_slot: deque[PooledCall] = deque()  # held, its handler asked and not yet awaited
+        self._marks = lane.live_marks
+        self.taken = 0  # first deliveries and others, of this start of the lane
+        self._newest = ""  # the token of the delivery that came last
+        self.most_held: int | None = None  # a bound below the prefetch, while live copies are answered
+        self._is_draining = False
+        self._is_catching_up = False
+        self.freed: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
+        self._now = asyncio.get_running_loop().time
+
+    # -- in: once a message --------------------------------------------------------------------------------------
+
+    def take(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
+        """One delivery. False: it is a redelivery, and nobody here knows why."""
+        part = token.split(".")
+        at = 2 if len(part) == 9 else 4  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
+        message = Message(
+            self._subject or subject,
+            data,
+            headers or NO_HEADERS,
+            part[at],
+            part[at + 1],
+            int(part[at + 3]),
+            int(part[at + 5]),
+            int(part[at + 2]),
+            token,
+        )
+        self.taken += 1
+        self._newest = token
+        if message.deliveries > 1:
+            return self._take_again(message)
+        if self._marks is not None and self._marks.counts and self._marks.take(message):
+            self.settler.settle_plain(message, ANSWERED, token)
+            return True
+        if self._is_busy:
+            self._take_later(message)
+        else:
+            self._begin(message)
+        return True
+
+    @property
+    def pending(self) -> int:
+        """What the stream held for this durable beyond the delivery that came last."""
+        return self._newest_figure(8)
+
+    @property
+    def delivered(self) -> int:
+        """How many deliveries this durable had made by then, to all its instances."""
+        return self._newest_figure(6)
+
+    def _newest_figure(self, at: int) -> int:
+        part = self._newest.split(".")
+        return int(part[at if len(part) == 9 else at + 2]) if self._newest else 0
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting) or self._is_draining or not self._gate.is_open
+
+    def _take_later(self, message: Message) -> None:
+        if self._is_draining:
+            self._again.spend_nothing(message)
+            self._connection.publish_nowait(message.token, nak(AT_ONCE))
+        else:
+            self.in_flight.add(message)
+            self._waiting.append(message)
+
+    def _take_again(self, message: Message) -> bool:
+        if (held := self.in_flight.find(message)) is not None:  # the server gave up waiting for us: one copy is enough
+            held.token = message.token
+            return True
+        if (stamp := self._again.find_last_ack(message)) is not None:
+            self._connection.publish_nowait(message.token, stamp)
+            return True
+        if self._is_draining:
+            self._connection.publish_nowait(message.token, nak(AT_ONCE))
+            return True
+        self.in_flight.add(message)
+        return self._again.take(message)
+
+    def room(self) -> int:
+        """How many more may be asked for. What we sent away counts against the server's max_ack_pending, so it is bounded too."""
+        pace = self.lane.pace
+        held = len(self.in_flight) - (self._slots.running if pace.slots_beside_prefetch else 0)
+        # What waits for room in a stream, or for a slot, keeps nothing from being taken.
+        prefetch = pace.prefetch if self.most_held is None else self.most_held + len(self.settler.refused) + len(self._without_slot)
+        return min(prefetch, pace.prefetch) - held - max(0, self._again.delayed - pace.max_delayed)
+
+    # -- begin ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, message: Message) -> None:
+        try:
+            outcome = self._asked(message)
+        except BrokerUnavailable as exc:
+            self._stall(message, exc)
+            return
+        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome) and message not in self.in_flight:
+            self.settler.settle_plain(message, outcome, message.token)
+        elif isinstance(outcome, Deferred):
+            self._promised(message, outcome)
+        elif isinstance(outcome, Awaitable):
+            self._put_into_slot(message, outcome)
+        else:
+            self._conclude(message, outcome)
+
+    def _put_into_slot(self, message: Message, awaited: Awaitable[Outcome]) -> None:
+        turn = self.in_flight.add(message).task = PooledCall(message, awaited)
+        if self._slots.are_full:
+            self._without_slot.append(turn)
+        else:
+            self._slots.put(turn)
+
+    def _asked(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        """The handler's answer; raises BrokerUnavailable alone."""
+        try:
+            return self.lane.handle(message) if self._is_allowed(message) else Retry(REFUSED_SUBJECT)
+        except BrokerUnavailable:
+            raise
+        except Exception as exc:  # whatever else a handler raises is an outcome too
+            return self._meaning_of(message, exc)
+
+    def _is_allowed(self, message: Message) -> bool:
+        return self.lane.is_allowed is None or self.lane.is_allowed(message.subject)
+
+    def _promised(self, message: Message, later: Deferred[Outcome]) -> None:
+        """An outcome that comes by a call: no task, and no slot, for whoever makes it sees to its end."""
+        self.in_flight.add(message).task = later
+        later.add_callback(lambda came: self._came(message, came))
+
+    def _came(self, message: Message, came: Outcome | BaseException) -> None:
+        if not isinstance(came, BaseException):
+            self._conclude(message, came)
+        elif isinstance(came, asyncio.CancelledError):
+            self._send_back(message)
+        elif isinstance(came, BrokerUnavailable):
+            self._stall(message, came)
+        else:
+            self._conclude(message, self._meaning_of(message, came))
+
+    def _came_of_slot(self, message: Message, came: Came) -> None:
+        if came is None:
+            self._send_back(message)
+        elif isinstance(came, BrokerUnavailable):
+            self._stall(message, came)
+        else:
+            self._conclude(message, came)
+        if self._without_slot and self._gate.is_open:
+            self.begin_queued()  # also while this one's effects are on their way, or wait for room
+
+    # -- the broker is away for a handler ------------------------------------------------------------------------
+
+    def _stall(self, message: Message, cause: BrokerUnavailable) -> None:
+        if message.deliveries > 1:
+            message = replace(message, is_recorded=True)  # its handler has read it, and will again: that is no other attempt
+        self.in_flight.add(message).task = None
+        self._stalled.take(message, cause)
+
+    async def _begin_stalled(self, message: Message) -> Outcome:
+        outcome = self._asked(message)
+        if not isinstance(outcome, Awaitable):
+            return outcome
+        try:
+            async with asyncio.timeout(self.lane.pace.handler_timeout):
+                return await outcome
+        except BrokerUnavailable:
+            raise
+        except (Exception, asyncio.CancelledError) as exc:
+            instead = self._slots.instead(message, exc)
+            if instead is None:
+                raise
+            return instead
+
+    def _works_again(self, message: Message, outcome: Outcome, others: list[Message]) -> None:
+        self._waiting.extendleft(reversed(others))
+        self._conclude(message, outcome)
+
+    # -- what came of it -----------------------------------------------------------------------------------------
+
+    def _meaning_of(self, message: Message, exc: BaseException) -> Outcome:
+        """Our own errors say what they mean; any other is a failure of the handler, and an alarm."""
+        outcome = outcome_of(exc)
+        if isinstance(outcome, Retry):
+            self.lane.observer.on_handler_error(message, exc)
+        return outcome
+
+    def _conclude(self, message: Message, outcome: Outcome) -> None:
+        if type(outcome) is Done and message.deliveries == 1 and _is_plain(outcome):
+            self.settler.settle_plain(message, outcome, self.in_flight.pop(message))
+            crashpoint("after_stamp")
+            self.begin_queued()
+            self.freed()
+            return
+        if type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
+            self.in_flight.add(message)
+            self._again.count_failure(message, outcome)  # and concluded again, with its number
+            return
+        try:
+            verdict = decide_settlement(self.lane, message, outcome)
+        except Exception as exc:  # a letter that cannot be written must neither lose its message nor end the lane
+            self.lane.observer.on_handler_error(message, exc)
+            verdict = Settlement((), None, None, nak(self.lane.pace.backoff[-1]), False)
+        self.settler.settle(PendingSettlement(message, outcome, verdict))
+
+    def _finished(self, case: PendingSettlement) -> None:
+        if case.verdict.is_final:
+            self._again.settled(case.message, case.verdict.stamp, is_exhausted=isinstance(case.outcome, Retry))
+        elif isinstance(case.outcome, Retry):
+            self._again.sent_away(case.message, case.outcome)
+        self.begin_queued()
+        self.freed()
+
+    def begin_queued(self) -> None:
+        """Give free slots to those that wait for one; begin what waits, while the gate is open."""
+        if self._is_catching_up:
+            return  # called for one that it began itself: a full prefetch would be a stack too deep
+        self._is_catching_up = True
+        try:
+            while self._without_slot and not self._slots.are_full:
+                self._slots.put(self._without_slot.popleft())
+            while self._waiting and self._gate.is_open:
+                self._begin(self._waiting.popleft())
+        finally:
+            self._is_catching_up = False
+
+    # -- time, and the end ---------------------------------------------------------------------------------------
+
+    def tick(self, next_in_s: float = 0.0) -> None:
+        """Called by the lane's timer, which comes again in so many seconds."""
+        self.in_flight.signal(next_in_s)
+        self._again.tick()
+        self._slots.end_overdue()
+
+    def stop_taking(self) -> None:
+        """From now on deliveries are handed back, and so is what was never begun: it spends nothing."""
+        self._is_draining = True
+        for message in self.settler.refused.abandon():
+            self._send_back(message)
+        if not self._gate.is_open:
+            for message in self.settler.abandon():
+                self._send_back(message)
+            for message in self._stalled.abandon():
+                self._again.spend_nothing(message)
+                self._send_back(message)
+            self._chores.end()  # else who is being examined is begun: its start is written down already, or about to be
+        for turn in self._without_slot:
+            self._waiting.append(turn.message)
+            turn.end()
+            if isinstance(turn.awaited, Coroutine):
+                turn.awaited.close()  # never awaited: it has done nothing
+        self._without_slot.clear()
+        for message in self._waiting:
+            self._again.spend_nothing(message)
+            self._send_back(message)
+        for message in self._again.stop():
+            self._send_back(message)
+        self._waiting.clear()
+
+    async def drain(self, soft_s: float, hard_s: float) -> bool:
+        """Let work finish until the soft deadline, cancel it until the hard one; True when nothing was cut off."""
+        await self._until_empty(soft_s)
+        is_clean = not len(self.in_flight)
+        for message in (*self.settler.abandon(), *self.settler.refused.abandon()):
+            self._send_back(message)
+        self._chores.end()
+        for task in [held.task for held in self.in_flight if held.task is not None]:
+            task.cancel()
+        await self._until_empty(hard_s - soft_s)
+        for held in self.in_flight:
+            self._send_back(held.message)
+        return is_clean
+
+    async def _until_empty(self, seconds: float) -> None:
+        until = self._now() + seconds
+        while len(self.in_flight) and self._now() < until:  # noqa: ASYNC110 - the end is no place for one more event per message
+            await asyncio.sleep(0.01)
+
+    def _send_back(self, message: Message) -> None:
+        self._connection.publish_nowait(self.in_flight.pop(message), nak(AT_ONCE))
+
+
+def _is_plain(done: Done) -> bool:
+    return not done.effects and done.commit is None

@@ -1,0 +1,97 @@
+"""From an outcome to exactly one stamp: pure, and the only place that counts attempts.
+
+Done   -> effects, reply                       +ACK
+Retry  -> nothing, or the letter if it was the last allowed start     -NAK, or the last word
+Dead   -> the letter                           the lane's last word
+Hold   -> nothing                              no stamp: ack_wait speaks
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from msgspec import Struct
+
+from router.backoff import delay_after
+from router.delivery.subscription import ACK, DEAD_LETTER_REFUSED, DECLINED, SENT_BACK, Subscription
+from router.errors import Poison
+from router.message import Effect, Message, Reply
+from router.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Commit, Dead, Done, Fault, Hold, Outcome, Retry
+
+INTERNAL = Fault("internal", "the handler failed")
+NO_ROOM = Fault("storage_full", "what must be stored finds no room")
+
+
+class Settlement(Struct, frozen=True):
+    """What is to be done, in this order and no other: effects stored, commit, reply, stamp."""
+
+    effects: tuple[Effect, ...]
+    reply: Reply | None
+    commit: Commit | None
+    stamp: bytes | None
+    is_final: bool  # nothing more will come of this message
+
+
+class PendingSettlement(Struct, frozen=True):
+    """A judged message on its way to its stamp."""
+
+    message: Message
+    outcome: Outcome
+    verdict: Settlement
+
+
+def decide_settlement(lane: Subscription, message: Message, outcome: Outcome) -> Settlement:
+    """The stamp for one outcome of one start (docs/contracts.md#failures)."""
+    match outcome:
+        case Done(effects, reply, commit):
+            return Settlement(effects, reply, commit, ACK, True)
+        case Retry(fault, _, uses_attempt) if uses_attempt and message.starts >= lane.pace.max_attempts:
+            # Evidence before the stamp: the letter is an effect like any other, so if it cannot
+            # be stored nothing is stamped and JetStream delivers again.
+            return give_up(lane, message, fault)
+        case Retry(_, delay):
+            wait = delay if delay is not None else delay_after(message.starts, lane.pace.backoff)
+            return Settlement((), None, None, nak(wait), False)
+        case Dead(fault, reason, reply, commit):
+            return Settlement(_letter(lane, message, reason, fault), reply or lane.apology(message, fault), commit, lane.last_word, True)
+        case Hold():
+            return Settlement((), None, None, None, False)
+        case _:
+            assert_never(outcome)
+
+
+def give_up(lane: Subscription, message: Message, fault: Fault) -> Settlement:
+    """It was started as often as allowed: a letter, an apology, the last word."""
+    letter = _letter(lane, message, MAXDELIVER_EXHAUSTED, fault)
+    return Settlement(letter, lane.apology(message, fault), None, lane.last_word, True)
+
+
+def beyond_storage(lane: Subscription, case: PendingSettlement) -> tuple[str, PendingSettlement]:
+    """A stream has no room for its effects, and no more messages may wait for that: what becomes of it, and what that is called.
+
+    Where a requester listens it hears so at once: `overloaded`, or of the failure itself, for which no dead letter is stored
+    then. Elsewhere the message comes again later, and spends no attempt.
+    """
+    message, verdict, delay = case.message, case.verdict, lane.pace.full_retry
+    if lane.overloaded is None:
+        # Where its attempts are exhausted they stay so: it comes again for its dead letter alone.
+        instead = Retry(NO_ROOM, delay, uses_attempt=isinstance(case.outcome, Retry))
+        return SENT_BACK, PendingSettlement(message, instead, Settlement((), None, None, nak(delay), False))
+    if isinstance(case.outcome, Done):
+        return DECLINED, PendingSettlement(message, Done(), Settlement((), lane.overloaded(message, delay), None, ACK, True))
+    return DEAD_LETTER_REFUSED, PendingSettlement(message, case.outcome, Settlement((), verdict.reply, verdict.commit, verdict.stamp, True))
+
+
+def outcome_of(exc: BaseException) -> Dead | Retry:
+    """What a raised error means: our own Poison is hopeless, anything else a failure of the handler."""
+    return Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR) if isinstance(exc, Poison) else Retry(INTERNAL)
+
+
+def nak(delay_s: float) -> bytes:
+    """A NAK that asks for redelivery after `delay_s`; the server's floor is 10 ms."""
+    return b'-NAK {"delay": %d}' % max(10_000_000, int(delay_s * 1e9))
+
+
+def _letter(lane: Subscription, message: Message, reason: str, fault: Fault) -> tuple[Effect, ...]:
+    letter = lane.letter(message, reason, fault)
+    return (letter,) if letter is not None else ()

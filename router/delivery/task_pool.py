@@ -1,0 +1,122 @@
+"""Handlers that wait: one task for each slot, and a slot goes from one message straight to the next.
+
+    put --> a slot has just come free --> it goes on with this message: no task, and no turn of the loop, is spent on it
+        \\-> none has --> a task, which lives until nothing waits when it is done
+
+A task for each message would cost as much as reading it. Timeouts are looked at by the lane's timer, for the same reason.
+A slot whose handler has left a context variable set ends with it: the next message is to see none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextvars import copy_context
+
+from router.delivery.pooled_call import PooledCall
+from router.errors import BrokerUnavailable
+from router.message import Message
+from router.outcome import Outcome
+
+Came = Outcome | BrokerUnavailable | None  # None: cancelled, the message is to go back
+
+
+class TaskPool:
+    """Of one lane. `came` hears what became of a message; `meaning_of` turns what a handler raised into an outcome."""
+
+    def __init__(
+        self,
+        count: int,
+        timeout_s: float,
+        tasks: asyncio.TaskGroup,
+        *,
+        came: Callable[[Message, Came], None],
+        meaning_of: Callable[[Message, BaseException], Outcome],
+    ) -> None:
+        self._count = count
+        self._timeout_s = timeout_s
+        self._tasks = tasks
+        self._came = came
+        self._meaning_of = meaning_of
+        self._running: dict[asyncio.Task[None], float] = {}  # since when; oldest first
+        self._overdue: set[asyncio.Task[None]] = set()  # cancelled because they took too long
+        self._free: asyncio.Task[None] | None = None  # the slot that is telling what came, and can go on with another message
+        self._next: PooledCall | None = None  # what it goes on with
+        self._clean = copy_context()  # what every message begins with
+        self._now = asyncio.get_running_loop().time
+
+    @property
+    def are_full(self) -> bool:
+        return len(self._running) >= self._count
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    def put(self, turn: PooledCall) -> None:
+        """Await what a handler promised."""
+        task, self._free = self._free, None
+        if task is None:
+            task = self._tasks.create_task(self._work(turn), context=self._clean.copy())
+        else:
+            self._next = turn
+        turn.task = task
+        self._running[task] = self._now()
+
+    def end_overdue(self) -> None:
+        """By the lane's timer: a timeout of its own would cost each handler more than its slot does."""
+        until = self._now() - self._timeout_s
+        while self._running and (oldest := next(iter(self._running.items())))[1] < until:
+            del self._running[oldest[0]]
+            self._overdue.add(oldest[0])
+            oldest[0].cancel()
+
+    def instead(self, message: Message, exc: BaseException) -> Outcome | None:
+        """What an awaited handler raised, as an outcome; None when it was this task that was cancelled."""
+        task = asyncio.current_task()
+        if task is None or not isinstance(exc, asyncio.CancelledError):
+            return self._meaning_of(message, exc)
+        if self._was_overdue(task):
+            return self._meaning_of(message, TimeoutError(f"no outcome within {self._timeout_s:g} s"))
+        # Not cancelled itself: the handler awaited what somebody else had cancelled.
+        return None if task.cancelling() else self._meaning_of(message, exc)
+
+    async def _work(self, first: PooledCall) -> None:
+        """One slot, from message to message while others wait."""
+        turn: PooledCall | None = first
+        while turn is not None:
+            came: Came
+            try:
+                came = await turn.awaited
+            except (Exception, asyncio.CancelledError) as exc:
+                came = exc if isinstance(exc, BrokerUnavailable) else self.instead(turn.message, exc)
+            self._ended(turn)
+            is_clean = copy_context() == self._clean
+            self._free = turn.task if is_clean and not self._is_ending(turn) else None
+            try:
+                if is_clean:
+                    self._came(turn.message, came)
+                else:
+                    self._clean.copy().run(self._came, turn.message, came)
+            finally:
+                turn.end()
+                self._free, self._next, turn = None, None, self._next
+
+    def _ended(self, turn: PooledCall) -> None:
+        """Its time is no longer looked at."""
+        if turn.task is not None:
+            self._running.pop(turn.task, None)
+            if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
+                self._was_overdue(turn.task)
+
+    def _is_ending(self, turn: PooledCall) -> bool:
+        """Cancelled, whether its handler minded or not: nobody would cancel what it began now."""
+        return turn.task is None or turn.task.cancelling() > 0
+
+    def _was_overdue(self, task: asyncio.Task[None]) -> bool:
+        """Cancelled by `end_overdue`; that is taken back."""
+        if task not in self._overdue:
+            return False
+        self._overdue.discard(task)
+        task.uncancel()
+        return True

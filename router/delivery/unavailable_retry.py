@@ -1,0 +1,69 @@
+"""Messages whose handler found the broker away: held, kept alive, and begun again until it works. Nothing is spent.
+
+    a handler raises BrokerUnavailable ──> take: the gate closes with the cause
+                                            └─ every `store_retry`: the first one is begun again, the same start
+                                                 └─ it works: the gate opens, the others wait their turn as if new
+
+What a handler stands on (a bucket) may be away while effects can be stored, so this is no business of `settle`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from router.delivery.pause_switch import PauseSwitch
+from router.errors import BrokerUnavailable
+from router.message import Message
+from router.outcome import Outcome
+
+HANDLER = "handler"
+
+
+class UnavailableRetry:
+    """The stalled messages of one lane."""
+
+    def __init__(
+        self,
+        gate: PauseSwitch,
+        retry_s: float,
+        *,
+        begin: Callable[[Message], Awaitable[Outcome]],
+        works: Callable[[Message, Outcome, list[Message]], None],
+        start_chore: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self._gate = gate
+        self._retry_s = retry_s
+        self._begin = begin  # raises BrokerUnavailable as long as it does not work
+        self._works = works  # hears of the first one's outcome, and who else stalled
+        self._start_chore = start_chore
+        self._messages: deque[Message] = deque()
+
+    def take(self, message: Message, cause: BrokerUnavailable) -> None:
+        """One more; it must be in hand already."""
+        self._messages.append(message)
+        self._gate.close(HANDLER, str(cause))
+        if len(self._messages) == 1:
+            self._start_chore(self._try_again())
+
+    async def _try_again(self) -> None:
+        first = self._messages[0]
+        while True:
+            await asyncio.sleep(self._retry_s)
+            try:
+                outcome = await self._begin(first)
+            except BrokerUnavailable:
+                continue
+            break
+        others = [message for message in self._messages if message is not first]
+        self._messages.clear()
+        self._works(first, outcome, others)
+        self._gate.open(HANDLER)
+
+    def abandon(self) -> list[Message]:
+        """The end: they are for whoever pulls them next. Whoever calls this ends the chore too."""
+        stalled = list(self._messages)
+        self._messages.clear()
+        return stalled

@@ -1,0 +1,299 @@
+"""docs/contracts.md#matching, line by line: which inbox gets which answer, in floats of seconds."""
+
+import pytest
+
+from router.delivery.reply_correlator import ReplyCorrelator, RequestIdentity
+
+WINDOW = 0.1
+SPAN = 0.22  # the duplicate window and 120 ms
+
+
+class Meeting:
+    """A rendezvous, and who was told what; `strays` went to the reply subject."""
+
+    def __init__(self, **facts: float) -> None:
+        self.told: list[tuple[str, bytes]] = []
+        self.strays: list[bytes] = []
+        self.rendezvous = ReplyCorrelator(self._send, lambda *_: b"conflict", dedupe_window_s=WINDOW, **facts)  # type: ignore[arg-type]
+
+    def _send(self, inbox: str, data: bytes) -> None:
+        self.told.append((inbox, data))
+
+    def ask(self, inbox: str, at: float, msg_id: str | None = "id", data: bytes = b"x", tenant: str | None = "t") -> None:
+        self.rendezvous.ask(RequestIdentity(msg_id, tenant, data), inbox, at)
+
+    def answer(
+        self,
+        at: float,
+        msg_id: str | None = "id",
+        *,
+        data: bytes = b"x",
+        says: bytes = b"yes",
+        may_wait: bool = True,
+        tenant: str | None = "t",
+    ) -> None:
+        self.rendezvous.answer(RequestIdentity(msg_id, tenant, data), says, lambda: self.strays.append(says), may_wait=may_wait, now=at)
+
+    def answer_named(self, to: str, at: float, msg_id: str | None = "id", data: bytes = b"x", says: bytes = b"yes") -> None:
+        self.rendezvous.answer_named(RequestIdentity(msg_id, "t", data), says, to, at)
+
+    def tick(self, *times: float) -> None:
+        for at in times:
+            self.rendezvous.tick(at)
+
+
+@pytest.fixture
+def meeting() -> Meeting:
+    return Meeting()
+
+
+BOTH = pytest.mark.parametrize("msg_id", ["id", None])
+
+# -- both orders -------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_an_inbox_heard_first_is_answered_with_the_decision(meeting: Meeting, msg_id: str | None) -> None:
+    meeting.ask("a", 1.0, msg_id)
+    meeting.answer(1.1, msg_id)
+    meeting.tick(1.5, 5.0)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+@BOTH
+def test_an_answer_waits_for_its_inbox(meeting: Meeting, msg_id: str | None) -> None:
+    meeting.answer(1.0, msg_id)
+    meeting.tick(1.2)
+    meeting.ask("a", 1.24, msg_id)
+    meeting.tick(1.5, 5.0)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+@BOTH
+def test_an_answer_waits_250_ms_and_no_longer(meeting: Meeting, msg_id: str | None) -> None:
+    meeting.answer(1.0, msg_id)
+    meeting.tick(1.249)
+    assert meeting.strays == []
+    meeting.tick(1.25, 1.3)
+    assert (meeting.told, meeting.strays) == ([], [b"yes"])
+
+
+@BOTH
+def test_an_answer_that_can_expect_no_inbox_does_not_wait(meeting: Meeting, msg_id: str | None) -> None:
+    meeting.answer(1.0, msg_id, may_wait=False)
+    assert meeting.strays == [b"yes"]
+
+
+@pytest.mark.parametrize("other", [{"data": b"z"}, {"tenant": "u"}])
+def test_without_an_id_other_bytes_and_another_tenant_are_another_question(meeting: Meeting, other: dict[str, bytes]) -> None:
+    meeting.ask("a", 1.0, None)
+    meeting.answer(1.1, None, **other)  # type: ignore[arg-type]
+    assert meeting.told == []
+
+
+# -- with an id --------------------------------------------------------------------------------------------------------
+
+
+def test_every_inbox_of_the_id_within_the_span_gets_the_answer(meeting: Meeting) -> None:
+    for inbox, at in (("a", 1.0), ("b", 1.1), ("c", 1.21)):
+        meeting.ask(inbox, at)
+    meeting.answer(1.3)
+    assert sorted(meeting.told) == [("a", b"yes"), ("b", b"yes"), ("c", b"yes")]
+
+
+def test_an_inbox_older_than_the_span_before_the_newest_is_dropped(meeting: Meeting) -> None:
+    meeting.ask("old", 1.0)
+    meeting.ask("new", 1.0 + SPAN + 0.01)
+    meeting.answer(1.3)
+    meeting.answer(1.4)
+    assert meeting.told == [("new", b"yes")]
+
+
+def test_a_further_inbox_within_the_span_is_answered_from_memory(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.answer(1.0)
+    meeting.ask("b", 1.0 + SPAN - 0.001)
+    assert meeting.told == [("a", b"yes"), ("b", b"yes")]
+
+
+def test_a_retry_after_the_span_waits_for_its_own_stored_copy(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.answer(1.0)
+    meeting.ask("b", 1.0 + SPAN + 0.001)
+    assert meeting.told == [("a", b"yes")]
+    meeting.answer(1.3, says=b"again")
+    assert meeting.told[1:] == [("b", b"again")]
+
+
+def test_the_answer_that_waited_also_serves_the_copies_that_the_stream_dropped(meeting: Meeting) -> None:
+    meeting.answer(1.0)
+    meeting.ask("a", 1.05)
+    meeting.ask("b", 1.1)
+    meeting.tick(1.5)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes"), ("b", b"yes")], [])
+
+
+def test_the_same_id_with_other_bytes_is_told_so_from_memory(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.answer(1.0)
+    meeting.ask("b", 1.1, data=b"z")
+    assert meeting.told == [("a", b"yes"), ("b", b"conflict")]
+
+
+def test_the_same_id_of_another_tenant_is_told_so(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.answer(1.0)
+    meeting.ask("b", 1.1, tenant="other")
+    assert meeting.told[1:] == [("b", b"conflict")]
+
+
+def test_the_same_id_with_other_bytes_heard_before_the_answer_is_told_so(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.ask("b", 1.05, data=b"z")
+    meeting.answer(1.1)
+    assert sorted(meeting.told) == [("a", b"yes"), ("b", b"conflict")]
+
+
+def test_the_same_id_with_other_bytes_does_not_take_the_answer_that_waits(meeting: Meeting) -> None:
+    meeting.answer(1.0)
+    meeting.ask("b", 1.05, data=b"z")
+    meeting.ask("a", 1.1)
+    assert meeting.told == [("b", b"conflict"), ("a", b"yes")]
+
+
+def test_other_bytes_heard_before_the_inbox_that_the_answer_waits_for_are_told_so_too(meeting: Meeting) -> None:
+    meeting.ask("b", 1.0, data=b"z")
+    meeting.answer(1.05)
+    meeting.ask("a", 1.1)
+    assert sorted(meeting.told) == [("a", b"yes"), ("b", b"conflict")]
+
+
+def test_other_bytes_whose_own_copy_is_still_to_come_are_left_to_it(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.ask("b", 1.0 + SPAN + 0.01, data=b"z")
+    meeting.answer(1.3)
+    assert meeting.told == [("a", b"yes")]
+    meeting.answer(1.4, data=b"z", says=b"no")
+    assert meeting.told[1:] == [("b", b"no")]
+
+
+# -- without an id -----------------------------------------------------------------------------------------------------
+
+
+def test_without_an_id_all_inboxes_of_the_key_are_answered(meeting: Meeting) -> None:
+    for inbox, at in (("a", 1.0), ("b", 3.0)):
+        meeting.ask(inbox, at, None)
+    meeting.answer(3.1, None)
+    assert meeting.told == [("a", b"yes"), ("b", b"yes")]
+
+
+def test_without_an_id_nothing_is_answered_from_memory(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0, None)
+    meeting.answer(1.0, None)
+    meeting.ask("b", 1.01, None)
+    assert meeting.told == [("a", b"yes")]
+
+
+@pytest.mark.parametrize("may_wait", [True, False])
+def test_a_key_answered_in_the_last_two_seconds_has_no_stray(meeting: Meeting, may_wait: bool) -> None:
+    meeting.ask("a", 1.0, None)
+    meeting.ask("b", 1.0, None)
+    meeting.answer(1.1, None)
+    meeting.answer(1.2, None, may_wait=may_wait)
+    meeting.tick(1.5, 3.0)
+    assert (sorted(meeting.told), meeting.strays) == ([("a", b"yes"), ("b", b"yes")], [])
+
+
+def test_a_key_whose_answer_had_to_wait_is_as_silent(meeting: Meeting) -> None:
+    meeting.answer(1.0, None)
+    meeting.ask("a", 1.1, None)
+    meeting.answer(1.2, None, may_wait=False)
+    assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
+def test_after_two_seconds_an_answer_is_nobodys_again(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0, None)
+    meeting.answer(1.1, None)
+    meeting.tick(3.15)
+    meeting.answer(3.2, None, may_wait=False)
+    assert meeting.strays == [b"yes"]
+
+
+# -- an inbox that the request names itself ----------------------------------------------------------------------------
+
+
+@BOTH
+def test_a_named_inbox_is_answered_whether_it_was_heard_or_not(meeting: Meeting, msg_id: str | None) -> None:
+    meeting.answer_named("named", 1.0, msg_id)
+    assert meeting.told == [("named", b"yes")]
+
+
+@pytest.mark.parametrize("heard_at", [0.9, 1.1])
+def test_a_named_inbox_is_not_answered_twice_when_it_is_heard_too(meeting: Meeting, heard_at: float) -> None:
+    if heard_at < 1.0:
+        meeting.ask("named", heard_at)
+    meeting.answer_named("named", 1.0)
+    if heard_at > 1.0:
+        meeting.ask("named", heard_at)
+    meeting.tick(1.5)
+    assert (meeting.told, meeting.strays) == ([("named", b"yes")], [])
+
+
+def test_others_of_the_id_are_served_with_the_named_one(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.ask("b", 1.0, data=b"z")
+    meeting.answer_named("named", 1.05)
+    meeting.ask("c", 1.1)
+    assert sorted(meeting.told) == [("a", b"yes"), ("b", b"conflict"), ("c", b"yes"), ("named", b"yes")]
+
+
+# -- bounds ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_unclaimed_inbox_is_gone_after_ten_seconds(meeting: Meeting) -> None:
+    meeting.ask("a", 1.0)
+    meeting.tick(*(at / 2 for at in range(2, 24)))
+    assert meeting.rendezvous.pending == 0
+
+
+def test_an_unclaimed_inbox_is_kept_for_five_seconds_at_least(meeting: Meeting) -> None:
+    meeting.tick(4.9)
+    meeting.ask("a", 4.9)
+    meeting.tick(5.0, 9.8)
+    meeting.answer(9.9)
+    assert meeting.told == [("a", b"yes")]
+
+
+def test_when_full_the_older_generation_goes_and_nobody_is_refused() -> None:
+    meeting = Meeting(capacity=10)
+    for number in range(100):
+        meeting.ask(f"{number}", 1.0, f"id-{number}")
+        assert meeting.rendezvous.pending <= 20
+    for number in range(100):
+        meeting.answer(1.1, f"id-{number}")
+    assert [inbox for inbox, _ in meeting.told[-10:]] == [str(number) for number in range(90, 100)]
+
+
+def test_an_inbox_of_the_older_generation_is_found_with_the_younger_ones(meeting: Meeting) -> None:
+    meeting.ask("a", 4.95)
+    meeting.tick(5.0)
+    meeting.ask("b", 5.05)
+    meeting.answer(5.1)
+    assert sorted(meeting.told) == [("a", b"yes"), ("b", b"yes")]
+
+
+def test_what_was_answered_is_forgotten_after_the_span(meeting: Meeting) -> None:
+    for number in range(50):
+        meeting.answer(1.0, f"id-{number}", may_wait=False)
+        meeting.answer(1.0, None, data=b"%d" % number, may_wait=False)
+    meeting.tick(1.0 + SPAN + 0.01, 4.0)
+    memory = meeting.rendezvous
+    assert (len(memory._answered), len(memory._silent), len(memory._waiting)) == (0, 0, 0)
+
+
+def test_many_inboxes_of_one_question_are_bounded_too() -> None:
+    meeting = Meeting(capacity=10)
+    for number in range(100):
+        meeting.ask(f"{number}", 1.0, None)
+    meeting.answer(1.1, None)
+    assert 10 <= len(meeting.told) <= 20

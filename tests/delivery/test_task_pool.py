@@ -1,0 +1,178 @@
+"""TaskPool: one task goes from message to message, and what one message suffers the next does not hear of."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+
+import pytest
+
+from router.delivery.pooled_call import PooledCall
+from router.delivery.task_pool import Came, TaskPool
+from router.errors import BrokerUnavailable
+from router.message import Message
+from router.outcome import Done, Fault, Outcome, Retry
+from tests.support.requests import a_message
+
+TENANT: ContextVar[str] = ContextVar("tenant", default="nobody")
+DONE, FAILED = Done(), Retry(Fault("internal", "it failed"))
+
+
+class Desk:
+    """Who is told what came, and puts the next message when there is one."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, *, timeout_s: float = 60.0) -> None:
+        self.came: list[Came] = []
+        self.by: list[asyncio.Task[None] | None] = []
+        self.waiting: list[Callable[[], Awaitable[Outcome]]] = []
+        self.turns: list[PooledCall] = []
+        self.slots = TaskPool(2, timeout_s, tasks, came=self._heard, meaning_of=lambda _message, _exc: FAILED)
+
+    def put(self, work: Callable[[], Awaitable[Outcome]]) -> PooledCall:
+        turn = PooledCall(a_message(), work())
+        self.turns.append(turn)
+        self.slots.put(turn)
+        return turn
+
+    def _heard(self, _message: Message, came: Came) -> None:
+        self.came.append(came)
+        self.by.append(asyncio.current_task())
+        if self.waiting:
+            self.put(self.waiting.pop(0))
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    async with asyncio.TaskGroup() as tasks:
+        yield Desk(tasks)
+
+
+async def quick() -> Outcome:
+    await asyncio.sleep(0)
+    return DONE
+
+
+async def for_ever() -> Outcome:
+    await asyncio.Event().wait()
+    return DONE
+
+
+async def test_a_slot_goes_on_with_the_next_message_in_the_same_task(desk: Desk) -> None:
+    desk.waiting = [quick, quick]
+    await desk.put(quick).over()
+    await desk.turns[-1].over()
+    assert desk.came == [DONE] * 3
+    assert len(set(desk.by)) == 1
+
+
+async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(desk: Desk) -> None:
+    first, second = desk.put(quick), desk.put(quick)
+    assert first.task is not second.task
+    assert desk.slots.are_full
+    await first.over()
+    await second.over()
+    assert not desk.slots.are_full
+
+
+async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(desk: Desk) -> None:
+    async def fails() -> Outcome:
+        raise ValueError("broken")
+
+    async def is_away() -> Outcome:
+        raise BrokerUnavailable("away")
+
+    desk.waiting = [is_away, quick]
+    await desk.put(fails).over()
+    await desk.turns[-1].over()
+    assert [type(came) for came in desk.came] == [Retry, BrokerUnavailable, Done]
+
+
+async def test_a_cancelled_message_goes_back_and_its_slot_ends(desk: Desk) -> None:
+    turn = desk.put(for_ever)
+    await asyncio.sleep(0)
+    turn.cancel()
+    await turn.over()
+    assert desk.came == [None]
+    assert not desk.slots.are_full
+
+
+async def test_cancelling_a_turn_that_is_over_leaves_the_slots_next_message_alone(desk: Desk) -> None:
+    desk.waiting = [quick]
+    first = desk.put(quick)
+    await first.over()
+    first.cancel()
+    await desk.turns[-1].over()
+    assert desk.came == [DONE, DONE]
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swallows: bool) -> None:
+    async def hangs() -> Outcome:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if not swallows:
+                raise
+        return DONE
+
+    async with asyncio.TaskGroup() as tasks:
+        desk = Desk(tasks, timeout_s=-1.0)
+        desk.waiting = [cancelled_by_nobody]
+        turn = desk.put(hangs)
+        await asyncio.sleep(0)
+        desk.slots.end_overdue()
+        await turn.over()
+        await desk.turns[-1].over()
+    assert desk.came == [DONE if swallows else FAILED, DONE]
+
+
+async def cancelled_by_nobody() -> Outcome:
+    """Its task is as good as new: a timeout of its own works."""
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await asyncio.Event().wait()
+    return DONE
+
+
+async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(desk: Desk) -> None:
+    seen: list[str] = []
+
+    async def careless() -> Outcome:
+        seen.append(TENANT.get())
+        TENANT.set("acme")
+        return DONE
+
+    desk.waiting = [careless, careless]
+    await desk.put(careless).over()
+    await desk.turns[1].over()
+    await desk.turns[2].over()
+    assert seen == ["nobody"] * 3
+    assert len(set(desk.by)) == 3
+
+
+async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(desk: Desk) -> None:
+    async def does_not_mind() -> Outcome:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return DONE
+        return DONE
+
+    desk.waiting = [quick]
+    turn = desk.put(does_not_mind)
+    await asyncio.sleep(0)
+    turn.cancel()
+    await turn.over()
+    assert desk.turns[1].task is not turn.task
+    await desk.turns[1].over()
+
+
+async def test_who_waits_for_a_turn_and_leaves_does_not_end_it(desk: Desk) -> None:
+    turn = desk.put(quick)
+    waiting = asyncio.create_task(turn.over())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await turn.over()
+    assert desk.came == [DONE]
