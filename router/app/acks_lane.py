@@ -10,7 +10,7 @@ from router.app.letters import letter_writer
 from router.app.meters import AcksMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
 from router.contracts.ack import ACK
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.delivery.subscription import Subscription
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 

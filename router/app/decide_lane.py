@@ -18,7 +18,7 @@ from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
-from router.contracts.glimpse import extract_ids, extract_request_ids
+from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
@@ -66,7 +66,7 @@ def decide_handler(ground: Ground) -> DecideHandler:
         extensions=ground.extensions,
         known=ground.known,
         states=ground.providers.states_of,
-        chosen=ground.providers.chosen,
+        chosen=ground.providers.on_decision,
         evaluate=ground.recorder.evaluate if ground.recorder.is_on else evaluate,
     )
 

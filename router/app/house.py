@@ -63,7 +63,7 @@ class House:
         self._ground = ground
         self._survey = survey
         self._stations = stations
-        self._workers = Workers(ground.metrics, ground.alerts, serves=ground.policies.serves)
+        self._workers = Workers(ground.metrics, ground.alerts, serves=ground.policies.has_tenant)
         self._ending = Ending(ground.settings.drain)
 
     @cached_property

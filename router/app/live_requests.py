@@ -8,7 +8,7 @@ from router.app.answered import count_answer
 from router.app.ground import Ground
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
-from router.decide.asker import Asker, overloaded, read_asker
+from router.decide.origin import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer

@@ -7,7 +7,7 @@ from router.app.lane_metrics import LaneMetrics
 from router.app.letters import letter_writer
 from router.app.meters import ResultsMetrics
 from router.app.pace import allow_list, pace_of, worker_limits
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.subscription import Subscription

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from router.bus.settings import BusSettings
 from router.bus.subjects import letters_of
 from router.clock import now_ms
+from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import extract_envelope_ids
-from router.contracts.letter import build_dead_letter
 from router.message import Effect, Message
 from router.outcome import Fault
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from router.contracts.headers import silencing_header_in
+from router.contracts.headers import find_silencing_header
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.identical import MOST_LINES, IdenticalRequests
@@ -281,4 +281,4 @@ def _silenced_by(headers: Headers) -> str | None:
     """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
     if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
         return "headers"
-    return silencing_header_in(headers)
+    return find_silencing_header(headers)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from router.clock import now_ms
 from router.contracts.codec import MAX_PAYLOAD_BYTES
-from router.contracts.letter import build_dead_letter
+from router.contracts.dead_letter import build_dead_letter
 from router.contracts.malformed import Malformed
 from router.delivery.connection import Connection
 from router.message import Effect, Message

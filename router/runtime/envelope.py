@@ -22,7 +22,7 @@ from router import ids
 from router.contracts import headers as contract
 from router.contracts.codec import MAX_PAYLOAD_BYTES, read_object
 from router.contracts.first_stored import first_stored_ms
-from router.contracts.malformed import invalid, missing
+from router.contracts.malformed import invalid_field, missing_field
 from router.message import Message
 
 Ts = int | float | str
@@ -101,7 +101,7 @@ def traceparent_of(trace_id: str, span_id: str) -> str | None:
 def _type(body: Mapping[str, Any]) -> str:
     found = _id(body, "type")
     if found is None:
-        raise missing("type", "type")
+        raise missing_field("type", "type")
     return found
 
 
@@ -111,13 +111,13 @@ def _ts(body: Mapping[str, Any], message: Message) -> Ts:
         case None:
             return first_stored_ms(message)  # a replay says it too
         case bool():
-            raise invalid("ts", "ts", "a number or a text")
+            raise invalid_field("ts", "ts", "a number or a text")
         case int() | float():
             return value
         case str() if ids.is_opaque(value):
             return value
         case _:
-            raise invalid("ts", "ts", "a number, or 1..128 printable ASCII characters without spaces")
+            raise invalid_field("ts", "ts", "a number, or 1..128 printable ASCII characters without spaces")
 
 
 def _id(body: Mapping[str, Any], name: str) -> str | None:
@@ -125,7 +125,7 @@ def _id(body: Mapping[str, Any], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not ids.is_opaque(value):
-        raise invalid(name, name, "1..128 printable ASCII characters without spaces")
+        raise invalid_field(name, name, "1..128 printable ASCII characters without spaces")
     return value
 
 
@@ -134,7 +134,7 @@ def _text(body: Mapping[str, Any], name: str, most: int) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not _is_key(value, most):
-        raise invalid(name, name, f"1..{most} printable characters")
+        raise invalid_field(name, name, f"1..{most} printable characters")
     return value
 
 

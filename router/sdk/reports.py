@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from router.contracts import headers as contract
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.codec import text_of
+from router.contracts.dead_letter import MAX_TEXT
 from router.contracts.exec_assignment import ExecAssignment
-from router.contracts.letter import MAX_TEXT
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.result import MAX_CODE
 from router.masking import shorten

@@ -40,7 +40,7 @@ async def register(router: Running, *entries: Json) -> None:
 def _registry(router: Running) -> Any:
     ground = router.service._ground
     assert ground is not None
-    return ground.registry.all()
+    return ground.registry.get_all()
 
 
 def echoed(message: Msg, **fields: Any) -> bytes:

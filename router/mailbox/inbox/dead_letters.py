@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.clock import now_ms
-from router.contracts.letter import build_dead_letter
+from router.contracts.dead_letter import build_dead_letter
 from router.delivery.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
 from router.message import Effect, Message

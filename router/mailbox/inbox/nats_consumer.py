@@ -13,6 +13,7 @@ from secrets import randbelow
 import nats.errors
 import orjson
 
+from router.ack_subject import parse_ack_subject
 from router.delivery.api import JetStream
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
@@ -71,7 +72,5 @@ class NatsJetStreamConsumer:
 
 
 def _message(subject: str, token: str, data: bytes, headers: Headers | None) -> Message:
-    part = token.split(".")
-    at = 2 if len(part) == 9 else 4  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
-    place = (part[at], part[at + 1], int(part[at + 3]), int(part[at + 5]), int(part[at + 2]))
-    return Message(subject, data, headers or NO_HEADERS, *place, token)
+    at = parse_ack_subject(token)
+    return Message(subject, data, headers or NO_HEADERS, at.stream, at.consumer, at.sequence, at.stored_ns, at.deliveries, token)

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from router.calls.outlets import ReplyStreams
+from router.calls.reply_streams import ReplyStreams
 from router.clock import steady
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM

@@ -14,7 +14,7 @@ from msgspec import Struct
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import MAX_METADATA_BYTES, ExtensionMessage, InvalidExtensionMessage
 from router.contracts.extension import read_request as read_extension_request
-from router.contracts.given import is_scoped
+from router.contracts.field_readers import is_scoped
 from router.ids import is_opaque
 from router.sdk.extension.results import NOTHING, RequestFailed
 

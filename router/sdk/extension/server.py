@@ -18,7 +18,7 @@ import nats.errors
 from nats.micro.service import Service
 
 from router import ids
-from router.calls.outlets import ReplyStreams
+from router.calls.reply_streams import ReplyStreams
 from router.delivery.connection import Connection
 from router.errors import Misconfigured
 from router.sdk.connect import DEFAULT_URL, open_connection
