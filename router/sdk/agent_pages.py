@@ -13,7 +13,7 @@ from router.delivery.connection import Connection
 from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.observability.instruments import Labels, Value
 from router.runtime.agent import AgentRuntime
-from router.supervision import Child, Helper, failing
+from router.supervision import Child, Helper, helper_states
 
 
 class AgentPages:
@@ -38,7 +38,9 @@ class AgentPages:
         runtime, tally = self._runtime, self._runtime.stats
         metrics.ready.set_function(lambda: readiness_series(self._checks()))
         metrics.connected.set_function(self._is_connected)
-        metrics.helper_failing.set_function(lambda: failing([*runtime.helpers, *([self._helper] if self._helper is not None else ())]))
+        metrics.helper_failing.set_function(
+            lambda: helper_states([*runtime.helpers, *([self._helper] if self._helper is not None else ())])
+        )
         metrics.agent_applied.set_function(self._label(lambda: tally.applied))
         metrics.agent_duplicates.set_function(self._label(lambda: runtime.duplicates))
         metrics.agent_dead.set_function(self._label(lambda: tally.dead))
