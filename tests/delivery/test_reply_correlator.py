@@ -49,6 +49,19 @@ def meeting() -> Meeting:
 
 BOTH = pytest.mark.parametrize("msg_id", ["id", None])
 
+
+@BOTH
+def test_an_inbox_is_kept_for_as_long_as_a_decision_may_take(msg_id: str | None) -> None:
+    """A pipeline of extensions may take thirty seconds. Whenever the generations turn, the inbox is still there then."""
+    for heard_at in (0.5, 20.0, 34.9):
+        meeting = Meeting(keep_s=35.0)
+        meeting.tick(0.0)
+        meeting.ask("a", heard_at, msg_id)
+        meeting.tick(*(heard_at + second for second in range(31)))
+        meeting.answer(heard_at + 30.0, msg_id)
+        assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
+
+
 # -- both orders -------------------------------------------------------------------------------------------------------
 
 
