@@ -52,7 +52,7 @@ def test_without_a_configured_key_none_is_asked_for_and_none_is_handed_on() -> N
 def test_an_address_that_is_no_inbox_is_never_answered_and_is_counted(address: str) -> None:
     refused: list[bool] = []
     assert not Door(refused=refused.append).may_reach(address)
-    assert len(refused) == bool(address)  # nobody asked: nobody is refused
+    assert len(refused) == bool(address)  # without an address there is no refusal to count
 
 
 def test_an_inbox_is_answered() -> None:

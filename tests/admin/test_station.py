@@ -1,4 +1,4 @@
-"""The station on a real server: one answer whatever happens, nobody held up, found by the service protocol."""
+"""The operators' services on a real server: each request gets one answer, none waits for another, and the service protocol finds them."""
 
 import asyncio
 import contextlib

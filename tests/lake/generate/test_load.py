@@ -1,4 +1,4 @@
-"""A load is what its plan says, and its truth is what anybody would count."""
+"""A generated load is what its plan says, and its expected sums are what a plain count of its events gives."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An ingest without an end: what comes is in the tables, until somebody stops it."""
+"""A continuous ingest: new events come into the tables until a signal stops it."""
 
 import asyncio
 from pathlib import Path
