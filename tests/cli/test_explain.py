@@ -27,7 +27,7 @@ from router.sdk import step
 from tests.support.cli import invoked, words
 from tests.support.commands import wrong_in
 
-CARRIERS = {"Fault", "Refusal", "Declined", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
+CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
 HOME = Path(router.__file__).parent
 TOLD = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.admin.guesses import Guesses
+from router.admin.key_guesses import KeyGuesses
 from router.admin.proof import VALID_MS, Proofs
 
 
@@ -14,7 +14,7 @@ class Still:
         return self.now
 
 
-def looked_at(guesses: Guesses, *inboxes: str) -> int:
+def looked_at(guesses: KeyGuesses, *inboxes: str) -> int:
     count = 0
     for inbox in inboxes:
         if guesses.may_try(inbox):
@@ -25,7 +25,7 @@ def looked_at(guesses: Guesses, *inboxes: str) -> int:
 
 def test_one_asker_has_twenty_guesses_and_then_one_a_second() -> None:
     clock = Still()
-    guesses = Guesses(clock)
+    guesses = KeyGuesses(clock)
     assert looked_at(guesses, *["_INBOX.a.1"] * 1000) == 20
     clock.now = 3
     assert looked_at(guesses, *["_INBOX.a.2"] * 1000) == 3
@@ -33,14 +33,14 @@ def test_one_asker_has_twenty_guesses_and_then_one_a_second() -> None:
 
 def test_all_together_have_a_hundred_and_then_ten_a_second() -> None:
     clock = Still()
-    guesses = Guesses(clock)
+    guesses = KeyGuesses(clock)
     assert looked_at(guesses, *[f"_INBOX.{n}.1" for n in range(5000)]) == 100
     clock.now = 2
     assert looked_at(guesses, *[f"_INBOX.{n}.1" for n in range(9000, 9999)]) == 20
 
 
 def test_who_gave_the_right_key_is_looked_at_until_it_gives_a_wrong_one() -> None:
-    guesses = Guesses(Still())
+    guesses = KeyGuesses(Still())
     guesses.right("_INBOX.known.1")
     looked_at(guesses, *[f"_INBOX.{n}.1" for n in range(5000)])
     assert guesses.may_try("_INBOX.known.2")
