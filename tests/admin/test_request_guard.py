@@ -6,7 +6,7 @@ from router.admin import RequestGuard, ServiceError
 
 
 def opened(door: RequestGuard, data: bytes, **headers: str) -> dict[str, object]:
-    return door.open(data, headers).without()
+    return door.open(data, headers).exclude()
 
 
 def declined(door: RequestGuard, data: bytes, **headers: str) -> str:

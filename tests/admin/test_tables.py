@@ -76,7 +76,7 @@ async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> Non
 @pytest.mark.parametrize("about", [None, "everything"])
 async def test_an_instance_tells_of_health_or_of_breakers(about: str | None) -> None:
     with pytest.raises(ServiceError):
-        await Instances(Unasked(), Breakers(), "node-1", Alone()).tell(RequestFields({"about": about} if about else {}))
+        await Instances(Unasked(), Breakers(), "node-1", Alone()).read_own(RequestFields({"about": about} if about else {}))
 
 
 async def test_who_does_not_say_who_he_is_writes_as_the_admin_service() -> None:
