@@ -114,16 +114,16 @@ class AssignmentPusher:
     async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> PushedAssignment | Refusal:
         key = ids.key(assignment_id(request))
         if (stored := await self._in_progress.acquire(key)) is not None:
-            return _build_pushed(stored, request, message)
+            return _build_pushed_assignment(stored, request, message)
         try:
             decided, as_assigned = await _decide(decide, request)
             if isinstance(decided, Refusal):
                 stored = await self._bucket.find(key)
-                return decided if stored is None else _build_pushed(stored, request, message)
+                return decided if stored is None else _build_pushed_assignment(stored, request, message)
             ours = record_of(as_assigned, message, decided, self._rules.subject)
             stored = await self._bucket.create(key, ours)
             self._shares.add(request.tenant_id, len(stored))
-            return _build_pushed(stored, request, message, decided if stored == ours else None)
+            return _build_pushed_assignment(stored, request, message, decided if stored == ours else None)
         except StorageFull:
             return FULL
         finally:
@@ -139,7 +139,7 @@ async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Ref
     return piped.answer, piped.request
 
 
-def _build_pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> PushedAssignment | Refusal:
+def _build_pushed_assignment(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> PushedAssignment | Refusal:
     """What a record says; `ours` is the decision in it, where this very request made it."""
     record = read_record(stored)
     if ours is None and not is_same_request(record, request, message):
