@@ -139,7 +139,9 @@ async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Ref
     return piped.answer, piped.request
 
 
-def _build_pushed_assignment(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> PushedAssignment | Refusal:
+def _build_pushed_assignment(
+    stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None
+) -> PushedAssignment | Refusal:
     """What a record says; `ours` is the decision in it, where this very request made it."""
     record = read_record(stored)
     if ours is None and not is_same_request(record, request, message):
