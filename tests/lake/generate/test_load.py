@@ -1,4 +1,4 @@
-"""A generated load is what its plan says, and its expected sums are what a plain count of its events gives."""
+"""A load is what its plan says, and its truth is the exact count of its messages."""
 
 import pytest
 

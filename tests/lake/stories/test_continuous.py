@@ -1,4 +1,4 @@
-"""A continuous ingest: new events come into the tables until a signal stops it."""
+"""An ingest without an end: it writes new messages into the tables until it is stopped."""
 
 import asyncio
 from pathlib import Path
