@@ -28,7 +28,7 @@ from nats.protocol.parser import PERMISSIONS_ERR
 from router.cancellation import preserve_cancellation
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, parse_head
-from router.delivery.socket import DirectTransport, LAST_CLOSE_S
+from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 from router.errors import BrokerUnavailable
 from router.ids import random_tokens
 from router.masking import hide_login

@@ -53,7 +53,6 @@ class DirectTransport(TcpTransport):
         super().__init__()  # type: ignore[no-untyped-call]
         self._hear = hear
         self.close_s = RECONNECT_CLOSE_S
-        self.close_s = RECONNECT_CLOSE_S
 
     def __bool__(self) -> bool:
         return True  # nats-py makes a transport of its own in place of one that says no
