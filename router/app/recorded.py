@@ -51,7 +51,7 @@ class RecordedDecisions:
         self._recorder = recorder
         self._find_version = find_version
 
-    def records(self, tenant_id: str) -> bool:
+    def is_recording(self, tenant_id: str) -> bool:
         return self._recorder.is_recorded(tenant_id)
 
     async def explain(self, tenant_id: str, request_id: str | None, message_id: str | None) -> Answer | None:

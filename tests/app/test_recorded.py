@@ -27,7 +27,7 @@ def services(recorder: DecisionRecorder, *versions: Policy) -> RecordedServices:
 
 
 async def explain(recorder: DecisionRecorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:
-    return dict(await services(recorder, *versions).explain(Asked({"tenant_id": tenant_id, "request_id": request_id})))
+    return dict(await services(recorder, *versions).explain(RequestFields({"tenant_id": tenant_id, "request_id": request_id})))
 
 
 async def compare(recorder: DecisionRecorder, document: Json, against: int = 10, tenant_id: str = "acme") -> Json:
