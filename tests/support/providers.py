@@ -38,9 +38,9 @@ async def register(router: Running, *entries: Json) -> None:
 
 
 def _registry(router: Running) -> Any:
-    ground = router.service._ground
-    assert ground is not None
-    return ground.registry.all()
+    context = router.service._context
+    assert context is not None
+    return context.registry.all()
 
 
 def echoed(message: Msg, **fields: Any) -> bytes:
