@@ -9,10 +9,10 @@ from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Broken, Measured
 from bench.stretch import MIB, peak_bytes
-from router.contracts.letter import build_dead_letter
+from router.contracts.dead_letter import build_dead_letter
 from router.deadletters import read_by_filter
 from router.deadletters import replay as send_again
-from router.deadletters.outlets import AckedReplayPublisher
+from router.deadletters.publishers import AckedReplayPublisher
 from router.delivery.storing import evidence_on
 from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Fault

@@ -10,7 +10,7 @@ from router.app.dead_letter_writer import build_dead_letter_writer
 from router.app.handler_metrics import AcksMetrics
 from router.app.known_assignments import AckStore
 from router.contracts.ack import ACK
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.delivery.subscription import Subscription
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 

@@ -12,7 +12,7 @@ from router.admin.declined import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST
 from router.admin.service import Answer
 from router.app.extension_store import ExtensionNotFound, ExtensionStore
 from router.app.policy_store import PolicyNotFound, PolicyStore
-from router.contracts.versioned import VersionRecord
+from router.contracts.version_record import VersionRecord
 from router.errors import Conflict, Poison
 from router.policy.fields import DocumentError
 

@@ -15,14 +15,14 @@ from router.admin.declined import POLICY_NOT_FOUND
 from router.admin.pipeline import Trial
 from router.admin.service import Answer, present
 from router.app.app_context import AppContext
-from router.app.breakers import Breakers, describe_closed
+from router.app.breakers import Breakers, build_closed_state
 from router.breakers import CLOSED
 from router.clock import steady
 from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.extensions import ExtensionRegistry, HealthTracker, complexity
+from router.extensions import ExtensionRegistry, HealthTracker, measure_complexity
 from router.extensions.executed import executed_fields
 from router.policy import Policy, TraceStep, evaluate
 
@@ -37,7 +37,7 @@ class ExtensionHealth:
 
     def health(self) -> Mapping[str, Answer]:
         states = self._breakers.extension_states()
-        return {extension_id: self._line(extension_id, states.get(extension_id, {})) for extension_id in sorted(self._registry.all())}
+        return {extension_id: self._line(extension_id, states.get(extension_id, {})) for extension_id in sorted(self._registry.get_all())}
 
     def _line(self, extension_id: str, breaker: Mapping[str, object]) -> Answer:
         figures = structs.asdict(self._health.figures(extension_id))
@@ -54,7 +54,7 @@ class BreakerStates:
 
     def extension_states(self) -> Mapping[str, Answer]:
         known = self._breakers.extension_states()
-        return {name: known.get(name) or describe_closed(name) for name in sorted(self._registry.all())}
+        return {name: known.get(name) or build_closed_state(name) for name in sorted(self._registry.get_all())}
 
     def provider_states(self) -> Mapping[str, Answer]:
         return self._breakers.provider_states()
@@ -67,7 +67,7 @@ class Pipelines:
         self._context = context
 
     def complexity(self, tenant_id: str, policy_id: str) -> Answer:
-        return structs.asdict(complexity(self._policy(tenant_id, policy_id).pipeline, self._context.health.p50_ms))
+        return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._context.health.p50_ms))
 
     async def dry_run(self, trial: Trial) -> Answer:
         """The very functions that live requests go through; what they remember is left out."""
@@ -79,7 +79,7 @@ class Pipelines:
             return evaluate(policy, request, states=states, now=now, trace=trace)
 
         deadline = now + timeout_ms / 1000
-        piped = await self._context.extensions.dry(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
+        piped = await self._context.extensions.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
         return {
             **_said(piped.answer),
             "executed_extensions": executed_fields(piped.executed),

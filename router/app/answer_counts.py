@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.contracts.malformed import TENANT_FORBIDDEN, VALIDATION_CODES
 from router.message import Message

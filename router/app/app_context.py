@@ -17,9 +17,9 @@ from router.app.recorded_decisions import build_recorder
 from router.app.shared_breakers import SharedBreakers
 from router.app.violations import Violations
 from router.assignments import AssignmentCache
+from router.buckets.batched_reader import BatchedKvReader
 from router.buckets.documents import DocumentBucket
-from router.buckets.lookups import BatchedKvReader
-from router.buckets.records import WriteOnceKv
+from router.buckets.write_once import WriteOnceKv
 from router.config import Settings
 from router.decide import Replays
 from router.delivery.answered_requests import AnsweredRequests
@@ -59,7 +59,7 @@ class AppContext:
         self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies)
         self.violations = Violations(metrics, alerts)
         shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id)
-        self.breakers = Breakers(metrics, alerts, shared, policies.all, rules=breaker_rules(settings.extension_breaker))
+        self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
         self.providers = ProviderTracker(Averages(), self.breakers.providers)
         self.recorder = build_recorder(settings)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here

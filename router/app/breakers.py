@@ -40,9 +40,9 @@ class Breakers:
         now: Clock = steady,
     ) -> None:
         self.shared = shared
-        self.extensions = BreakerRegistry(lambda _: rules, now=now, changed=self._extension_changed)
-        self.providers = ProviderBreakers(policies, now=now, made=self._provider_made, changed=self._provider_changed)
-        shared.attach(self.providers.told)
+        self.extensions = BreakerRegistry(lambda _: rules, now=now, on_change=self._extension_changed)
+        self.providers = ProviderBreakers(policies, now=now, on_create=self._provider_made, on_change=self._provider_changed)
+        shared.attach(self.providers.apply_remote)
         self._metrics = metrics
         self._alerts = alerts
         self._labels: set[Label] = set()  # of providers that have a breaker; labels are bounded
@@ -53,13 +53,13 @@ class Breakers:
 
     def extension_states(self) -> dict[str, dict[str, object]]:
         """By extension id, as `get_circuit_breaker_states` tells them (docs/operators.md#circuit-breakers)."""
-        return {name: {"extension_id": name, **_told(standing)} for name, standing in self.extensions.standings().items()}
+        return {name: {"extension_id": name, **_told(standing)} for name, standing in self.extensions.snapshots().items()}
 
     def provider_states(self) -> dict[str, dict[str, object]]:
         """By `{tenant}/{provider}`, of every provider that has a breaker and was heard of."""
         return {
             f"{tenant_id}/{provider_id}": {"tenant_id": tenant_id, "provider_id": provider_id, **_told(standing)}
-            for (tenant_id, provider_id), standing in self.providers.standings().items()
+            for (tenant_id, provider_id), standing in self.providers.snapshots().items()
         }
 
     # -- who hears -------------------------------------------------------------------------------------------------
@@ -71,15 +71,15 @@ class Breakers:
         self._labels.add(self._provider_label(tenant_id, provider_id))
 
     def _provider_changed(self, transition: BreakerTransition) -> None:
-        if not transition.is_told:
+        if not transition.is_remote:
             self.shared.note(transition)
         self._tell(PROVIDER, transition, self._provider_label(*transition.name.split("/")))
 
     def _tell(self, kind: str, transition: BreakerTransition, label: Label) -> None:
-        self._metrics.breaker_transitions[*label, transition.was, transition.state] += 1
+        self._metrics.breaker_transitions[*label, transition.before, transition.state] += 1
         if self._lines.allow((kind, transition.name, transition.state)):
-            log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.was, state=transition.state)
-        if transition.state != HALF_OPEN and not transition.is_told:
+            log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.before, state=transition.state)
+        if transition.state != HALF_OPEN and not transition.is_remote:
             self._alerts.raise_alert(_alert(kind, transition))
 
     # -- metrics ---------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ class Breakers:
 
         Closed ones are not looked at: there may be thousands, and a scrape must not hold the loop.
         """
-        counted = Counter((self._provider_label(*pair), state) for pair, state in self.providers.astray())
-        counted.update((self._extension_label(name), one.state) for name, one in self.extensions.standings().items())
+        counted = Counter((self._provider_label(*pair), state) for pair, state in self.providers.list_not_closed())
+        counted.update((self._extension_label(name), one.state) for name, one in self.extensions.snapshots().items())
         for label in self._labels - {label for label, _ in counted}:
             counted[label, CLOSED] = 1
         return {(*label, state): counted[label, state] for label, _ in list(counted) for state in STATES}
@@ -114,7 +114,7 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
     )
 
 
-def describe_closed(extension_id: str) -> dict[str, object]:
+def build_closed_state(extension_id: str) -> dict[str, object]:
     """The state of an extension that nobody has called yet."""
     return {"extension_id": extension_id, **_told(BreakerSnapshot(CLOSED, None, 0, 0.0))}
 

@@ -11,7 +11,7 @@ from router.app.violations import Violations
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.contracts.decision import INTERNAL, OVERLOADED
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.deadletters.replay import RUN
 from router.delivery.processor import ANSWERED, REFUSED_SUBJECT

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from router.app.app_context import AppContext
 from router.clock import now_ms
-from router.contracts.glimpse import extract_ids
-from router.contracts.letter import build_dead_letter
+from router.contracts.dead_letter import build_dead_letter
+from router.contracts.extract import extract_ids
 from router.contracts.worker import MessageType
 from router.message import Effect, Message
 from router.outcome import Fault

@@ -18,7 +18,7 @@ from router.config import Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
-from router.contracts.glimpse import extract_ids, extract_request_ids
+from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
 from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
 from router.delivery.answers import Answers, ReplyRules
@@ -30,6 +30,8 @@ from router.observability import Metrics
 from router.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.outcome import Fault
 from router.policy import RateLimits, Sessions, evaluate
+
+BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 
 
 def build_decide_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
@@ -66,7 +68,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         extensions=context.extensions,
         known=context.known,
         states=context.providers.states_of,
-        chosen=context.providers.chosen,
+        chosen=context.providers.on_decision,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
@@ -104,6 +106,7 @@ def build_answers(settings: Settings, connection: Connection, metrics: Metrics) 
         stream=taken_stream(settings).name,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
+        keep=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
     )
     return Answers(
         connection,

@@ -43,7 +43,7 @@ class DecisionLookup:
     async def _assigned(self, wanted: Wanted, request_key: str) -> Assignment | None:
         record = await self._book.find(ids.key(assignment_id_of(wanted.tenant_id, request_key)))
         try:
-            known = read_record(record).known() if record is not None else None
+            known = read_record(record).read_assignment() if record is not None else None
         except Poison:
             return None
         if known is None or known.tenant_id != wanted.tenant_id:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from router.app.partition import taken_stream, taken_subject
 from router.config import BucketConfig, ConsumerConfig, Settings, StreamConfig
 from router.contracts import usage
-from router.contracts.letter import dead_letter_subject
+from router.contracts.dead_letter import dead_letter_subject
 from router.delivery.topology import ConsumerSpec, StreamSpec, Topology, bucket
 
 WORKERS_LETTERS = ("caf.exec.dlq.v1", "caf.deadletter.v1")  # what workers give up, and what they cannot read

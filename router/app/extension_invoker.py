@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.app.breakers import Breakers
-from router.calls.caller import RequestReplyClient
+from router.calls.request_reply import RequestReplyClient
 from router.calls.traced import trace_calls
 from router.config import Settings
 from router.delivery.connection import Connection
@@ -23,14 +23,14 @@ class ExtensionMetrics:
         self._metrics = metrics
         self._lines = LogRateLimit(every_s=1.0)
 
-    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
+    def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         metrics = self._metrics
         label = metrics.extension[extension_id]
         metrics.extension_calls[label, kind, status] += 1
         if status not in UNTIMED:
             metrics.extension_seconds[label].observe(seconds)
 
-    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
+    def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         if self._lines.allow((extension_id, code)):
             log.warning(events.EXTENSION_TOLERATED, extension=extension_id, type=kind, policy_id=policy_id, code=code)
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from router import ids
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry as Held
-from router.contracts.versioned import VersionRecord, make_record, read_record, record_bytes
+from router.contracts.version_record import VersionRecord, make_record, read_record, record_bytes
 from router.errors import Conflict, RouterError
 from router.extensions import ExtensionEntry, parse_entry
 from router.extensions.parse import LARGEST, check_size, read_document
@@ -77,7 +77,7 @@ class ExtensionStore:
 
     async def list(self) -> list[Registered]:
         """Every entry that can be read, by id."""
-        found = await self._documents.all()
+        found = await self._documents.read_all()
         return [registered for key in sorted(found) if (registered := _readable(found[key])) is not None]
 
     async def switch(self, extension_id: str, *, enabled: bool, author: str) -> Written:

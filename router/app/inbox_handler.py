@@ -44,10 +44,10 @@ class HandlerBreaker:
 
     @property
     def is_open(self) -> bool:
-        return self._gate.shut_until() > steady()
+        return self._gate.block_end() > steady()
 
     def acquire(self, seconds: float) -> HandlerPermit | None:
-        lease = self._gate.enter(seconds)
+        lease = self._gate.acquire(seconds)
         return _Permit(self._gate, lease) if lease is not None else None
 
 
@@ -57,10 +57,10 @@ class _Permit:
         self._lease = lease
 
     def record_success(self, latency_ms: float) -> None:
-        self._gate.succeeded(self._lease, latency_ms)
+        self._gate.record_success(self._lease, latency_ms)
 
     def record_failure(self) -> None:
-        self._gate.failed(self._lease)
+        self._gate.record_failure(self._lease)
 
     def release(self) -> None:
-        self._gate.left(self._lease)
+        self._gate.release(self._lease)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from router.clock import now_ms
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
-from router.contracts.given import Object
+from router.contracts.field_readers import Object
 from router.contracts.ingress import ACCEPTED, ERROR, REJECTED, IngressAck, IngressRequest, names_in, read_body_of, read_ingress
 from router.contracts.malformed import Malformed
 from router.contracts.request import NOTHING

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.assignments import AssignmentCache
-from router.buckets.records import WriteOnceKv
+from router.buckets.write_once import WriteOnceKv
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import ack_bytes, ack_key, read_record
@@ -22,7 +22,7 @@ class AssignmentStore:
 
     async def create(self, key: str, record: bytes) -> bytes:
         standing = await self._records.create(key, record)
-        self._known.keep(read_record(standing).known())
+        self._known.keep(read_record(standing).read_assignment())
         return standing
 
 

@@ -16,7 +16,7 @@ from router.app.extension_store import ExtensionStore, read_registered
 from router.app.large_documents import SMALL, LargeDocuments
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry as Held
-from router.buckets.watched import BucketMirror
+from router.buckets.mirror import BucketMirror
 from router.delivery.api import JetStream
 from router.errors import BrokerUnavailable, RouterError
 from router.extensions import ExtensionEntry, ExtensionRegistry
@@ -103,8 +103,8 @@ class LiveExtensions:
 
     def _install(self) -> None:
         self.registry.replace(known.entry for known in self._known.values() if known.entry is not None)
-        self._keep(self.registry.all())
-        log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.all()))
+        self._keep(self.registry.get_all())
+        log.info(events.EXTENSIONS_LOADED, extensions=len(self.registry.get_all()))
 
     def _look(self, held: Held, known: _Known | None) -> _Known:
         try:

@@ -23,8 +23,8 @@ from router.app.policy_seed import seed
 from router.app.policy_store import PolicyStore
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry, DeletedKey
-from router.buckets.watched import BucketMirror
-from router.contracts.versioned import read_record
+from router.buckets.mirror import BucketMirror
+from router.contracts.version_record import read_record
 from router.delivery.api import JetStream
 from router.masking import shorten
 from router.observability import ReadinessCheck, events, logs

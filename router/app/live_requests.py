@@ -8,7 +8,7 @@ from router.app.answer_counts import count_answer
 from router.app.app_context import AppContext
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
-from router.decide.asker import Asker, overloaded, read_asker
+from router.decide.origin import Asker, overloaded, read_asker
 from router.decide.read import Limits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer

@@ -16,7 +16,7 @@ from pathlib import Path
 from router import samples
 from router.app.policy_files import Key, read_policies
 from router.app.policy_store import PolicyStore
-from router.contracts.versioned import VersionRecord, document_hash
+from router.contracts.version_record import VersionRecord, document_hash
 from router.errors import Conflict
 from router.observability import events, logs
 from router.policy import ParsedPolicy, lint, load_policy

@@ -18,7 +18,7 @@ from router import ids
 from router.app.policy_check import check_author, check_ids, check_policy_in_thread
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry, DeletedKey
-from router.contracts.versioned import VersionRecord, make_record, read_record, record_bytes
+from router.contracts.version_record import VersionRecord, make_record, read_record, record_bytes
 from router.errors import Conflict, Poison, RouterError
 from router.policy import ParsedPolicy
 
@@ -57,7 +57,7 @@ class PolicyStore:
         canonical = (await check_policy_in_thread(document, tenant_id, policy_id)).document
         check_author(author)
         key = ids.key(tenant_id, policy_id)
-        newest = await self._documents.newest(key)
+        newest = await self._documents.read_newest(key)
         standing = _readable(newest)
         if replaces != (standing.version if standing else None):
             raise _conflict(tenant_id, policy_id, standing)
@@ -93,7 +93,7 @@ class PolicyStore:
 
     async def list(self, tenant_id: str | None = None) -> Sequence[Stored]:
         """Every policy, or one tenant's own, in the order of their names."""
-        entries = await self._documents.all()
+        entries = await self._documents.read_all()
         found = await asyncio.to_thread(lambda: [_stored(entry) for entry in entries.values()])  # there may be many, and large ones
         chosen = [one for one in found if one is not None and tenant_id in (None, one.tenant_id)]
         return sorted(chosen, key=lambda one: (one.tenant_id, one.policy_id))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from router.app.policy_files import Key
 from router.app.policy_store import PolicyStore, Stored
 from router.policy import ParsedPolicy
-from router.policy.difference import DocumentDifference, differences
+from router.policy.difference import DocumentDifference, find_differences
 
 PUT, REPLACE, DELETE = "put", "replace", "delete"
 
@@ -39,7 +39,7 @@ def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list
             steps.append(PolicySyncStep(DELETE, key, there[key].version, None))
         elif record is None:
             steps.append(PolicySyncStep(PUT, key, None, parsed.document))
-        elif changes := tuple(differences(record.document, parsed.document)):
+        elif changes := tuple(find_differences(record.document, parsed.document)):
             steps.append(PolicySyncStep(REPLACE, key, record.version, parsed.document, changes))
     return steps
 

@@ -5,7 +5,7 @@
 
 One instance of the queue group takes each request, in a task of its own. Whatever is wrong is said in an answer: never
 silence. Tenants share the places for what is in hand (`router.shares`): one that opens as many streams as it can leaves as
-many places free. A stream is cancelled as soon as nobody listens to it (`calls.outlets`), and leaves its provider the same way.
+many places free. A stream is cancelled as soon as nobody listens to it (`calls.reply_streams`), and leaves its provider the same way.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from router.app.app_context import AppContext
 from router.app.own_inboxes import own_inboxes
 from router.app.provider_invoker import build_provider_invoker
 from router.app.refused_addresses import note_refused
-from router.calls.outlets import ReplyStreams
+from router.calls.reply_streams import ReplyStreams
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
-from router.contracts.glimpse import extract_request_ids
+from router.contracts.extract import extract_request_ids
 from router.contracts.headers import message_id_in
 from router.contracts.malformed import Malformed
 from router.contracts.provider import (
     INVOKE,
     INVOKE_STREAM,
     ProviderResponse,
+    is_protobuf_wanted,
     refuse,
     response_bytes,
-    wants_protobuf,
 )
 from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
@@ -147,7 +147,7 @@ class ProviderServer:
 
     def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         write = response_bytes if subject == INVOKE else _as_chunk
-        self._connection.publish_nowait(reply, write(response, protobuf=wants_protobuf(headers)), "", HEAD)
+        self._connection.publish_nowait(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", HEAD)
 
     async def _finish(self) -> None:
         if self._hands:

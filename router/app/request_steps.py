@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.buckets.assigned import StoredAssignment, find_assignment
+from router.buckets.assignments import StoredAssignment, find_assignment
 from router.config import Settings
 from router.config.storage import BucketConfig
 from router.contracts.assignment import assignment_id_of

@@ -7,7 +7,7 @@ from router.app.consumer_metrics import ConsumerMetrics
 from router.app.consumer_options import allow_list, build_consumer_options, worker_limits
 from router.app.dead_letter_writer import build_dead_letter_writer
 from router.app.handler_metrics import ResultsMetrics
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.result import RESULT
 from router.contracts.usage import SUBJECT
 from router.delivery.subscription import Subscription

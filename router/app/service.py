@@ -89,7 +89,7 @@ class RouterService:
 
     async def _begin_with_policies(self, context: AppContext) -> None:
         await context.live_policies.begin(self._seed)
-        if not self.shelf.all():
+        if not self.shelf.get_all():
             log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
 
     def tree(self) -> Supervisor:

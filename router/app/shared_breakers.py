@@ -17,7 +17,7 @@ from contextlib import suppress
 from router.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry
-from router.buckets.watched import BucketMirror
+from router.buckets.mirror import BucketMirror
 from router.clock import Clock, steady, wall
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.delivery.api import JetStream

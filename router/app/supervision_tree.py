@@ -25,7 +25,7 @@ from router.delivery.listen import Listener
 from router.delivery.settle import Answer
 from router.message import Message, Reply
 from router.observability import Metrics
-from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, failing
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 
 OFTEN = Intensity(5, 30)
 
@@ -65,7 +65,7 @@ class SupervisionTree:
         self._context = context
         self._monitor = monitor
         self._consumers = children
-        self._workers = Workers(context.metrics, context.alerts, serves=context.policies.serves)
+        self._workers = Workers(context.metrics, context.alerts, serves=context.policies.has_tenant)
         self._drain_deadline = DrainDeadline(context.settings.drain)
 
     @cached_property
@@ -83,7 +83,7 @@ class SupervisionTree:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
         helpers.append(Helper("dead_letter_shares", self._context.letter_shares.run))
-        self._context.metrics.helper_failing.set_function(lambda: failing(helpers))
+        self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children += [helper.child for helper in helpers]
         if self._context.settings.admin.enabled:
             children.append(Child("admin", build_admin_station(self._context).run))

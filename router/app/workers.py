@@ -14,7 +14,7 @@ from router.app.alerts import Alerts
 from router.app.declared_topology import WORKERS_LETTERS
 from router.clock import Clock, now_ms, steady
 from router.contracts.alert import WARNING, Alert
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import SUBJECTS, Heartbeat, read_claimed_id, read_heartbeat
 from router.delivery.connection import Connection
 from router.delivery.frame_parser import Headers

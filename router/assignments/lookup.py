@@ -52,7 +52,7 @@ class AssignmentCache:
         if record is None:
             return None
         try:
-            known = read_record(record).known()
+            known = read_record(record).read_assignment()
         except Poison:
             return None  # a record that another program damaged must not condemn the worker's result
         self.keep(known)

@@ -1,19 +1,18 @@
-"""Circuit breakers: who failed too often is left alone for a while, then tried with a few calls. Pure: no broker, no waiting.
+"""Circuit breakers: a service that failed too often is not called for a while, then tried with a few calls. Pure: no broker, no wait.
 
-    CircuitBreaker      one breaker: who may call, and whose outcome is heard
-      States    pybreaker's, stepped by outcomes
-      Probes    who is inside while it is half open, each until its own time
-      Window    how many of the last calls failed
-    BreakerRegistry      breakers by name, as many as it may hold
+    CircuitBreaker    gives permits for calls and records their outcomes
+      States          pybreaker's states, driven by outcomes
+      Probes          the calls in flight while it is half open, each with an expiry
+      Window          the error rate of the last calls
+    BreakerRegistry   breakers by name, a bounded number
 
-Whose outcomes they are fed with, who else hears of an opening, and what operators are told is said elsewhere
-(`policy.breakers`, `app.breakers`).
+Other rooms feed them with outcomes, share openings among instances and report to operators (`policy.breakers`, `app.breakers`).
 """
 
-from router.breakers.book import BreakerRegistry
-from router.breakers.gate import CircuitBreaker
+from router.breakers.breaker import CircuitBreaker
+from router.breakers.registry import BreakerRegistry
 from router.breakers.rules import BreakerRules
-from router.breakers.standing import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
+from router.breakers.snapshot import CLOSED, HALF_OPEN, OPEN, BreakerSnapshot, BreakerTransition, CallPermit
 from router.breakers.window import Window
 
 __all__ = [

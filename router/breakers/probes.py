@@ -1,10 +1,10 @@
-"""The probes that are out, each until its own time: a caller that is never heard of again must not hold its place."""
+"""The probes in flight, each with an expiry, so that a caller that never reports an outcome does not block a place."""
 
 from __future__ import annotations
 
 
 class Probes:
-    """By number, from 1; `now` is on one steady clock."""
+    """Probes by number, from 1. `now` is on one steady clock."""
 
     def __init__(self) -> None:
         self._ends: dict[int, float] = {}  # the oldest first
@@ -16,16 +16,16 @@ class Probes:
         return self._last
 
     def end(self, number: int, now: float) -> bool:
-        """Whether it was still out."""
+        """Whether the probe was still in flight."""
         ends = self._ends.pop(number, None)
         return ends is not None and ends > now
 
-    def oldest(self, now: float) -> int | None:
+    def find_oldest(self, now: float) -> int | None:
         self._forget(now)
         return next(iter(self._ends), None)
 
     def free_at(self, now: float, limit: int) -> float:
-        """When one more may begin, 0 at once."""
+        """When one more probe may begin; 0: at once."""
         self._forget(now)
         return 0.0 if len(self._ends) < limit else min(self._ends.values())
 

@@ -1,4 +1,4 @@
-"""When a breaker opens, how long it stays open, and what closes it."""
+"""The thresholds that open a breaker and close it, and how long it stays open."""
 
 from __future__ import annotations
 

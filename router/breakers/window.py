@@ -1,7 +1,7 @@
-"""How many of the last calls failed: a sliding window in a bounded number of slices.
+"""The error rate of the last calls: a sliding window in a bounded number of slices.
 
-A slice begins with the first call after the one before is full, and goes as a whole when its beginning is older than the
-window. So nothing is counted for longer than the window, and everything for 19/20 of it.
+A slice begins with the first call after the slice before it is full, and is dropped as a whole when its beginning is older
+than the window. So a call counts for at least 19/20 of the window, and never for longer than the window.
 """
 
 from __future__ import annotations

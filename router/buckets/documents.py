@@ -6,10 +6,10 @@ Every write names the revision that it replaces, and the server compares. A buck
 
 from __future__ import annotations
 
-from router.buckets.away import unavailable_bucket
 from router.buckets.entries import BucketEntry, DeletedKey, read_entry
-from router.buckets.following import KvWatcher
-from router.buckets.records import TOO_LARGE, WRONG_LAST_SEQUENCE
+from router.buckets.unavailable import unavailable_bucket
+from router.buckets.watcher import KvWatcher
+from router.buckets.write_once import TOO_LARGE, WRONG_LAST_SEQUENCE
 from router.delivery.api import JetStream, nanos
 from router.errors import BrokerRefused, Conflict, Poison
 
@@ -27,10 +27,10 @@ class DocumentBucket:
 
     async def get(self, key: str) -> BucketEntry | None:
         """What stands under the key now. BrokerUnavailable."""
-        newest = await self.newest(key)
+        newest = await self.read_newest(key)
         return newest if isinstance(newest, BucketEntry) else None
 
-    async def newest(self, key: str) -> BucketEntry | DeletedKey | None:
+    async def read_newest(self, key: str) -> BucketEntry | DeletedKey | None:
         """The same, and whether anything ever stood there. BrokerUnavailable."""
         try:
             stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
@@ -42,7 +42,7 @@ class DocumentBucket:
         """The new revision. `revision`: the one it replaces; None: there must be none. Conflict, BrokerUnavailable, Poison (too large)."""
         if len(value) > self._jetstream.connection.max_payload - _HEAD_BYTES:
             raise Poison("the document is larger than the connection allows")
-        return await self._write(key, value, {}, await self._free(key) if revision is None else revision)
+        return await self._write(key, value, {}, await self._expect_free(key) if revision is None else revision)
 
     async def delete(self, key: str, *, revision: int) -> None:
         """Its history stays. Conflict, BrokerUnavailable."""
@@ -51,25 +51,25 @@ class DocumentBucket:
     async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
         """All that the bucket still keeps of one key, oldest first. BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
-        await self._once(KvWatcher(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
+        await self._list_once(KvWatcher(self._jetstream, self._bucket, found.append, key=key, deliver="all"))
         return found
 
-    async def all(self) -> dict[str, BucketEntry]:
+    async def read_all(self) -> dict[str, BucketEntry]:
         """Everything that stands in the bucket now. BrokerUnavailable."""
         found: list[BucketEntry | DeletedKey] = []
-        await self._once(KvWatcher(self._jetstream, self._bucket, found.append))
+        await self._list_once(KvWatcher(self._jetstream, self._bucket, found.append))
         newest = {one.key: one for one in found}
         return {key: one for key, one in newest.items() if isinstance(one, BucketEntry)}
 
-    async def _once(self, following: KvWatcher) -> None:
+    async def _list_once(self, following: KvWatcher) -> None:
         try:
             await following.open()
         finally:
             await following.close()
 
-    async def _free(self, key: str) -> int:
+    async def _expect_free(self, key: str) -> int:
         """What the server is to expect of a key under which nothing stands."""
-        newest = await self.newest(key)
+        newest = await self.read_newest(key)
         if isinstance(newest, BucketEntry):
             raise Conflict(f"{key} exists already", newest.revision)
         return newest.revision if newest is not None else 0

@@ -1,6 +1,6 @@
-"""Dead letters of the bus: one format with all others, on `{prefix}.dlq.{original_subject}`.
+"""Dead letters of the bus: the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
 
-A letter keeps any payload that the bus itself takes: a message of a work queue is gone from its stream once its letter stands.
+A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable
 from router.bus.settings import BusSettings
 from router.bus.subjects import letters_of
 from router.clock import now_ms
+from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import extract_envelope_ids
-from router.contracts.letter import build_dead_letter
 from router.message import Effect, Message
 from router.outcome import Fault
 
 
 def build_dead_letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
-    """A lane's `letter`. `max_bytes`: the connection's max_payload."""
+    """Build the function that writes a consumer's dead letters. `max_bytes`: the connection's max_payload."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
         return build_dead_letter(

@@ -4,7 +4,7 @@
         async for piece in pieces: ...                    whoever reads knows which piece is the last, and leaves
 
 A subscription for each stream, given back at the end: from then on the server tells the sender that nobody listens
-(`outlets`), so a reader that is cancelled, or dies, stops its stream without a word of its own. Pieces come in order or the
+(`reply_streams`), so a reader that is cancelled, or dies, stops its stream without a word of its own. Pieces come in order or the
 stream breaks: what a lost connection may have swallowed is never passed over in silence.
 """
 
@@ -58,7 +58,7 @@ class Stream:
             raise BrokerUnavailable("not connected")
         subject, data, head = self._question
         inbox = self._connection.new_inbox()
-        self._sid = await self._connection.subscribe_direct(inbox, self._hear)
+        self._sid = await self._connection.subscribe_direct(inbox, self._on_message)
         self._connection.publish_nowait(subject, data, inbox, head)
         return self
 
@@ -72,7 +72,7 @@ class Stream:
     async def __anext__(self) -> StreamPiece:
         """The next piece. Raises CallTimeout, NoResponders, BrokerUnavailable, StreamOverrun; it never ends by itself."""
         if not self._waiting and self._broken is None:
-            await self._news_heard()
+            await self._wait_for_news()
         if self._waiting:
             piece = self._waiting.popleft()
             self._size -= len(piece.data)
@@ -84,7 +84,7 @@ class Stream:
         """Whether pieces may have been lost: a server that went away takes what it had not sent with it."""
         return self._connection.reconnect_count != self._lives or not self._connection.is_connected
 
-    async def _news_heard(self) -> None:
+    async def _wait_for_news(self) -> None:
         """Something came, the connection was lost, or nothing was heard for too long."""
         loop = asyncio.get_running_loop()
         news = self._news = loop.create_future()
@@ -97,7 +97,7 @@ class Stream:
         if self._is_cut and not self._waiting:
             self._broken = self._broken or _cut()
 
-    def _hear(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_message(self, _subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
         if self._broken is not None:
             return
         if self._is_cut:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
-from router.calls.caller import ServiceReply
+from router.calls.request_reply import ServiceReply
 from router.contracts.headers import TRACEPARENT
 from router.observability.tracing import Tracing, find_tracing
 

@@ -14,7 +14,7 @@ from router.cli.output import print_json, print_lines, print_table
 from router.cli.session import load_settings, open_jetstream
 
 if TYPE_CHECKING:
-    from router.buckets.assigned import StoredAssignment
+    from router.buckets.assignments import StoredAssignment
     from router.config import Settings
 
 assignments = typer.Typer(
@@ -69,7 +69,7 @@ def show(
 
 
 async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> int:
-    from router.buckets.assigned import list_assignments
+    from router.buckets.assignments import list_assignments
 
     async with open_jetstream(settings) as jetstream:
         found = [one async for one in list_assignments(jetstream, settings.buckets.assignments_known.name, **wanted)]
@@ -83,7 +83,7 @@ async def _list(settings: Settings, wanted: dict[str, Any], as_json: bool) -> in
 
 
 async def _show(settings: Settings, assignment_id: str, as_json: bool) -> int:
-    from router.buckets.assigned import find_assignment
+    from router.buckets.assignments import find_assignment
     from router.cli.assignment import print_assignment
 
     bucket = settings.buckets.assignments_known

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.contracts import given
+from router.contracts import field_readers
+from router.contracts.field_readers import Object
 from router.contracts.first_stored import first_stored_ms
-from router.contracts.given import Object
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
 from router.contracts.worker import DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
@@ -44,18 +44,18 @@ def read_ack(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> 
 
 def _ack(message: Message, body: Object, _: WorkerMessageLimits) -> ExecAssignmentAck:
     headers = message.headers
-    assignment_id = given.opaque(body, "assignment_id")
+    assignment_id = field_readers.read_id(body, "assignment_id")
     if assignment_id is None:
         raise Malformed(CORRELATION_FIELDS_INVALID, "Missing required field: assignment_id", STAGE_CORRELATION, "assignment_id")
     return ExecAssignmentAck(
         assignment_id=assignment_id,
-        status=given.one_of(body, "status", STATUSES),
-        acknowledged_at=given.whole(body, "acknowledged_at") or first_stored_ms(message),  # 0 is how protobuf says absent
-        message=given.excerpt(body, "message"),
-        request_id=given.opaque(body, "request_id"),
-        tenant_id=given.tenant(headers, body),
-        trace_id=given.trace(headers, body),
-        msg_id=given.message_id(headers, body),
+        status=field_readers.read_choice(body, "status", STATUSES),
+        acknowledged_at=field_readers.read_whole(body, "acknowledged_at") or first_stored_ms(message),  # 0 is how protobuf says absent
+        message=field_readers.read_excerpt(body, "message"),
+        request_id=field_readers.read_id(body, "request_id"),
+        tenant_id=field_readers.read_tenant(headers, body),
+        trace_id=field_readers.read_trace(headers, body),
+        msg_id=field_readers.read_message_id(headers, body),
     )
 
 

@@ -39,13 +39,13 @@ def success_with(warnings: Sequence[Mapping[str, object]], decision: Decision, a
     return b'%b,"warnings":%b}' % (success(decision, answer_id, trace_id)[:-1], orjson.dumps(warnings))
 
 
-def warning_of_skipped(skipped: SkippedAssignment) -> dict[str, object]:
+def build_skipped_warning(skipped: SkippedAssignment) -> dict[str, object]:
     """It was to be pushed, and has no assignment."""
     details = {"field": "push_assignment", "reason": skipped.reason}
     return {"code": ASSIGNMENT_SKIPPED, "message": skipped.message, "details": details}
 
 
-def warning_of_hint(name: str, meant: str) -> dict[str, object]:
+def build_hint_warning(name: str, meant: str) -> dict[str, object]:
     """A field that is not known was ignored, and looks like one that is."""
     text = f"Unknown field {name} was ignored: did you mean {meant}?"
     return {"code": UNKNOWN_FIELD, "message": text, "details": {"field": name, DID_YOU_MEAN: meant}}
@@ -63,7 +63,7 @@ def failure(
     if details:
         error["details"] = dict(details)
     context = {name: value for name, value in (("request_id", answer_id), ("trace_id", trace_id)) if value is not None}
-    return orjson.dumps({"ok": False, "error": error, "context": context}, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    return orjson.dumps({"ok": False, "error": error, "context": context}, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
 
 
 def success_protobuf(decision: Decision) -> bytes:
@@ -72,7 +72,7 @@ def success_protobuf(decision: Decision) -> bytes:
         provider_id=decision.provider_id,
         reason=decision.reason,
         priority=decision.priority,
-        expected_latency_ms=_whole(decision.expected_latency_ms),
+        expected_latency_ms=_round_whole(decision.expected_latency_ms),
         expected_cost=_number(decision.expected_cost),
         metadata=decision.metadata,
     ).SerializeToString()
@@ -84,7 +84,7 @@ def decision_fields(decision: Decision) -> dict[str, object]:
         "provider_id": decision.provider_id,
         "reason": decision.reason,
         "priority": decision.priority,
-        "expected_latency_ms": _whole(decision.expected_latency_ms),
+        "expected_latency_ms": _round_whole(decision.expected_latency_ms),
         "expected_cost": _number(decision.expected_cost),
         "metadata": dict(decision.metadata),
     }
@@ -100,7 +100,7 @@ def _fragment(decision: Decision) -> bytes:
     return fragment
 
 
-def _whole(milliseconds: float) -> int:
+def _round_whole(milliseconds: float) -> int:
     return math.floor(min(max(_number(milliseconds), -MAX_WHOLE), MAX_WHOLE) + 0.5)
 
 
@@ -109,5 +109,5 @@ def _number(value: float) -> float:
     return float(value) if math.isfinite(value) else 0.0
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)

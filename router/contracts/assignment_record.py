@@ -38,7 +38,7 @@ class AssignmentRecord(Struct, frozen=True):
     assignment: msgspec.Raw
     content: str | None = None  # None: an idempotency key stands for the request, whatever its content
 
-    def known(self) -> Assignment:
+    def read_assignment(self) -> Assignment:
         """The assignment in it. Raises Poison when there is none."""
         return read_assignment(bytes(self.assignment))
 

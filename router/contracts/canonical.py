@@ -30,7 +30,7 @@ def canonical_json(value: object) -> bytes:
 
 def canonical_number(number: float) -> str:
     """A finite number as ECMAScript writes it (RFC 8785, 3.2.2.3)."""
-    double = _double(number)
+    double = _to_double(number)
     if double == 0:
         return "0"
     sign, digits, exponent = Decimal(repr(double)).normalize().as_tuple()
@@ -72,7 +72,7 @@ def _key(key: object) -> str:
     return key
 
 
-def _double(number: float) -> float:
+def _to_double(number: float) -> float:
     try:
         double = float(number)
     except OverflowError:

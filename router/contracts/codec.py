@@ -49,7 +49,7 @@ def read_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int 
 def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
     """The same of any JSON value, where a payload need not be an object."""
     if len(data) > max_bytes:
-        raise too_large(len(data), max_bytes)
+        raise oversized_payload(len(data), max_bytes)
     if _has_more_openings(data, max_depth) and is_deeper(data, max_depth):
         raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
     try:
@@ -80,7 +80,7 @@ def _has_more_openings(data: bytes, most: int) -> bool:
     return False
 
 
-def too_large(size: int, max_bytes: int) -> Malformed:
+def oversized_payload(size: int, max_bytes: int) -> Malformed:
     return Malformed(PAYLOAD_TOO_LARGE, f"Payload of {size} bytes is larger than {max_bytes}", STAGE_SIZE)
 
 

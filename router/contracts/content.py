@@ -35,7 +35,7 @@ def canonical(data: bytes) -> bytes:
     try:
         # JSON that was read before needs none of the checks of depth again.
         body = orjson.loads(data) if data[:1] == b"{" else read_body(data, NO_HEADERS, len(data))
-        return orjson.dumps(_drop_trace_fields(body), default=_plain, option=orjson.OPT_SORT_KEYS)
+        return orjson.dumps(_drop_trace_fields(body), default=_to_plain, option=orjson.OPT_SORT_KEYS)
     except (Malformed, TypeError, orjson.JSONDecodeError):  # too deep, or an integer above 64 bits: read, and never written
         return data
 
@@ -48,7 +48,7 @@ def _drop_trace_fields(part: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     """A protobuf payload that is no text."""
     if isinstance(value, bytes):
         return text_of(value)

@@ -23,8 +23,8 @@ from router.contracts.malformed import (
     STAGE_VERSION,
     VERSION_UNSUPPORTED,
     Malformed,
-    invalid,
-    missing,
+    invalid_field,
+    missing_field,
 )
 
 VERSION = "1.0"
@@ -94,9 +94,9 @@ def read_envelope(
     body = read_object(data, max_bytes, max_depth)
     version = body.get("schema_version")
     if version is None or version == "":
-        raise missing("schema_version", "schema_version")
+        raise missing_field("schema_version", "schema_version")
     if type(version) is not str:
-        raise invalid("schema_version", "schema_version", "text")
+        raise invalid_field("schema_version", "schema_version", "text")
     if version not in versions:
         supported = ", ".join(sorted(versions))
         raise Malformed(VERSION_UNSUPPORTED, f"Unsupported schema_version: supported is {supported}", STAGE_VERSION, "schema_version")
@@ -117,19 +117,19 @@ def _convert(body: Mapping[str, object]) -> MessageEnvelope:
     try:
         return msgspec.convert(body, MessageEnvelope)
     except msgspec.ValidationError:
-        raise _first_wrong(body) from None
+        raise _find_wrong_field(body) from None
 
 
-def _first_wrong(body: Mapping[str, object]) -> Malformed:
+def _find_wrong_field(body: Mapping[str, object]) -> Malformed:
     """Each field is read by itself, for the error of the whole names it in words only."""
     for name, field in _FIELDS.items():
         value = body.get(name)
         if field.required and (value is None or value == ""):
-            return missing(name, name)
+            return missing_field(name, name)
         try:
             msgspec.convert(value, field.type)
         except msgspec.ValidationError:
-            return invalid(name, name, _legal(name))
+            return invalid_field(name, name, _legal(name))
     return Malformed(SCHEMA_VALIDATION_FAILED, "Payload is no envelope", STAGE_SCHEMA)
 
 

@@ -15,7 +15,7 @@ import orjson
 
 from router.contracts.canonical import canonical_json
 from router.contracts.envelope import VERSION, MessageEnvelope, read_envelope
-from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed, invalid
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed, invalid_field
 
 
 def make_envelope(
@@ -41,7 +41,7 @@ def make_envelope(
         "message_id": message_id,
         "correlation_id": correlation_id,
         "causation_id": causation_id,
-        "timestamp": timestamp or _now(),
+        "timestamp": timestamp or _format_now(),
         "actor_id": actor_id,
         "actor_kind": actor_kind,
         "payload": payload,
@@ -63,8 +63,8 @@ def key_of(message_type: str, message_id: str, actor_id: str, payload: Mapping[s
     try:
         return "sha256:" + sha256(canonical_json([message_type, message_id, actor_id, payload])).hexdigest()
     except ValueError as exc:
-        raise invalid("payload", "payload", f"a JSON object: {exc}") from exc
+        raise invalid_field("payload", "payload", f"a JSON object: {exc}") from exc
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

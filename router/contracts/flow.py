@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object, too_large, value_of
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, oversized_payload, read_object, value_of
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
 
@@ -23,7 +23,7 @@ def read_body(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYL
     if data[:1] == b"{":
         return read_object(data, max_bytes, max_depth)
     if len(data) > max_bytes:
-        raise too_large(len(data), max_bytes)
+        raise oversized_payload(len(data), max_bytes)
     decoded = _decode(data, headers)
     if decoded is not None and decoded.get("message", {}).keys() & {"tenant_id", "message_id"}:
         return decoded

@@ -56,17 +56,17 @@ CONTROL_HEADERS = SILENCING_HEADERS | frozenset(
 )
 
 
-def control_header_in(headers: Mapping[str, str]) -> str | None:
+def find_control_header(headers: Mapping[str, str]) -> str | None:
     """The first control header among these, None when there is none."""
-    return None if CONTROL_HEADERS.isdisjoint(headers) else _first_of(CONTROL_HEADERS, headers)
+    return None if CONTROL_HEADERS.isdisjoint(headers) else _find_first(CONTROL_HEADERS, headers)
 
 
-def silencing_header_in(headers: Mapping[str, str]) -> str | None:
+def find_silencing_header(headers: Mapping[str, str]) -> str | None:
     """The first of those that a stream may refuse without a word."""
-    return None if SILENCING_HEADERS.isdisjoint(headers) else _first_of(SILENCING_HEADERS, headers)
+    return None if SILENCING_HEADERS.isdisjoint(headers) else _find_first(SILENCING_HEADERS, headers)
 
 
-def _first_of(names: frozenset[str], headers: Mapping[str, str]) -> str:
+def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str:
     return next(name for name in headers if name in names)
 
 

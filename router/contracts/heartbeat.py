@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from router.contracts import given
+from router.contracts import field_readers
 from router.contracts.codec import read_object
-from router.contracts.given import Object
-from router.contracts.malformed import Malformed, invalid, missing
+from router.contracts.field_readers import Object
+from router.contracts.malformed import Malformed, invalid_field, missing_field
 from router.contracts.worker import unwrap
 from router.masking import printable
 from router.message import NO_HEADERS
@@ -62,29 +62,29 @@ def read_claimed_id(data: bytes) -> str | None:
 
 
 def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> Heartbeat:
-    worker_id = given.opaque(body, "worker_id")
+    worker_id = field_readers.read_id(body, "worker_id")
     if worker_id is None:
-        raise missing("worker_id", "worker_id")
+        raise missing_field("worker_id", "worker_id")
     return Heartbeat(
         worker_id=worker_id,
-        status=given.one_of(body, "status", STATUSES),
-        timestamp=given.moment(body, "timestamp") or received_ms,
+        status=field_readers.read_choice(body, "status", STATUSES),
+        timestamp=field_readers.read_moment(body, "timestamp") or received_ms,
         load=_load(body),
-        capacity=given.whole(body, "capacity"),
+        capacity=field_readers.read_whole(body, "capacity"),
         interval_ms=_interval(body),
-        tenant_id=given.tenant(headers, body),
+        tenant_id=field_readers.read_tenant(headers, body),
     )
 
 
 def _load(body: Object) -> float | None:
-    load = given.amount(body, "load")
+    load = field_readers.read_amount(body, "load")
     if load is not None and load > 1:
-        raise invalid("load", "load", "a number from 0 to 1")
+        raise invalid_field("load", "load", "a number from 0 to 1")
     return load
 
 
 def _interval(body: Object) -> int | None:
-    interval = given.whole(body, "interval_ms")
+    interval = field_readers.read_whole(body, "interval_ms")
     if interval is not None and not 1 <= interval <= MAX_INTERVAL_MS:
-        raise invalid("interval_ms", "interval_ms", f"1..{MAX_INTERVAL_MS}")
+        raise invalid_field("interval_ms", "interval_ms", f"1..{MAX_INTERVAL_MS}")
     return interval

@@ -17,11 +17,11 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.contracts import given
+from router.contracts import field_readers
 from router.contracts.codec import text_of
-from router.contracts.given import Object
+from router.contracts.field_readers import Object
 from router.contracts.headers import traceparent_in
-from router.contracts.malformed import missing
+from router.contracts.malformed import missing_field
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
 from router.message import NO_HEADERS
@@ -61,13 +61,15 @@ def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
 
 def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
     """Raises Malformed; `names_in` says what its receipt can still call it."""
-    message_id = given.message_id(headers, body) if body.get("message_id") is None else given.opaque(body, "message_id")
+    message_id = (
+        field_readers.read_message_id(headers, body) if body.get("message_id") is None else field_readers.read_id(body, "message_id")
+    )
     if message_id is None:
-        raise missing("message_id", "message_id")
-    tenant_id = given.tenant(headers, body)
+        raise missing_field("message_id", "message_id")
+    tenant_id = field_readers.read_tenant(headers, body)
     if tenant_id is None:
-        raise missing("tenant_id", "tenant_id")
-    correlation_id = given.opaque(body, "correlation_id")
+        raise missing_field("tenant_id", "tenant_id")
+    correlation_id = field_readers.read_id(body, "correlation_id")
     return IngressRequest(
         message_id=message_id,
         tenant_id=tenant_id,
@@ -101,7 +103,7 @@ def _request(body: Object, message_id: str, tenant_id: str, correlation_id: str 
         "payload": body.get("payload"),
         "payload_encoding": body.get("payload_encoding"),
         "metadata": body.get("metadata"),
-        "timestamp_ms": given.moment(body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"),
+        "timestamp_ms": field_readers.read_moment(body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"),
     }
     context = {"correlation_id": correlation_id} if correlation_id is not None else None
     return orjson.dumps(_present({"message": _present(message), "policy_id": body.get("policy_id"), "context": context}))
@@ -109,7 +111,7 @@ def _request(body: Object, message_id: str, tenant_id: str, correlation_id: str 
 
 def _headers(headers: Mapping[str, str], body: Object, message_id: str, tenant_id: str) -> dict[str, str]:
     digest = ids.sha256_hex(f"{tenant_id}\x00{message_id}".encode())
-    named = {"trace_id": given.trace(headers, body), "traceparent": traceparent_in(headers)}
+    named = {"trace_id": field_readers.read_trace(headers, body), "traceparent": traceparent_in(headers)}
     return {"Nats-Msg-Id": f"ingress:{digest}", "tenant_id": tenant_id, "version": "1", **{k: v for k, v in named.items() if v is not None}}
 
 

@@ -51,16 +51,16 @@ class Malformed(Poison):
         return Fault(self.code, str(self), self.field, self.stage)
 
 
-def missing(name: str, place: str) -> Malformed:
+def missing_field(name: str, place: str) -> Malformed:
     """The specified error text: `Missing required field: tenant_id`, at `message.tenant_id`."""
     return Malformed(SCHEMA_VALIDATION_FAILED, f"Missing required field: {name}", STAGE_SCHEMA, place)
 
 
-def invalid(name: str, place: str, legal: str) -> Malformed:
+def invalid_field(name: str, place: str, legal: str) -> Malformed:
     """A field of the wrong kind; `legal` says what would have been right."""
     return Malformed(SCHEMA_VALIDATION_FAILED, f"Invalid field: {name} must be {legal}", STAGE_SCHEMA, place)
 
 
-def uncorrelated(name: str, place: str, legal: str) -> Malformed:
+def invalid_correlation(name: str, place: str, legal: str) -> Malformed:
     """An id by which messages are tied together is unusable."""
     return Malformed(CORRELATION_FIELDS_INVALID, f"Invalid field: {name} must be {legal}", STAGE_CORRELATION, place)

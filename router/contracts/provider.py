@@ -47,7 +47,7 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
         return self.status == SUCCESS
 
 
-def wants_protobuf(headers: Mapping[str, str]) -> bool:
+def is_protobuf_wanted(headers: Mapping[str, str]) -> bool:
     return headers.get("Accept") == PROTOBUF
 
 

@@ -17,14 +17,22 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.contracts import given
+from router.contracts import field_readers
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.extension import MAX_METADATA_BYTES
-from router.contracts.given import Object
+from router.contracts.field_readers import Object
 from router.contracts.headers import is_supported_version
-from router.contracts.malformed import PAYLOAD_TOO_LARGE, STAGE_SIZE, STAGE_VERSION, VERSION_UNSUPPORTED, Malformed, invalid, missing
+from router.contracts.malformed import (
+    PAYLOAD_TOO_LARGE,
+    STAGE_SIZE,
+    STAGE_VERSION,
+    VERSION_UNSUPPORTED,
+    Malformed,
+    invalid_field,
+    missing_field,
+)
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
-from router.contracts.provider import text_fields, text_or_bytes, wants_protobuf
+from router.contracts.provider import is_protobuf_wanted, text_fields, text_or_bytes
 from router.contracts.request import NOTHING
 from router.contracts.worker import MessageType, read_body
 
@@ -50,18 +58,18 @@ def read_request(
     version = headers.get("version") or body.get("version")
     if version is not None and not is_supported_version(version):
         raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
-    tenant_id = given.tenant(headers, body)
+    tenant_id = field_readers.read_tenant(headers, body)
     if tenant_id is None:
-        raise missing("tenant_id", "tenant_id")
+        raise missing_field("tenant_id", "tenant_id")
     return ProviderRequest(
         provider_id=_provider_id(body),
         tenant_id=tenant_id,
-        request_id=given.opaque(body, "message_id") or given.message_id(headers, {}) or str(uuid.uuid4()),
-        trace_id=given.trace(headers, body) or uuid.uuid4().hex,
+        request_id=field_readers.read_id(body, "message_id") or field_readers.read_message_id(headers, {}) or str(uuid.uuid4()),
+        trace_id=field_readers.read_trace(headers, body) or uuid.uuid4().hex,
         body=_prompt(body),
         parameters=_mapping(body, "parameters"),
         metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
-        wants_protobuf=wants_protobuf(headers),
+        wants_protobuf=is_protobuf_wanted(headers),
     )
 
 
@@ -81,11 +89,11 @@ def request_bytes(request: ProviderRequest) -> bytes:
 
 
 def _provider_id(body: Object) -> str:
-    value = given.text(body, "provider_id")
+    value = field_readers.read_text(body, "provider_id")
     if value is None:
-        raise missing("provider_id", "provider_id")
+        raise missing_field("provider_id", "provider_id")
     if not ids.is_token(value):
-        raise invalid("provider_id", "provider_id", "1..64 of A-Z a-z 0-9 _ -")
+        raise invalid_field("provider_id", "provider_id", "1..64 of A-Z a-z 0-9 _ -")
     return value
 
 
@@ -95,11 +103,11 @@ def _prompt(body: Object) -> str | bytes:
     if isinstance(value, bytes):
         return value_of(value)
     if value is None:
-        raise missing("body", "body")
+        raise missing_field("body", "body")
     try:
         return text_or_bytes(value if isinstance(value, str) else None, body.get("payload_encoding"))
     except ValueError:
-        raise invalid(name, name, "text, or base64 where payload_encoding says so") from None
+        raise invalid_field(name, name, "text, or base64 where payload_encoding says so") from None
 
 
 def _mapping(body: Object, name: str) -> Mapping[str, Any]:
@@ -107,7 +115,7 @@ def _mapping(body: Object, name: str) -> Mapping[str, Any]:
     if value is None:
         return NOTHING
     if type(value) is not dict:
-        raise invalid(name, name, "an object")
+        raise invalid_field(name, name, "an object")
     if len(orjson.dumps(value)) > MAX_METADATA_BYTES:
         raise Malformed(PAYLOAD_TOO_LARGE, f"Field too large: {name} is above {MAX_METADATA_BYTES} bytes", STAGE_SIZE, name)
     return value

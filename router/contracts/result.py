@@ -11,9 +11,20 @@ from typing import Any
 
 from msgspec import Struct
 
+from router.contracts.field_readers import (
+    Object,
+    read_amount,
+    read_choice,
+    read_excerpt,
+    read_id,
+    read_message_id,
+    read_tenant,
+    read_text,
+    read_trace,
+    read_whole,
+)
 from router.contracts.first_stored import first_stored_ms
-from router.contracts.given import Object, amount, excerpt, message_id, one_of, opaque, tenant, text, trace, whole
-from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid, missing
+from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid_field, missing_field
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
 from router.ids import MAX_TYPE
@@ -50,38 +61,38 @@ def read_result(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) 
 
 def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> ExecResult:
     headers = message.headers
-    assignment_id, request_id = opaque(body, "assignment_id"), opaque(body, "request_id")
+    assignment_id, request_id = read_id(body, "assignment_id"), read_id(body, "request_id")
     if assignment_id is None and request_id is None:
         problem = "Missing required field: assignment_id or request_id"
         raise Malformed(CORRELATION_FIELDS_INVALID, problem, STAGE_CORRELATION, "assignment_id")
-    latency_ms, cost = whole(body, "latency_ms", MAX_LATENCY_MS), amount(body, "cost", limits.max_cost)
+    latency_ms, cost = read_whole(body, "latency_ms", MAX_LATENCY_MS), read_amount(body, "cost", limits.max_cost)
     if latency_ms is None or cost is None:
         name = "latency_ms" if latency_ms is None else "cost"
-        raise missing(name, name)
+        raise missing_field(name, name)
     return ExecResult(
         assignment_id=assignment_id,
         request_id=request_id,
-        status=one_of(body, "status", STATUSES),
+        status=read_choice(body, "status", STATUSES),
         latency_ms=latency_ms,
         cost=cost,
         timestamp=_timestamp(message, body, limits),
-        tenant_id=tenant(headers, body),
-        provider_id=text(body, "provider_id"),
+        tenant_id=read_tenant(headers, body),
+        provider_id=read_text(body, "provider_id"),
         job_type=_job_type(body),
-        trace_id=trace(headers, body),
+        trace_id=read_trace(headers, body),
         error_code=_error_code(body),
-        error_message=excerpt(body, "error_message"),
-        msg_id=message_id(headers, body),
+        error_message=read_excerpt(body, "error_message"),
+        msg_id=read_message_id(headers, body),
     )
 
 
 def _timestamp(message: Message, body: Object, limits: WorkerMessageLimits) -> int:
     """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no other time is made up for it."""
     stored, first = message.stored_ms, first_stored_ms(message)
-    told = whole(body, "timestamp") or first  # 0 is how protobuf says absent
+    told = read_whole(body, "timestamp") or first  # 0 is how protobuf says absent
     if not stored - limits.max_timestamp_age_ms <= told <= first + limits.max_timestamp_ahead_ms:
         around = f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms after the message was first stored"
-        raise invalid("timestamp", "timestamp", f"milliseconds since the epoch, from {around}")
+        raise invalid_field("timestamp", "timestamp", f"milliseconds since the epoch, from {around}")
     return told
 
 
@@ -89,10 +100,10 @@ def _job_type(body: Object) -> str | None:
     """`job.type`, else a flat `job_type`."""
     job = body.get("job")
     if type(job) is dict:
-        return text(job, "type", "job.type", most=MAX_TYPE) or text(body, "job_type", "job.type", most=MAX_TYPE)
+        return read_text(job, "type", "job.type", most=MAX_TYPE) or read_text(body, "job_type", "job.type", most=MAX_TYPE)
     if job is not None:
-        raise invalid("job", "job", "an object")
-    return text(body, "job_type", "job.type", most=MAX_TYPE)
+        raise invalid_field("job", "job", "an object")
+    return read_text(body, "job_type", "job.type", most=MAX_TYPE)
 
 
 def _error_code(body: Object) -> str | None:
@@ -103,7 +114,7 @@ def _error_code(body: Object) -> str | None:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) not in (str, int, float):
-        raise invalid("error_code", "error_code", "text or a number")
+        raise invalid_field("error_code", "error_code", "text or a number")
     return str(value)[:MAX_CODE]
 
 

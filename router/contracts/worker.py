@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import DecodeError
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object, too_large
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, oversized_payload, read_object
 from router.contracts.headers import SUPPORTED_VERSIONS, Violation, is_supported_version, violations
 from router.contracts.malformed import (
     HEADER_CONTRACT_VIOLATION,
@@ -23,7 +23,7 @@ from router.contracts.malformed import (
     STAGE_VERSION,
     VERSION_UNSUPPORTED,
     Malformed,
-    invalid,
+    invalid_field,
 )
 from router.contracts.request import NOTHING
 from router.message import Message
@@ -100,7 +100,7 @@ def read_body(data: bytes, kind: MessageType, max_bytes: int = MAX_PAYLOAD_BYTES
         body = read_object(data, max_bytes, max_depth)
         return unwrap(body, kind.envelope) if "kind" in body else body
     if len(data) > max_bytes:
-        raise too_large(len(data), max_bytes)
+        raise oversized_payload(len(data), max_bytes)
     decoded = _decode(data, kind)
     if decoded is not None and any(decoded[name] for name in kind.ids):
         return decoded
@@ -119,7 +119,7 @@ def unwrap(body: dict[str, Any], kind: str) -> dict[str, Any]:
         return body
     data = body.get("data")
     if type(data) is not dict:
-        raise invalid("data", "data", "an object")
+        raise invalid_field("data", "data", "an object")
     shared = {name: body[name] for name in _SHARED if body.get(name) not in (None, "")}
     version = _version_of(body)
     return {**data, **shared, "version": _version_of(data) if version is None else version}

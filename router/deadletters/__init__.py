@@ -14,7 +14,6 @@
 Letters are written by meaning (`contracts.letter`) and stored by delivery.
 """
 
-from router.deadletters.choice import DeadLetterBatch, read_by_filter, read_by_sequence
 from router.deadletters.depth import DepthGauge
 from router.deadletters.discard import discard
 from router.deadletters.export import as_fields, as_full_fields, export
@@ -23,6 +22,7 @@ from router.deadletters.listing import DeadLetterFilter, list_newest_first, show
 from router.deadletters.original import NotReplayed, ReplayOptions, original_of
 from router.deadletters.parse import DeadLetter, DeadLetterSource, parse
 from router.deadletters.replay import EvidenceGone, ReplayRate, ReplayReport, rehearse, replay
+from router.deadletters.selection import DeadLetterBatch, read_by_filter, read_by_sequence
 from router.deadletters.stats import DeadLetterGroup, group_by, reason_and_error, subject_and_reason
 
 __all__ = [

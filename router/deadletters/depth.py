@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from router.contracts.letter import DEFAULT_SUBJECT_PATTERN
+from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.stream_reader import reading

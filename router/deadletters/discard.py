@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from router.deadletters.asking import ask_all
-from router.deadletters.choice import DeadLetterBatch
+from router.deadletters.requests import send_requests
+from router.deadletters.selection import DeadLetterBatch
 from router.delivery.api import JetStream
 from router.errors import BrokerRefused
 
@@ -35,7 +35,7 @@ async def remove(jetstream: JetStream, stream: str, sequences: Sequence[int], *,
     """Delete messages by sequence; how many there were. `erase` overwrites their bytes on disk: 170 a second instead of 20 000."""
     no_erase = b"false" if erase else b"true"
     bodies = {sequence: b'{"seq":%d,"no_erase":%b}' % (sequence, no_erase) for sequence in sequences}
-    answers = await ask_all(jetstream, f"STREAM.MSG.DELETE.{stream}", bodies)
+    answers = await send_requests(jetstream, f"STREAM.MSG.DELETE.{stream}", bodies)
     refused = [sequence for sequence, answer in answers.items() if not answer.get("success")]
     # One error number says "not there" and "not allowed" alike; only the message itself can tell.
     for sequence in refused:

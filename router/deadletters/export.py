@@ -13,9 +13,9 @@ import orjson
 
 from router.contracts.codec import read_value, text_of
 from router.contracts.malformed import Malformed
-from router.deadletters.choice import DeadLetterBatch
 from router.deadletters.discard import Progress
 from router.deadletters.parse import DeadLetter
+from router.deadletters.selection import DeadLetterBatch
 
 Fields = dict[str, Any]
 

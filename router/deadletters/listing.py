@@ -27,7 +27,7 @@ class DeadLetterFilter(Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     since: datetime | None = None
 
-    def takes(self, letter: DeadLetter) -> bool:
+    def is_match(self, letter: DeadLetter) -> bool:
         return (
             (self.subject is None or _is_on(self.subject, letter))
             and self.reason in (None, letter.reason)
@@ -48,10 +48,10 @@ async def list_newest_first(
 ) -> AsyncIterator[DeadLetter]:
     """Letters that are wanted, at most `limit`; none when there is no such stream. Raises BrokerUnavailable."""
     given = 0
-    async for letter in _downwards(jetstream, stream):
+    async for letter in _read_downwards(jetstream, stream):
         if wanted.is_too_old(letter) or given == limit:
             return
-        if wanted.takes(letter):
+        if wanted.is_match(letter):
             given += 1
             yield letter
 
@@ -62,7 +62,7 @@ async def show(jetstream: JetStream, stream: str, sequence: int) -> DeadLetter |
     return parse(stored) if stored is not None else None
 
 
-async def _downwards(jetstream: JetStream, stream: str) -> AsyncIterator[DeadLetter]:
+async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[DeadLetter]:
     info = await jetstream.stream(stream)
     if info is None:
         return

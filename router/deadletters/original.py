@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.assignment_record import read_record
+from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN, dead_letter_subject
 from router.contracts.first_stored import FIRST_STORED, read_first_stored
-from router.contracts.letter import DEFAULT_SUBJECT_PATTERN, dead_letter_subject
 from router.deadletters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
 from router.delivery.api import JetStream
 from router.errors import Poison
@@ -84,7 +84,7 @@ def _rebuild_from_letter(letter: DeadLetter, how: ReplayOptions) -> Effect | Not
         return NotReplayed(letter.sequence, f"letters of {subject} do not stand on {letter.subject}")
     if letter.payload is None or letter.payload_note is not None:
         return None
-    return _rebuild(letter, how, subject, letter.payload, _with_first_stored(letter, letter.headers))
+    return _rebuild(letter, how, subject, letter.payload, _add_first_stored(letter, letter.headers))
 
 
 async def _fetch(jetstream: JetStream, letter: DeadLetter, how: ReplayOptions) -> Effect | NotReplayed:
@@ -116,10 +116,10 @@ async def _from_source(jetstream: JetStream, letter: DeadLetter, _: ReplayOption
         raise _MessageLostError(f"its message is in neither the letter nor {place}")
     if stored.subject != letter.original_subject or ids.sha256_hex(stored.data) != letter.payload_hash:
         raise _MessageLostError(f"another message stands in {place}: the stream was made anew")
-    return stored.subject, stored.data, _with_first_stored(letter, stored.headers)
+    return stored.subject, stored.data, _add_first_stored(letter, stored.headers)
 
 
-def _with_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping[str, str]:
+def _add_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping[str, str]:
     """When the message was stored first: what an earlier replay said, unless the failed message was stored before that."""
     times = [at for at in (read_first_stored(headers.get(FIRST_STORED, "")), letter.received_ms) if at is not None]
     return {**headers, FIRST_STORED: str(min(times))} if times else headers

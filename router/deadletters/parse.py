@@ -1,6 +1,6 @@
 """One stored message becomes one DeadLetter. It never raises: a letter that cannot be read is shown as what it is.
 
-Ours are written by `contracts.letter` (docs/contracts.md#dead-letters), but anybody may publish to a dead-letter subject, and workers
+Ours are written by `contracts.dead_letter` (docs/contracts.md#dead-letters), but anybody may publish to a dead-letter subject, and workers
 put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
 another kind, and then counts as absent.
 """
@@ -25,7 +25,7 @@ from router.outcome import PROCESSING_ERROR
 WORKERS_SUBJECT = "caf.exec.dlq.v1"
 UNREAD_SUBJECT = "caf.deadletter.v1"  # {version, kind, data{reason, payload_ref, ts}}, or its data alone
 WORKERS_SUBJECTS = (WORKERS_SUBJECT, UNREAD_SUBJECT)
-MARK = ".dlq"
+SUFFIX = ".dlq"
 UNREADABLE = "unreadable"
 
 _OMITTED = "the letter was written without its message"
@@ -78,18 +78,18 @@ def parse(stored: StoredMessage) -> DeadLetter:
     """Whatever is stored there, as a DeadLetter."""
     body = _object(stored.data)
     if stored.subject == WORKERS_SUBJECT:
-        return _from_worker(stored)
+        return _parse_result(stored)
     if stored.subject == UNREAD_SUBJECT:
-        return _unread_by_worker(stored, body or {})
+        return _parse_unread(stored, body or {})
     if body is None or not _text(body, "reason"):
-        return _unreadable(stored)
+        return _parse_unreadable(stored)
     error, original = _part(body, "validation_error") or _part(body, "last_error"), _part(body, "message")
     payload, note = _payload(body, original)
     return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
-        original_subject=_text(body, "original_subject") or _before_the_mark(stored.subject),
+        original_subject=_text(body, "original_subject") or _strip_suffix(stored.subject),
         reason=_text(body, "reason") or UNREADABLE,
         msg_id=_text(body, "msg_id"),
         tenant_id=_text(body, "tenant_id"),
@@ -119,24 +119,24 @@ def instant(text: str) -> datetime | None:
         return None
 
 
-def _from_worker(stored: StoredMessage) -> DeadLetter:
+def _parse_result(stored: StoredMessage) -> DeadLetter:
     """A result that a worker gave up on, in any of its forms: listed as `processing_error` (docs/contracts.md#workers-dead-letters)."""
     try:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
     except Malformed:
         body = {}
-    return _told_by_worker(stored, body, _text(body, "error_code"), _text(body, "error_message"))
+    return _parse_worker_report(stored, body, _text(body, "error_code"), _text(body, "error_message"))
 
 
-def _unread_by_worker(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
+def _parse_unread(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
     """What a worker could not read; it names the subject that the bytes came on, and seldom an id."""
     data = _part(body, "data") or body
     source = _text(_part(data, "payload_ref"), "subject")
     message = f"a worker could not read a message on {source}" if source is not None else None
-    return _told_by_worker(stored, data, _text(data, "reason"), message)
+    return _parse_worker_report(stored, data, _text(data, "reason"), message)
 
 
-def _told_by_worker(stored: StoredMessage, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:
+def _parse_worker_report(stored: StoredMessage, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:
     return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
@@ -157,12 +157,12 @@ def _told_by_worker(stored: StoredMessage, body: Mapping[str, Any], code: str | 
     )
 
 
-def _unreadable(stored: StoredMessage) -> DeadLetter:
+def _parse_unreadable(stored: StoredMessage) -> DeadLetter:
     return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
         subject=stored.subject,
-        original_subject=_before_the_mark(stored.subject),
+        original_subject=_strip_suffix(stored.subject),
         reason=stored.headers.get("x-dlq-reason") or UNREADABLE,
         msg_id=stored.headers.get("x-original-msg-id"),
         tenant_id=stored.headers.get("tenant_id"),
@@ -212,5 +212,5 @@ def _milliseconds(body: Mapping[str, Any], name: str) -> int | None:
     return read_first_stored(str(value)) if type(value) is int else None
 
 
-def _before_the_mark(subject: str) -> str:
-    return subject.removesuffix(MARK)
+def _strip_suffix(subject: str) -> str:
+    return subject.removesuffix(SUFFIX)

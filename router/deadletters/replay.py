@@ -8,7 +8,7 @@ hours. What covers it is the journal:
                above its floors that bears its secret stands there, so the letter that its id names is removed
     2 choose   letters, oldest first, a handful at a time; build the messages, id `replay:{letter}:{n}`
     3 note     the last sequence of each stream that is about to be sent to for the first time      (stored before 4)
-    4 send     and wait for each proof (`outlets`)
+    4 send     and wait for each proof (`publishers`)
     5 remove   the letters whose messages are proven
     6 end      the key goes when every outcome is known; if one is in doubt it stays, and the next replay finds out
 
@@ -27,11 +27,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.crashpoints import crashpoint
-from router.deadletters.choice import AT_ONCE, DeadLetterBatch
 from router.deadletters.discard import Progress, remove
 from router.deadletters.journal import JournalEntry, ReplayJournal
 from router.deadletters.original import NotReplayed, ReplayOptions, originals_of
-from router.deadletters.outlets import ReplayPublishers
+from router.deadletters.publishers import ReplayPublishers
+from router.deadletters.selection import AT_ONCE, DeadLetterBatch
 from router.delivery.api import JetStream
 from router.delivery.storing import evidence_on
 from router.delivery.stream_reader import reading
@@ -147,7 +147,7 @@ class _ReplayRun:
         found = await originals_of(self._jetstream, handful.letters, how)
         report.kept += [one for one in found if isinstance(one, NotReplayed)]
         is_certain = True
-        for subject, effects in _by_subject(trace_replay([one for one in found if isinstance(one, Effect)])).items():
+        for subject, effects in _group_by_subject(trace_replay([one for one in found if isinstance(one, Effect)])).items():
             is_certain &= await self._send(subject, effects, report)
         # Away for a moment, we may have been taken for dead: another replay may have begun.
         return is_certain and self._jetstream.connection.reconnect_count == self._lives
@@ -157,7 +157,7 @@ class _ReplayRun:
         await self._journal.end()
 
     async def _send(self, subject: str, effects: Sequence[Effect], report: ReplayReport) -> bool:
-        outlet = await self._outlets.of(subject)
+        outlet = await self._outlets.find(subject)
         if outlet is None:
             report.kept += [NotReplayed(_letter_of(effect.id), f"no stream takes {subject}") for effect in effects]
             return True
@@ -202,7 +202,7 @@ async def _open_run(jetstream: JetStream, stream: str) -> AsyncIterator[_ReplayR
             await journal.close()
 
 
-def _by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect]]:
+def _group_by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect]]:
     found: dict[str, list[Effect]] = {}
     for effect in effects:
         found.setdefault(effect.subject, []).append(effect)

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Callable
 
 from msgspec import Struct
 
-from router.deadletters.choice import DeadLetterBatch
 from router.deadletters.parse import DeadLetter
+from router.deadletters.selection import DeadLetterBatch
 
 Kind = tuple[str, ...]
 

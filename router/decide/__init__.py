@@ -3,7 +3,7 @@
 from router.decide.handler import DecideHandler, DecideMeter, DecideRules
 from router.decide.push import AssignmentBook, Push, PushRules
 from router.decide.read import Limits, Reading, read
-from router.decide.recorded import Recorder
+from router.decide.recorder import Recorder
 from router.decide.replays import Recall, Replays
 
 __all__ = [

@@ -59,7 +59,7 @@ def _told_again(made: Reevaluation, case: RecordedDecision) -> Told:
 
 def _state(state: ProviderState, now: float) -> Told:
     """`shut_for_ms`: how long its breaker would have stayed shut; the clock itself means nothing to anybody else."""
-    shut_for_ms = round((state.shut_until - now) * 1000) if state.shut_until > now else None
+    shut_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
     known = {"shut_for_ms": shut_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
     return {name: value for name, value in known.items() if value is not None}
 

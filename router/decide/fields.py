@@ -19,9 +19,9 @@ from router.contracts.malformed import (
     STAGE_VERSION,
     VERSION_UNSUPPORTED,
     Malformed,
-    invalid,
-    missing,
-    uncorrelated,
+    invalid_correlation,
+    invalid_field,
+    missing_field,
 )
 from router.contracts.request import NOTHING
 
@@ -46,7 +46,7 @@ def parts(body: Object) -> tuple[Object, Object]:
     inner, task = body.get("message"), body.get("task")
     if inner is None and task is None:
         if "message_type" not in body and "payload" not in body and "payload_ref" not in body:
-            raise missing("message", "message")
+            raise missing_field("message", "message")
         return body, NOTHING
     return an_object(inner, "message"), an_object(task, "task")
 
@@ -65,9 +65,9 @@ def tenant(body: Object, inner: Object) -> str:
     if value is None or value == "":
         value = inner.get("tenant_id")
     if value is None or value == "":
-        raise missing("tenant_id", "message.tenant_id")
+        raise missing_field("tenant_id", "message.tenant_id")
     if type(value) is not str or not is_scoped(value):
-        raise invalid("tenant_id", "message.tenant_id", SCOPED)
+        raise invalid_field("tenant_id", "message.tenant_id", SCOPED)
     return value
 
 
@@ -77,16 +77,16 @@ def message_type(inner: Object, task: Object) -> str:
         if value is None or value == "":
             continue
         if type(value) is not str or len(value) > ids.MAX_TYPE:
-            raise invalid("message_type", "message.message_type", f"text of 1..{ids.MAX_TYPE} characters")
+            raise invalid_field("message_type", "message.message_type", f"text of 1..{ids.MAX_TYPE} characters")
         return value
-    raise missing("message_type", "message.message_type")
+    raise missing_field("message_type", "message.message_type")
 
 
 def payload_elsewhere(inner: Object, task: Object) -> object:
     """The task's payload; None when a `payload_ref` stands for it."""
     payload = task.get("payload")
     if payload is None and inner.get("payload_ref") is None and task.get("payload_ref") is None:
-        raise missing("payload", "message.payload")
+        raise missing_field("payload", "message.payload")
     return payload
 
 
@@ -114,13 +114,13 @@ def payload_fields(inner: Object, task: Object) -> dict[str, object]:
     try:
         return {"payload": value_of(bytes_of(payload, encoding))}
     except (ValueError, TypeError, AttributeError) as exc:
-        raise invalid("payload", "message.payload", f"{BASE64} text when payload_encoding is given") from exc
+        raise invalid_field("payload", "message.payload", f"{BASE64} text when payload_encoding is given") from exc
 
 
 def payload_ref(inner: Object, task: Object) -> str:
     value = _first(inner.get("payload_ref"), task.get("payload_ref"))
     if type(value) is not str or not 1 <= len(value) <= MAX_REFERENCE:
-        raise invalid("payload_ref", "message.payload_ref", f"text of 1..{MAX_REFERENCE} characters")
+        raise invalid_field("payload_ref", "message.payload_ref", f"text of 1..{MAX_REFERENCE} characters")
     return value
 
 
@@ -148,7 +148,7 @@ def opaque(name: str, place: str, body: Object, inner: Object) -> str | None:
         if value is None or value == "":
             return None
     if type(value) is not str or not ids.is_opaque(value):
-        raise uncorrelated(name, place, OPAQUE)
+        raise invalid_correlation(name, place, OPAQUE)
     return value
 
 
@@ -157,7 +157,7 @@ def idempotency_key(body: Object, inner: Object) -> str | None:
     if value is None:
         return None
     if type(value) is not str or not 1 <= len(value) <= 256:
-        raise uncorrelated("idempotency_key", "idempotency_key", "text of 1..256 characters")
+        raise invalid_correlation("idempotency_key", "idempotency_key", "text of 1..256 characters")
     return value
 
 
@@ -174,7 +174,7 @@ def an_object(value: object, place: str) -> Object:
     if value is None:
         return NOTHING
     if type(value) is not dict:
-        raise invalid(place.removeprefix("message."), place, "an object")
+        raise invalid_field(place.removeprefix("message."), place, "an object")
     return value
 
 
@@ -183,7 +183,7 @@ def policy_id(body: Object) -> str:
     if value is None or value == "":
         return DEFAULT_POLICY
     if type(value) is not str or not is_scoped(value):
-        raise invalid("policy_id", "policy_id", SCOPED)
+        raise invalid_field("policy_id", "policy_id", SCOPED)
     return value
 
 
@@ -194,7 +194,7 @@ def timestamp(body: Object, inner: Object) -> int | None:
         if value is None:
             return None
     if type(value) is not int or value not in _INT64:
-        raise invalid("timestamp_ms", "message.timestamp_ms", "an integer of milliseconds")
+        raise invalid_field("timestamp_ms", "message.timestamp_ms", "an integer of milliseconds")
     return value
 
 
@@ -203,7 +203,7 @@ def push(value: object) -> bool:
     if value is None:
         return False
     if type(value) not in (bool, str, int) or value not in _PUSH:
-        raise invalid("push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent')
+        raise invalid_field("push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent')
     return _PUSH[value]
 
 
@@ -211,7 +211,7 @@ def assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:
     if value is None:
         return None
     if type(value) is not str or value not in allowed:
-        raise invalid("assignment_subject", "assignment_subject", "one of the configured subjects")
+        raise invalid_field("assignment_subject", "assignment_subject", "one of the configured subjects")
     return value
 
 

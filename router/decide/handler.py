@@ -33,13 +33,13 @@ from router.contracts.decision import (
 from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
-from router.decide.follow import PREVIOUS_REQUEST, previous_of
+from router.decide.previous import PREVIOUS_REQUEST, previous_of
 from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
 from router.decide.read import Limits, read
-from router.decide.recorded import Evaluate
+from router.decide.recorder import Evaluate
 from router.decide.replays import Recall, Replays
 from router.decide.replies import refused, reply_skipped, reply_to
-from router.decide.turns import Turns
+from router.decide.single_flight import Turns
 from router.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt

@@ -23,7 +23,7 @@ from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.decide.assign import assignment_id, is_same_request, published, record_of
-from router.decide.turns import Turns
+from router.decide.single_flight import Turns
 from router.errors import StorageFull
 from router.extensions import PipelineResult
 from router.message import Effect, Message
@@ -145,4 +145,4 @@ def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decisi
     if ours is None and not is_same_request(record, request, message):
         return CONFLICT
     effect = published(record, assignment_id(request), request.tenant_id)
-    return Pushed(ours or record.known().decision, effect, ours is None, record.content)
+    return Pushed(ours or record.read_assignment().decision, effect, ours is None, record.content)

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from router import ids
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.contracts.extract import ids_in
 from router.contracts.flow import read_body
-from router.contracts.glimpse import ids_in
-from router.contracts.headers import SUPPORTED_VERSIONS, Violation, control_header_in, message_id_in, violations
-from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid
+from router.contracts.headers import SUPPORTED_VERSIONS, Violation, find_control_header, message_id_in, violations
+from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
 from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
 from router.decide import fields
 from router.decide.fields import RARE, Object, opaque
@@ -74,8 +74,8 @@ def read(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading:
         if broken and limits.strict:
             raise _contract_broken(broken)
         # A `no_ack` stream refuses most of these without a word, and the listener says so; here one was taken all the same.
-        if limits.refuses_control_headers and (control := control_header_in(headers)) is not None:
-            raise invalid(control, control, "absent: JetStream's control headers are not a requester's")
+        if limits.refuses_control_headers and (control := find_control_header(headers)) is not None:
+            raise invalid_field(control, control, "absent: JetStream's control headers are not a requester's")
         request = _request(message, body, inner, task, limits)
     except Malformed as refused:
         return _refused(message, body, refused)

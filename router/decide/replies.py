@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from router.contracts.answer import DID_YOU_MEAN, failure, success, success_protobuf, success_with, warning_of_hint, warning_of_skipped
+from router.contracts.answer import (
+    DID_YOU_MEAN,
+    build_hint_warning,
+    build_skipped_warning,
+    failure,
+    success,
+    success_protobuf,
+    success_with,
+)
 from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
 from router.decide.read import Reading
@@ -46,8 +54,8 @@ def _headers(request: RouteRequest) -> dict[str, str]:
 
 
 def _warnings(hints: Mapping[str, str], skipped: SkippedAssignment | None = None) -> list[dict[str, object]]:
-    found = [warning_of_hint(name, meant) for name, meant in hints.items()]
-    return found if skipped is None else [warning_of_skipped(skipped), *found]
+    found = [build_hint_warning(name, meant) for name, meant in hints.items()]
+    return found if skipped is None else [build_skipped_warning(skipped), *found]
 
 
 def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> Mapping[str, object] | None:

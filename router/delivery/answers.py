@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from router.contracts.headers import silencing_header_in
+from router.contracts.headers import find_silencing_header
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 from router.delivery.identical import MOST_LINES, IdenticalRequests
@@ -48,6 +48,7 @@ class ReplyRules(Struct, frozen=True):
     stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
+    keep: float = 35.0  # seconds, an inbox whose answer has not come: as long as a decision may take
 
 
 class Answers:
@@ -77,6 +78,7 @@ class Answers:
             is_same=is_same,
             dedupe_window_s=rules.dedupe_window,
             inbox_wait_s=rules.inbox_wait,
+            keep_s=rules.keep,
             identical=identical,
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there
@@ -281,4 +283,4 @@ def _silenced_by(headers: Headers) -> str | None:
     """Why the stream drops a request in silence: a control header's name, or `headers` for a block that is too large."""
     if sum(map(len, headers.values())) > MANY and len(head_of(headers)) > LARGEST_HEAD:
         return "headers"
-    return silencing_header_in(headers)
+    return find_silencing_header(headers)

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 
 from msgspec.structs import replace
 
+from router.ack_subject import parse_ack_subject
 from router.crashpoints import crashpoint
 from router.deferred import Deferred
 from router.delivery.acked_publisher import EffectPublisher
@@ -107,7 +108,7 @@ class MessageProcessor:
     def take(self, subject: str, token: str, data: bytes, headers: Headers | None) -> bool:
         """One delivery. False: it is a redelivery, and nobody here knows why."""
         part = token.split(".")
-        at = 2 if len(part) == 9 else 4  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
+        at = 2 if len(part) == 9 else 4  # `ack_subject.find_stream`, in place: this runs once a message
         message = Message(
             self._subject or subject,
             data,
@@ -135,16 +136,12 @@ class MessageProcessor:
     @property
     def pending(self) -> int:
         """What the stream held for this durable beyond the delivery that came last."""
-        return self._newest_figure(8)
+        return parse_ack_subject(self._newest).pending if self._newest else 0
 
     @property
     def delivered(self) -> int:
         """How many deliveries this durable had made by then, to all its instances."""
-        return self._newest_figure(6)
-
-    def _newest_figure(self, at: int) -> int:
-        part = self._newest.split(".")
-        return int(part[at if len(part) == 9 else at + 2]) if self._newest else 0
+        return parse_ack_subject(self._newest).consumer_sequence if self._newest else 0
 
     @property
     def _is_busy(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from router.ack_subject import parse_ack_subject
 from router.clock import Clock, steady
 from router.delivery.api import JetStream
 from router.delivery.connection import head_of
@@ -109,5 +110,4 @@ class ConfirmByReadback:
         self._heard_at = self._clock()
         found = self._wanted.get((headers or {}).get(MSG_ID, ""))
         if found is not None and subject == self._subject and not found.done():
-            part = reply.split(".")  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending[.more]
-            found.set_result(int(part[5 if len(part) == 9 else 7]))
+            found.set_result(parse_ack_subject(reply).sequence)

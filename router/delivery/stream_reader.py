@@ -17,6 +17,7 @@ from secrets import randbelow, token_hex
 
 import orjson
 
+from router.ack_subject import parse_ack_subject
 from router.delivery.api import JetStream, Json, StoredMessage
 from router.delivery.frame_parser import Headers
 from router.delivery.pull import SPREAD_BYTES
@@ -93,9 +94,8 @@ class StreamReader:
                 self._status = (headers or {}).get("Status", "")
                 self._ended.set()
             return
-        part = token.split(".")
-        at = 5 if len(part) == 9 else 7  # $JS.ACK.[domain.account.]stream.consumer.deliveries.sequence.consumer sequence.time.pending
-        self._found.append(StoredMessage(subject, int(part[at]), data, headers or {}, _time(int(part[at + 2]))))
+        place = parse_ack_subject(token)
+        self._found.append(StoredMessage(subject, place.sequence, data, headers or {}, _time(place.stored_ns)))
         self._missing -= 1
         if not self._missing:
             self._ended.set()

@@ -8,7 +8,7 @@
 Calling a service, storing entries and watching their bucket belong to motion; `app` joins them.
 """
 
-from router.extensions.complexity import Complexity, complexity
+from router.extensions.complexity import Complexity, measure_complexity
 from router.extensions.entry import KINDS, ExtensionEntry, ExtensionInstance, ExtensionVersion, VersionRules, subject_of
 from router.extensions.executed import ExecutedExtension, executed_fields
 from router.extensions.health import HealthFigures, HealthTracker
@@ -40,9 +40,9 @@ __all__ = [
     "PipelineSlots",
     "Route",
     "VersionRules",
-    "complexity",
     "executed_fields",
     "load_entry",
+    "measure_complexity",
     "parse_entry",
     "subject_of",
 ]

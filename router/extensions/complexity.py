@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from router.policy.depth import MOST, MOST_OF_A_KIND, RECOMMENDED, RECOMMENDED_OF_A_KIND, counts
+from router.policy.depth import MOST, MOST_OF_A_KIND, RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
 from router.policy.model import Pipeline
 
 UNMEASURED_MS = 30  # an extension that nobody has called yet
@@ -39,9 +39,9 @@ class Complexity(Struct, frozen=True, kw_only=True):
     recommendations: tuple[str, ...]
 
 
-def complexity(pipeline: Pipeline, p50_ms: Callable[[str], float | None] = lambda _: None) -> Complexity:
+def measure_complexity(pipeline: Pipeline, p50_ms: Callable[[str], float | None] = lambda _: None) -> Complexity:
     """`p50_ms`: an extension's measured median, None where there is none."""
-    by_kind = counts(pipeline)
+    by_kind = count_by_kind(pipeline)
     score = score_of(by_kind)
     uses = (*pipeline.pre, *pipeline.validators, *pipeline.post)
     measured = {use.id: p50_ms(use.id) for use in uses}
@@ -52,7 +52,7 @@ def complexity(pipeline: Pipeline, p50_ms: Callable[[str], float | None] = lambd
         post_count=by_kind["post"],
         complexity_score=score,
         complexity_level=level_of(score),
-        estimated_latency_ms=round(sum(_or_unmeasured(measured[use.id]) for use in uses), 3),
+        estimated_latency_ms=round(sum(_assume_median(measured[use.id]) for use in uses), 3),
         recommended_limits=LIMITS,
         warnings=tuple(_warnings(by_kind)),
         recommendations=tuple(_recommendations(by_kind, measured, is_parallel=pipeline.parallel)),
@@ -96,5 +96,5 @@ def _recommendations(by_kind: Mapping[str, int], measured: Mapping[str, float | 
         yield f"look at {slowest} first: its median is {median:.0f} ms"
 
 
-def _or_unmeasured(median: float | None) -> float:
+def _assume_median(median: float | None) -> float:
     return UNMEASURED_MS if median is None else median

@@ -36,7 +36,7 @@ class VersionRules(Struct, frozen=True):
     environments: frozenset[str] = frozenset()
     policies: frozenset[str] = frozenset()
 
-    def fit(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
+    def is_for(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
         return (
             (not self.tenants or tenant_id in self.tenants)
             and (not self.policies or policy_id in self.policies)
@@ -44,7 +44,7 @@ class VersionRules(Struct, frozen=True):
         )
 
 
-EVERYBODY = VersionRules()
+NO_RULES = VersionRules()
 
 
 class ExtensionInstance(Struct, frozen=True):
@@ -62,19 +62,19 @@ class ExtensionVersion(Struct, frozen=True):
     version: str
     subject: str
     enabled: bool = True
-    rules: VersionRules = EVERYBODY
+    rules: VersionRules = NO_RULES
     is_default: bool = False
     instances: tuple[ExtensionInstance, ...] = ()
 
     @property
-    def is_everybodys(self) -> bool:
+    def is_for_all(self) -> bool:
         """It fits whoever calls."""
-        return self.rules == EVERYBODY and not self.is_default
+        return self.rules == NO_RULES and not self.is_default
 
-    def fits(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
-        if self.is_default and self.rules == EVERYBODY:
+    def is_for(self, tenant_id: str, policy_id: str, environment: str | None) -> bool:
+        if self.is_default and self.rules == NO_RULES:
             return False
-        return self.rules.fit(tenant_id, policy_id, environment)
+        return self.rules.is_for(tenant_id, policy_id, environment)
 
 
 class ExtensionEntry(Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class ExtensionEntry(Struct, frozen=True, kw_only=True):
     versions: tuple[ExtensionVersion, ...] = ()
     instances: tuple[ExtensionInstance, ...] = ()
 
-    def offered(self) -> tuple[ExtensionVersion, ...]:
+    def list_versions(self) -> tuple[ExtensionVersion, ...]:
         """The versions to choose from, in order."""
         if self.versions or self.subject is None:
             return self.versions

@@ -77,7 +77,7 @@ class HealthTracker:
         self._forget(calls)
         return _figures(extension_id, calls, self._wall_ms())
 
-    def all(self) -> dict[str, HealthFigures]:
+    def get_all(self) -> dict[str, HealthFigures]:
         """Of every extension that was called."""
         return {extension_id: self.figures(extension_id) for extension_id in self._calls}
 

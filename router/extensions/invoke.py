@@ -26,7 +26,7 @@ from router.extensions.ports import NULL_METER, ExtensionCaller, ExtensionMeter,
 from router.extensions.registry import Route
 
 PAUSE_S = 0.1  # before the second attempt; doubled for each further one
-GRACE_S = 1.0  # a lease outlasts its call's timeout, or no timeout would ever be told to the breaker
+GRACE_S = 1.0  # a permit outlasts its call's timeout, or no timeout would ever be told to the breaker
 OVERDUE = 504  # the status by which a service says that the call's deadline is over
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
@@ -65,7 +65,7 @@ class Invoker:
         self._now = now
         self._sleep = sleep
 
-    def without_trace(self) -> Invoker:
+    def make_dry_invoker(self) -> Invoker:
         """The same calls; no breaker, health or metric hears of them."""
         return Invoker(self._caller, now=self._now, sleep=self._sleep)
 
@@ -75,9 +75,9 @@ class Invoker:
 
     def invoke(self, call: ExtensionCall, read: Callable[[bytes], T]) -> Awaitable[T]:
         """What `read` makes of the answer. Raises ExtensionFailure; BrokerUnavailable when the broker is to blame."""
-        return self._insist(call, read) if call.retry else self._attempt(call, read)
+        return self._retry(call, read) if call.retry else self._attempt(call, read)
 
-    async def _insist(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
+    async def _retry(self, call: ExtensionCall, read: Callable[[bytes], T]) -> T:
         pause_s = PAUSE_S
         for _ in range(call.retry):
             try:
@@ -93,60 +93,62 @@ class Invoker:
         """Once. One coroutine around the call itself: what is done before and after it waits for nothing."""
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
-        gate, lease = self._admitted(route, timeout_s)
+        breaker, permit = self._acquire(route, timeout_s)
         try:
             answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read)
         except Exception as exc:
             failure = _failure_of(exc, call, timeout_s)
-            self._failed(route, gate, lease, failure, self._now() - began)
+            self._report_failure(route, breaker, permit, failure, self._now() - began)
             if failure is None or failure is exc:
                 raise
             raise failure from exc
         except BaseException:  # cancelled: nobody's fault
-            gate.left(lease)
+            breaker.release(permit)
             raise
         seconds = self._now() - began
-        gate.succeeded(lease, seconds * 1000)
-        self._meter.called(route.extension_id, route.kind, "ok", seconds)
+        breaker.record_success(permit, seconds * 1000)
+        self._meter.on_call(route.extension_id, route.kind, "ok", seconds)
         if self._health is not None:
             self._health.observe(route.extension_id, ok=True, latency_ms=seconds * 1000)
         return answer
 
-    def _admitted(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
+    def _acquire(self, route: Route, timeout_s: float) -> tuple[AnyBreaker, CallPermit]:
         """The right to call. Raises ExtensionFailure."""
         if timeout_s <= 0:
             raise ExtensionFailure(LATE, "the time of the whole pipeline is over", "late", is_callees=False)
-        gate = self._breakers.gate(route.extension_id) if self._breakers is not None else NULL_BREAKER
-        lease = gate.enter(timeout_s + GRACE_S)
-        if lease is None:
-            self._meter.called(route.extension_id, route.kind, "open", 0.0)
+        breaker = self._breakers.get(route.extension_id) if self._breakers is not None else NULL_BREAKER
+        permit = breaker.acquire(timeout_s + GRACE_S)
+        if permit is None:
+            self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
             raise ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open")
-        return gate, lease
+        return breaker, permit
 
-    def _failed(self, route: Route, gate: AnyBreaker, lease: CallPermit, failure: ExtensionFailure | None, seconds: float) -> None:
+    def _report_failure(
+        self, route: Route, breaker: AnyBreaker, permit: CallPermit, failure: ExtensionFailure | None, seconds: float
+    ) -> None:
         """None: the broker is away, or something of ours broke; the extension is not to blame, and nobody hears of it."""
         if failure is None:
-            gate.left(lease)
+            breaker.release(permit)
             return
-        (gate.failed if failure.is_callees else gate.left)(lease)
-        self._meter.called(route.extension_id, route.kind, failure.status, seconds)
+        (breaker.record_failure if failure.is_callees else breaker.release)(permit)
+        self._meter.on_call(route.extension_id, route.kind, failure.status, seconds)
         if self._health is not None and (failure.is_callees or failure.is_answer):
             self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
 
 
 class NullBreaker:
-    """The gate of a call that leaves no trace: open always, and deaf."""
+    """The breaker of a call that leaves no trace: open always, and deaf."""
 
     _LEASE = CallPermit(0)
 
-    def enter(self, lease_s: float) -> CallPermit | None:
+    def acquire(self, permit_s: float) -> CallPermit | None:
         return self._LEASE
 
-    def succeeded(self, lease: CallPermit, latency_ms: float) -> None: ...
+    def record_success(self, permit: CallPermit, latency_ms: float) -> None: ...
 
-    def failed(self, lease: CallPermit) -> None: ...
+    def record_failure(self, permit: CallPermit) -> None: ...
 
-    def left(self, lease: CallPermit) -> None: ...
+    def release(self, permit: CallPermit) -> None: ...
 
 
 NULL_BREAKER = NullBreaker()
@@ -155,7 +157,7 @@ AnyBreaker = CircuitBreaker | NullBreaker
 
 def _read(answered: ExtensionReply, read: Callable[[bytes], T]) -> T:
     if answered.error_code is not None:
-        raise _said_no(answered, answered.error_code)
+        raise _failure_from_error(answered, answered.error_code)
     try:
         return read(answered.data)
     except Poison as exc:
@@ -179,7 +181,7 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
             return None
 
 
-def _said_no(answered: ExtensionReply, code: int) -> ExtensionFailure:
+def _failure_from_error(answered: ExtensionReply, code: int) -> ExtensionFailure:
     """4xx: the request is at fault, and would be again. Whatever is no 4xx is the service's own trouble."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:

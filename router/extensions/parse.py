@@ -13,7 +13,7 @@ import orjson
 from router.contracts.codec import MAX_DEPTH, is_deeper
 from router.extensions.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS, TIMEOUT_MS, ExtensionEntry
 from router.extensions.sections import TOKEN, read_instances, read_part, read_subject, read_versions
-from router.policy.fields import DocumentError, Fields, Problems, shown
+from router.policy.fields import DocumentError, Fields, Problems, quote
 
 LARGEST = 256 * 1024  # bytes of a whole document
 RESERVED_PROVIDER = "v1"  # `beamline.provider.v1.invoke` is a service of the specifications
@@ -57,7 +57,7 @@ def parse_entry(document: object, extension_id: str | None = None) -> ExtensionE
     fields.require("id", "type", *(() if document.get("versions") else ("subject",)))
     entry = _entry(fields)
     if extension_id not in (None, entry.id):
-        fields.refuse("id", f"{shown(entry.id)} is not {shown(extension_id)}, which it is stored under")
+        fields.refuse("id", f"{quote(entry.id)} is not {quote(extension_id)}, which it is stored under")
     fields.close("an extension")
     fields.problems.raise_if_any(EntryError)
     return entry

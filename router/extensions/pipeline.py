@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from router.clock import Clock, steady
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, Refusal
 from router.contracts.request import RouteRequest
+from router.extensions.context import PipelineContext
 from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import SKIPPED, ExecutedExtension, executed_text
 from router.extensions.invoke import Invoker
-from router.extensions.matter import PipelineContext
 from router.extensions.ports import NULL_METER, ExtensionMeter
 from router.extensions.registry import ExtensionRegistry
 from router.extensions.slots import FULL, PipelineSlots
@@ -47,8 +47,8 @@ class PipelineRunner:
         environment: str | None = None,
         now: Clock = steady,
     ) -> None:
-        self._means = PipelineDependencies(registry, invoker, meter, environment, now)
-        self._dry_means = PipelineDependencies(registry, invoker.without_trace(), NULL_METER, environment, now)
+        self._dependencies = PipelineDependencies(registry, invoker, meter, environment, now)
+        self._dry_dependencies = PipelineDependencies(registry, invoker.make_dry_invoker(), NULL_METER, environment, now)
         self._slots = slots
 
     async def run(
@@ -60,9 +60,9 @@ class PipelineRunner:
         """
         if policy.refusal is not None:
             return PipelineResult(policy.refusal, (), request)
-        run, slots = _begun(self._means, policy, PipelineContext(request, policy.policy_id, traceparent), deadline), self._slots
+        run, slots = _start_run(self._dependencies, policy, PipelineContext(request, policy.policy_id, traceparent), deadline), self._slots
         if slots is None:
-            return _told(run, await run.answer(decide))
+            return _finish(run, await run.answer(decide))
         tenant = request.tenant_id
         if not slots.take(tenant):
             turn = slots.enqueue(tenant, size)
@@ -70,35 +70,35 @@ class PipelineRunner:
                 return PipelineResult(FULL, (), request)
             await slots.wait(tenant, turn)
         try:
-            return _told(run, await run.answer(decide))
+            return _finish(run, await run.answer(decide))
         finally:
             slots.give(tenant)
 
-    async def dry(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> PipelineResult:
+    async def dry_run(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> PipelineResult:
         """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
         if policy.refusal is not None:
             return PipelineResult(policy.refusal, (), request)
         if not invoke:
-            return PipelineResult(decide(request), _skipped(policy), request)
-        run = _begun(self._dry_means, policy, PipelineContext(request, policy.policy_id, None), deadline)
-        return _told(run, await run.answer(decide))
+            return PipelineResult(decide(request), _skip_all(policy), request)
+        run = _start_run(self._dry_dependencies, policy, PipelineContext(request, policy.policy_id, None), deadline)
+        return _finish(run, await run.answer(decide))
 
 
-def _begun(means: PipelineDependencies, policy: Policy, matter: PipelineContext, deadline: float) -> PipelineRun:
+def _start_run(means: PipelineDependencies, policy: Policy, matter: PipelineContext, deadline: float) -> PipelineRun:
     return PipelineRun(means, policy, matter, means.invoker.head(matter.headers), deadline, [])
 
 
-def _told(run: PipelineRun, answer: Decision | Refusal) -> PipelineResult:
+def _finish(run: PipelineRun, answer: Decision | Refusal) -> PipelineResult:
     """The answer with what post-processors added, and what was executed."""
     if isinstance(answer, Decision):
-        metadata = {**run.matter.additions, **answer.metadata}
+        metadata = {**run.context.additions, **answer.metadata}
         if run.executed:
             metadata[EXECUTED_EXTENSIONS] = executed_text(run.executed)
         answer = replace(answer, metadata=metadata)
-    return PipelineResult(answer, tuple(run.executed), run.matter.request)
+    return PipelineResult(answer, tuple(run.executed), run.context.request)
 
 
-def _skipped(policy: Policy) -> tuple[ExecutedExtension, ...]:
+def _skip_all(policy: Policy) -> tuple[ExecutedExtension, ...]:
     pipeline = policy.pipeline
     stages = ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post))
     return tuple(ExecutedExtension(kind, use.id, SKIPPED, 0.0) for kind, uses in stages for use in uses)

@@ -37,11 +37,11 @@ class ExtensionCaller(Protocol):
 class ExtensionMeter(Protocol):
     """Who counts and logs. Called on the loop, so it must be quick."""
 
-    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
+    def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         """One attempt ended. `status`: ok | refused | error | timeout | unavailable, open (its breaker: nothing was sent),
         late (the caller gave less time than the registry allows)."""
 
-    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
+    def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         """It failed, or rejected, and its mode says `warn`."""
 
 
@@ -58,9 +58,9 @@ class NullCaller:
 class NullExtensionMeter:
     """A meter that looks away."""
 
-    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None: ...
+    def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None: ...
 
-    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None: ...
+    def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None: ...
 
 
 NULL_METER: ExtensionMeter = NullExtensionMeter()

@@ -22,7 +22,7 @@ from router.extensions.failure import BROKEN, NOT_FOUND, TIMED_OUT, UNAVAILABLE,
 REQUESTS, SERVICES, ANSWERS = "request", "service", "answer"  # metadata.fault of an extension_error
 
 
-def not_found(request: ProviderRequest) -> ExtensionFailure:
+def make_not_found(request: ProviderRequest) -> ExtensionFailure:
     return ExtensionFailure(NOT_FOUND, f"no provider {request.provider_id} is registered for this tenant", "refused", is_callees=False)
 
 
@@ -52,16 +52,16 @@ def check_refused(headers: Mapping[str, str]) -> None:
     if told is None and SERVICE_ERROR not in headers:
         return
     message = f"it answered {told}: {headers.get(SERVICE_ERROR, '')[:200]}"
-    raise _answered_no(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
+    raise _failure_from_error(message, is_requests=told is not None and len(told) == 3 and told.startswith("4"))
 
 
-def told_by(metadata: Mapping[str, str]) -> ExtensionFailure:
+def read_failure(metadata: Mapping[str, str]) -> ExtensionFailure:
     """The failure that a provider's own last chunk tells; its code is for people, whose fault it was is `fault`."""
     message = f"it said {metadata.get('error_code', ERROR)}: {metadata.get('error_message', '')}"[:200]
-    return _answered_no(message, is_requests=metadata.get("fault") == REQUESTS)
+    return _failure_from_error(message, is_requests=metadata.get("fault") == REQUESTS)
 
 
-def _answered_no(message: str, *, is_requests: bool) -> ExtensionFailure:
+def _failure_from_error(message: str, *, is_requests: bool) -> ExtensionFailure:
     """The request's fault, which is an answer in good order, or the service's own trouble."""
     if is_requests:
         return ExtensionFailure(BROKEN, message, "refused", is_callees=False, is_answer=True)

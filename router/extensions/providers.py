@@ -28,7 +28,7 @@ from router.extensions.failure import UNAVAILABLE, ExtensionFailure
 from router.extensions.health import HealthTracker
 from router.extensions.invoke import ExtensionCall, Invoker
 from router.extensions.ports import NULL_METER, ExtensionMeter
-from router.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, not_found
+from router.extensions.provider_failure import caller_deadline_failure, failed_response, failure_of, make_not_found
 from router.extensions.registry import ExtensionRegistry, Route
 from router.extensions.relay import ProviderMessage, Send, StreamRelay
 
@@ -80,7 +80,7 @@ class ProviderInvoker:
         begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
-            return failed_response(request, not_found(request), 0.0)
+            return failed_response(request, make_not_found(request), 0.0)
         try:
             async with asyncio.timeout(left_s):
                 call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + SLACK_S)
@@ -105,24 +105,24 @@ class ProviderInvoker:
         left_s = min(USUAL_STREAM_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
         if route is None:
-            relay.fail(not_found(request))
+            relay.fail(make_not_found(request))
             return
-        gate = self._breakers.gate(route.extension_id)
-        lease = gate.enter(left_s)
-        if lease is None:
-            self._meter.called(route.extension_id, PROVIDER, "open", 0.0)
+        breaker = self._breakers.get(route.extension_id)
+        permit = breaker.acquire(left_s)
+        if permit is None:
+            self._meter.on_call(route.extension_id, PROVIDER, "open", 0.0)
             relay.fail(ExtensionFailure(UNAVAILABLE, "its circuit breaker is open", "open"))
             return
         try:
-            failure = await self._relayed(relay, route, request, left_s)
+            failure = await self._relay(relay, route, request, left_s)
         except BaseException:  # cancelled: nobody's fault
-            gate.left(lease)
+            breaker.release(permit)
             raise
         if failure is not None and relay.latency_ms >= (left_s - SLACK_S) * 1000:
             failure = caller_deadline_failure(left_s)  # the provider saw the asker's deadline pass, and told of it a moment before we did
-        self._note(gate, lease, failure, relay.latency_ms)
+        self._note(breaker, permit, failure, relay.latency_ms)
 
-    async def _relayed(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
+    async def _relay(self, relay: StreamRelay, route: Route, request: ProviderRequest, left_s: float) -> ExtensionFailure | None:
         headers = {**call_headers(request), STREAM: "true", DEADLINE: str(int(left_s * 1000))}
         try:
             async with asyncio.timeout(left_s):
@@ -135,14 +135,14 @@ class ProviderInvoker:
         relay.fail(failure)
         return failure
 
-    def _note(self, gate: CircuitBreaker, lease: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
-        self._meter.called(gate.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
+    def _note(self, breaker: CircuitBreaker, permit: CallPermit, failure: ExtensionFailure | None, latency_ms: float) -> None:
+        self._meter.on_call(breaker.name, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
         if failure is None or failure.is_callees or failure.is_answer:
-            self._health.observe(gate.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
+            self._health.observe(breaker.name, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
         if failure is None:
-            gate.succeeded(lease, latency_ms)
+            breaker.record_success(permit, latency_ms)
         else:
-            (gate.failed if failure.is_callees else gate.left)(lease)
+            (breaker.record_failure if failure.is_callees else breaker.release)(permit)
 
     def _route(self, request: ProviderRequest) -> Route | None:
         policy_id = request.metadata.get("policy_id")

@@ -38,13 +38,13 @@ class _VersionRoutes(Struct, frozen=True):
 
 class _RegisteredExtension(Struct, frozen=True):
     kind: str
-    ways: tuple[_VersionRoutes, ...]
+    versions: tuple[_VersionRoutes, ...]
     default: _VersionRoutes | None
-    everybodys: _VersionRoutes | None  # the first of the ways, where it is for everybody: nobody's call needs to look
+    for_all: _VersionRoutes | None  # the first of the ways, where it is for everybody: nobody's call needs to look
 
-    def fitting(self, tenant_id: str, policy_id: str, environment: str | None) -> _VersionRoutes | None:
-        for way in self.ways:
-            if way.version.fits(tenant_id, policy_id, environment):
+    def find_version(self, tenant_id: str, policy_id: str, environment: str | None) -> _VersionRoutes | None:
+        for way in self.versions:
+            if way.version.is_for(tenant_id, policy_id, environment):
                 return way
         return self.default
 
@@ -54,17 +54,17 @@ class ExtensionRegistry:
 
     def __init__(self, entries: Iterable[ExtensionEntry] = ()) -> None:
         self._entries: dict[str, ExtensionEntry] = {}
-        self._listed: dict[str, _RegisteredExtension] = {}
+        self._prepared: dict[str, _RegisteredExtension] = {}
         self.replace(entries)
 
     def find(
         self, extension_id: str, *, kind: str, tenant_id: str, policy_id: str, environment: str | None = None, key: str = ""
     ) -> Route | None:
         """The service to call; None is `extension_not_found`: unknown, disabled, of another kind, or for nobody like this one."""
-        listed = self._listed.get(extension_id)
+        listed = self._prepared.get(extension_id)
         if listed is None or listed.kind != kind:
             return None
-        way = listed.everybodys or listed.fitting(tenant_id, policy_id, environment)
+        way = listed.for_all or listed.find_version(tenant_id, policy_id, environment)
         if way is None:
             return None
         if not way.bounds:
@@ -74,26 +74,26 @@ class ExtensionRegistry:
     def replace(self, entries: Iterable[ExtensionEntry]) -> None:
         """The new table, at once: a lookup sees the old one or the new one, never a mixture."""
         by_id = {entry.id: entry for entry in entries}
-        listed = {entry.id: self._listed_as(entry) for entry in by_id.values() if entry.enabled}
-        self._entries, self._listed = by_id, listed
+        listed = {entry.id: self._prepare(entry) for entry in by_id.values() if entry.enabled}
+        self._entries, self._prepared = by_id, listed
 
-    def _listed_as(self, entry: ExtensionEntry) -> _RegisteredExtension:
+    def _prepare(self, entry: ExtensionEntry) -> _RegisteredExtension:
         """What was prepared before, where the entry is the same: a change of one costs the others nothing."""
-        known = self._listed.get(entry.id)
-        return known if known is not None and self._entries.get(entry.id) is entry else _register(entry)
+        known = self._prepared.get(entry.id)
+        return known if known is not None and self._entries.get(entry.id) is entry else _prepare_entry(entry)
 
-    def all(self) -> Mapping[str, ExtensionEntry]:
+    def get_all(self) -> Mapping[str, ExtensionEntry]:
         """Every entry by id, disabled ones too."""
         return MappingProxyType(self._entries)
 
 
-def _register(entry: ExtensionEntry) -> _RegisteredExtension:
-    ways = [way for version in entry.offered() if version.enabled and (way := _way(entry, version)) is not None]
+def _prepare_entry(entry: ExtensionEntry) -> _RegisteredExtension:
+    ways = [way for version in entry.list_versions() if version.enabled and (way := _prepare_version(entry, version)) is not None]
     default = next((way for way in ways if way.version.is_default), None)
-    return _RegisteredExtension(entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_everybodys else None)
+    return _RegisteredExtension(entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_for_all else None)
 
 
-def _way(entry: ExtensionEntry, version: ExtensionVersion) -> _VersionRoutes | None:
+def _prepare_version(entry: ExtensionEntry, version: ExtensionVersion) -> _VersionRoutes | None:
     """None when every instance is switched off: nobody is there to answer."""
     if not version.instances:
         return _VersionRoutes(version, (_route(entry, version, version.subject),), ())

@@ -21,7 +21,7 @@ from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.errors import RouterError
 from router.extensions.failure import ExtensionFailure
-from router.extensions.provider_failure import check_refused, chunk_metadata, failure_of, told_by
+from router.extensions.provider_failure import check_refused, chunk_metadata, failure_of, read_failure
 
 Send = Callable[[StreamChunk], None]
 
@@ -70,7 +70,7 @@ class StreamRelay:
         return (self._now() - self._begun) * 1000
 
     def _finish(self, chunk: StreamChunk) -> ExtensionFailure | None:
-        failure = told_by(chunk.metadata) if chunk.failed else None
+        failure = read_failure(chunk.metadata) if chunk.failed else None
         told = {**chunk.metadata, **chunk_metadata(failure)} if failure is not None else {"status": SUCCESS, **chunk.metadata}
         self._end(replace(chunk, metadata=told))
         return failure

@@ -10,7 +10,7 @@ import orjson
 
 from router import ids
 from router.extensions.entry import SUBJECTS, WEIGHT, ExtensionInstance, ExtensionVersion, VersionRules
-from router.policy.fields import Fields, shown
+from router.policy.fields import Fields, quote
 
 LARGEST_PART = 64 * 1024  # bytes of config, of metadata
 MOST = 64  # versions; instances of one; names in a rule
@@ -43,13 +43,13 @@ def read_subject(fields: Fields, kind: str, extension_id: str, version: str | No
     last = value.removeprefix(prefix) if isinstance(value, str) else ""
     if value == prefix + last and (last == version if version else ids.is_token(last)):
         return value
-    fields.refuse("subject", f"{shown(value)} is not {prefix}{version or '{version}'}")
+    fields.refuse("subject", f"{quote(value)} is not {prefix}{version or '{version}'}")
     return None
 
 
 def read_versions(fields: Fields, kind: str, extension_id: str) -> tuple[ExtensionVersion, ...]:
     """Each version once, at most one of them the default."""
-    versions = _unique(fields, "versions", "version", lambda one: _version(one, kind, extension_id))
+    versions = _read_unique(fields, "versions", "version", lambda one: _version(one, kind, extension_id))
     defaults = [index for index, version in enumerate(versions) if version.is_default]
     for index in defaults[1:]:
         fields.refuse(f"versions[{index}].default", f"versions[{defaults[0]}] is the default already")
@@ -89,37 +89,37 @@ def _names(fields: Fields, key: str) -> frozenset[str]:
         return frozenset()
     for index, name in enumerate(value):
         if not isinstance(name, str) or NAME.fullmatch(name) is None:
-            fields.refuse(f"{key}[{index}]", f"{shown(name)} does not match {NAME.pattern}")
+            fields.refuse(f"{key}[{index}]", f"{quote(name)} does not match {NAME.pattern}")
             return frozenset()
     return frozenset(value)
 
 
 def read_instances(fields: Fields, subject: str | None) -> tuple[ExtensionInstance, ...]:
     """The services behind one subject; None when the subject is wrong already."""
-    return _unique(fields, "instances", "id", lambda one: _instance(one, subject))
+    return _read_unique(fields, "instances", "id", lambda one: _instance(one, subject))
 
 
 def _instance(fields: Fields, subject: str | None) -> ExtensionInstance:
     fields.require("id")
     name = fields.text("id", TOKEN, "")
     weight, enabled = fields.integer("weight", 1, 100, WEIGHT), fields.flag("enabled", True)
-    instance = ExtensionInstance(name, _below(fields, subject, name), weight, enabled)
+    instance = ExtensionInstance(name, _read_instance_subject(fields, subject, name), weight, enabled)
     fields.close("an instance")
     return instance
 
 
-def _below(fields: Fields, subject: str | None, name: str) -> str:
+def _read_instance_subject(fields: Fields, subject: str | None, name: str) -> str:
     """An instance stands under its version's subject: whoever may call the version may call each of them."""
     value = fields.take("subject")
     if value is None or subject is None:
         return f"{subject}.{name}"
     if isinstance(value, str) and value.startswith(f"{subject}.") and ids.is_literal_subject(value):
         return value
-    fields.refuse("subject", f"{shown(value)} is not a literal subject under {subject}.")
+    fields.refuse("subject", f"{quote(value)} is not a literal subject under {subject}.")
     return ""
 
 
-def _unique(fields: Fields, key: str, name: str, read: Callable[[Fields], T]) -> tuple[T, ...]:
+def _read_unique(fields: Fields, key: str, name: str, read: Callable[[Fields], T]) -> tuple[T, ...]:
     """The list under `key`, in which nobody bears the same `name` as another."""
     entries = fields.children(key)
     if len(entries) > MOST:
@@ -130,6 +130,6 @@ def _unique(fields: Fields, key: str, name: str, read: Callable[[Fields], T]) ->
     for entry, value in found:
         own: str = getattr(value, name)
         if own and own in taken:
-            entry.refuse(name, f"{shown(own)} is taken by another")
+            entry.refuse(name, f"{quote(own)} is taken by another")
         taken.add(own)
     return tuple(value for _, value in found)

@@ -25,15 +25,15 @@ from router.contracts.extension import (
     read_validator_answer,
 )
 from router.contracts.request import RouteRequest
+from router.extensions.context import PipelineContext
 from router.extensions.entry import POST, PRE, VALIDATOR
 from router.extensions.executed import ERROR, SKIPPED, WARN, ExecutedExtension
 from router.extensions.failure import BROKEN, NOT_FOUND, ExtensionFailure
 from router.extensions.invoke import ExtensionCall, Invoker
-from router.extensions.matter import PipelineContext
 from router.extensions.modes import LATE, REJECTED, ExtensionResult, refusal_of, status_of
 from router.extensions.ports import ExtensionMeter
 from router.extensions.registry import ExtensionRegistry
-from router.policy.conditions import MISSING, ConditionInput, always
+from router.policy.conditions import MISSING, ConditionInput, match_always
 from router.policy.model import ExtensionUse
 from router.policy.policy import Policy
 
@@ -53,9 +53,9 @@ class PipelineDependencies(Struct, frozen=True):
 class PipelineRun(Struct, frozen=True, gc=False):
     """One pipeline under way. `deadline`: on the clock of the means; `executed` grows with each extension."""
 
-    means: PipelineDependencies
+    dependencies: PipelineDependencies
     policy: Policy
-    matter: PipelineContext
+    context: PipelineContext
     head: bytes  # of every call
     deadline: float
     executed: list[ExecutedExtension]
@@ -68,47 +68,47 @@ class PipelineRun(Struct, frozen=True, gc=False):
         pipeline = self.policy.pipeline
         decision: Decision | Refusal = LATE
         for kind, uses in ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post)):
-            if kind == POST and isinstance(decision := self._decided(decide), Refusal):
+            if kind == POST and isinstance(decision := self._decide(decide), Refusal):
                 return decision
             if pipeline.parallel and len(uses) > 1:
-                if (refusal := await self._side_by_side(kind, uses)) is not None:
+                if (refusal := await self._call_parallel(kind, uses)) is not None:
                     return refusal
                 continue
             for use in uses:
-                asked = self.matter.request
-                if (refusal := self._take(kind, use, await self._came(kind, use), asked)) is not None:
+                asked = self.context.request
+                if (refusal := self._apply(kind, use, await self._call_extension(kind, use), asked)) is not None:
                     return refusal
         return decision
 
-    def _decided(self, decide: Decide) -> Decision | Refusal:
-        if self.means.now() >= self.deadline:
+    def _decide(self, decide: Decide) -> Decision | Refusal:
+        if self.dependencies.now() >= self.deadline:
             return LATE
-        decision = decide(self.matter.request)
+        decision = decide(self.context.request)
         if isinstance(decision, Decision):
-            self.matter.decided(decision)
+            self.context.set_decision(decision)
         return decision
 
-    async def _side_by_side(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
+    async def _call_parallel(self, kind: str, uses: Sequence[ExtensionUse]) -> Refusal | None:
         """All of them end, also when one has failed: what was executed is told whole."""
-        asked = self.matter.request
+        asked = self.context.request
         try:
             async with asyncio.TaskGroup() as tasks:
-                calls = [tasks.create_task(self._came(kind, use)) for use in uses]
+                calls = [tasks.create_task(self._call_extension(kind, use)) for use in uses]
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        refusals = [self._take(kind, use, call.result(), asked) for use, call in zip(uses, calls, strict=True)]
+        refusals = [self._apply(kind, use, call.result(), asked) for use, call in zip(uses, calls, strict=True)]
         return next((refusal for refusal in refusals if refusal is not None), None)
 
-    async def _came(self, kind: str, use: ExtensionUse) -> ExtensionResult | None:
+    async def _call_extension(self, kind: str, use: ExtensionUse) -> ExtensionResult | None:
         """None: skipped."""
-        request, now = self.matter.request, self.means.now
-        if use.applies is not always and not use.applies(ConditionInput(request, request.context.get("status", MISSING))):
+        request, now = self.context.request, self.dependencies.now
+        if use.applies is not match_always and not use.applies(ConditionInput(request, request.context.get("status", MISSING))):
             self.executed.append(ExecutedExtension(kind, use.id, SKIPPED, 0.0))
             return None
         began = now()
         try:
-            read = read_processor_answer if kind == PRE else read_validator_answer if kind == VALIDATOR else self.matter.read_additions
-            came: ExtensionResult = await self.means.invoker.invoke(self._call(kind, use), read)
+            read = read_processor_answer if kind == PRE else read_validator_answer if kind == VALIDATOR else self.context.read_additions
+            came: ExtensionResult = await self.dependencies.invoker.invoke(self._build_call(kind, use), read)
         except ExtensionFailure as failure:
             came = failure
         except InvalidExtensionMessage as exc:
@@ -116,8 +116,8 @@ class PipelineRun(Struct, frozen=True, gc=False):
         self.executed.append(ExecutedExtension(kind, use.id, status_of(use, came), (now() - began) * 1000))
         return came
 
-    def _call(self, kind: str, use: ExtensionUse) -> ExtensionCall:
-        means, matter = self.means, self.matter
+    def _build_call(self, kind: str, use: ExtensionUse) -> ExtensionCall:
+        means, matter = self.dependencies, self.context
         request, policy_id = matter.request, self.policy.policy_id
         route = means.registry.find(
             use.id, kind=kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
@@ -127,24 +127,24 @@ class PipelineRun(Struct, frozen=True, gc=False):
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
         config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's
-        return ExtensionCall(route, matter.asked(config), self.head, timeout_ms / 1000, retry, self.deadline)
+        return ExtensionCall(route, matter.build_request(config), self.head, timeout_ms / 1000, retry, self.deadline)
 
-    def _take(self, kind: str, use: ExtensionUse, came: ExtensionResult | None, asked: RouteRequest) -> Refusal | None:
+    def _apply(self, kind: str, use: ExtensionUse, came: ExtensionResult | None, asked: RouteRequest) -> Refusal | None:
         if type(came) is ProcessorAnswer:
-            self.matter.change(asked, came)
+            self.context.apply_answer(asked, came)
         elif type(came) is dict:
-            self.matter.additions.update(came)
+            self.context.additions.update(came)
         elif type(came) is ValidatorAnswer:
-            return None if came.is_ok else self._by_mode(kind, use, came)
+            return None if came.is_ok else self._apply_mode(kind, use, came)
         elif isinstance(came, ExtensionFailure):
-            return LATE if self.means.now() >= self.deadline else self._by_mode(kind, use, came)
+            return LATE if self.dependencies.now() >= self.deadline else self._apply_mode(kind, use, came)
         return None
 
-    def _by_mode(self, kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal | None:
+    def _apply_mode(self, kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal | None:
         status = status_of(use, came)
         if status == ERROR:
             return refusal_of(kind, use, came)
         if status == WARN:
             code = came.code if isinstance(came, ExtensionFailure) else REJECTED
-            self.means.meter.tolerated(use.id, kind, self.policy.policy_id, code)
+            self.dependencies.meter.on_tolerated(use.id, kind, self.policy.policy_id, code)
         return None

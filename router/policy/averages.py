@@ -1,10 +1,9 @@
-"""What providers cost and how long they take, learned from results: moving averages for each (tenant, provider).
+"""Moving averages of the latency and the cost of each (tenant, provider), learned from results.
 
-Only a success says what the next one will take; a refusal that came back in a millisecond must not make its provider look
-fast. Each new figure weighs `WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before
-it counts, so that one wrong clock cannot move an average for a long time: to an hour and a cost of 1e9, and to `STEP` times
-the average that it moves. Kept by this instance alone, and bounded: the pair longest without a result is forgotten first,
-of a tenant above its share before those of others.
+Only successes count: a refusal that came back in a millisecond must not make its provider look fast. Each new figure weighs
+`WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before it counts, to an hour, a cost
+of 1e9 and `STEP` times the average, so that one wrong clock cannot move an average for long. Each instance keeps its own
+averages, a bounded number: the pair longest without a result is dropped first, those of a tenant above its share before others.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SUCCESS = "success"
 
 
 class Averages:
-    """At most `limit` pairs. Fed by results (`observe`), asked by decisions (`states_of`)."""
+    """At most `limit` pairs. Results feed it (`observe`), decisions read it (`states_of`)."""
 
     def __init__(self, limit: int = 20_000, weight: float = WEIGHT) -> None:
         self._weight = weight
@@ -29,22 +28,22 @@ class Averages:
         self._pairs: Memory[tuple[str, str], bool] = Memory(limit, self._forget)  # longest without a result first
 
     def states_of(self, tenant_id: str) -> ProviderStates:
-        """The tenant's providers; NO_STATES itself when nothing is known, so that the engine's short way stays open."""
+        """The tenant's providers; the object NO_STATES when no average is known, so that `evaluate` takes its fast path."""
         return self._tenants.get(tenant_id, NO_STATES)
 
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
-        """One outcome, once."""
+        """Add one outcome. The caller reports each outcome once."""
         if status != SUCCESS:
             return
         states = self._tenants.setdefault(tenant_id, {})
         before = states.get(provider_id)
         states[provider_id] = ProviderState(
-            latency_ms=self._moved(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
-            cost=self._moved(before.cost if before is not None else None, cost, DEAREST),
+            latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
+            cost=self._average(before.cost if before is not None else None, cost, DEAREST),
         )
         self._pairs.keep((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
-    def _moved(self, average: float | None, figure: float, most: float) -> float:
+    def _average(self, average: float | None, figure: float, most: float) -> float:
         figure = min(float(figure), most)
         if average is None:
             return figure

@@ -1,9 +1,9 @@
-"""Which rules a provider's breaker goes by: those of the policies in force that name the provider.
+"""The rules of a provider's breaker: those of one of the policies that name the provider.
 
-A breaker belongs to a tenant and a provider, not to a policy, so of several policies one speaks for all: the tenant's own
-before the shared ones; among these the most careful, which is the one that bears the fewest failures, then the one that
-waits longest, then the first by its name. No policy with a breaker, no breaker; where there is one, it is heard by
-every policy of the tenant, for a provider that is down is down for all of them.
+A breaker belongs to a tenant and a provider, not to a policy. So of several policies one gives the rules: the tenant's own
+before a shared one; among these the one that opens after the fewest failures, then the one with the longest timeout, then the
+first by name. Without a policy that has a breaker there is none. Where there is one, every policy of the tenant respects it:
+a provider that is down is down for all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Pair = tuple[str, str]  # tenant (or `_shared`), provider
 class ProviderRules:
     """The rules that follow from one table of policies, by (tenant, policy).
 
-    A tenant's are worked out when they are first asked for, and taken over from the table `before` where its policies are the same:
-    a change of one tenant's policy costs the others nothing.
+    A tenant's rules are computed at their first lookup, and copied from the table `before` where the tenant's policies are the
+    same objects: a change of one tenant's policy costs the other tenants nothing.
     """
 
     def __init__(self, policies: Mapping[tuple[str, str], Policy], before: ProviderRules | None = None) -> None:
@@ -31,20 +31,20 @@ class ProviderRules:
                 self._policies.setdefault(policy.tenant_id, []).append(policy)
         self._rules: dict[str, Mapping[str, BreakerRules]] = {}
         if before is not None:
-            self._rules |= {tenant: rules for tenant, rules in before._rules.items() if self._is_as(before, tenant)}
+            self._rules |= {tenant: rules for tenant, rules in before._rules.items() if self._is_unchanged(before, tenant)}
 
-    def of(self, tenant_id: str, provider_id: str) -> BreakerRules | None:
-        return self._of(tenant_id).get(provider_id) or self._of(SHARED).get(provider_id)
+    def find(self, tenant_id: str, provider_id: str) -> BreakerRules | None:
+        return self._rules_of_tenant(tenant_id).get(provider_id) or self._rules_of_tenant(SHARED).get(provider_id)
 
-    def _of(self, tenant_id: str) -> Mapping[str, BreakerRules]:
+    def _rules_of_tenant(self, tenant_id: str) -> Mapping[str, BreakerRules]:
         if tenant_id not in self._policies:
-            return _NO_RULES  # a tenant that was made up is not remembered
+            return _NO_RULES  # a tenant without policies takes no memory: clients can invent names
         rules = self._rules.get(tenant_id)
         if rules is None:
-            rules = self._rules[tenant_id] = _by_provider(self._policies[tenant_id])
+            rules = self._rules[tenant_id] = _collect_rules(self._policies[tenant_id])
         return rules
 
-    def _is_as(self, before: ProviderRules, tenant_id: str) -> bool:
+    def _is_unchanged(self, before: ProviderRules, tenant_id: str) -> bool:
         mine, theirs = self._policies.get(tenant_id, []), before._policies.get(tenant_id, [])
         return len(mine) == len(theirs) and all(one is other for one, other in zip(mine, theirs, strict=True))
 
@@ -52,7 +52,7 @@ class ProviderRules:
 _NO_RULES: Mapping[str, BreakerRules] = {}
 
 
-def _by_provider(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
+def _collect_rules(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
     found: dict[str, BreakerRules] = {}
     for policy in sorted(policies, key=_least_careful_first):
         if policy.circuit_breaker is not None:

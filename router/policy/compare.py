@@ -1,9 +1,9 @@
-"""What a candidate would have decided, laid beside what was decided: the choice alone.
+"""Compare a candidate policy's choice with a recorded decision: provider and reason only.
 
-The draw is held still: each case is drawn with the version that decided it. So a candidate that says the same changes
-nothing, and what does change is the document's doing, not the dice's. Once it is put, its new version draws anew.
+Each record is drawn with the policy version that decided it. So a candidate with the same content changes nothing, and every
+difference comes from the document, not from the draw. Once the candidate is stored, its new version number changes the draw.
 
-Rate limits and extensions are left out: neither is a matter of one request and one document.
+Rate limits and extensions are left out: they depend on more than one request and one document.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.policy.case import RecordedDecision, choice, is_same_choice, reevaluate
 from router.policy.policy import Policy
+from router.policy.reevaluation import RecordedDecision, choice_of, is_same_choice, reevaluate
 
 UNCHANGED = "unchanged"
 CHANGED = "changed"
@@ -20,14 +20,14 @@ UNCLEAR = "unclear"
 
 
 class Choice(Struct, frozen=True, omit_defaults=True):
-    """Who was chosen and why; of a refusal only its code, as the reason."""
+    """The chosen provider and the reason; for a refusal, no provider and its code as the reason."""
 
     provider: str | None
     reason: str
 
 
 class Comparison(Struct, frozen=True, omit_defaults=True):
-    """One case under a candidate. `doubt` says why it is unclear; `after` is then only the likeliest."""
+    """One recorded decision under a candidate. `doubt` says why the verdict is unclear; `after` is then only the likeliest choice."""
 
     at_ms: int
     tenant_id: str
@@ -39,7 +39,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
 
 
 def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
-    """Never raises: a candidate that refuses everything is a change like any other."""
+    """Compare one record. Never raises: a candidate that refuses every request is a change like any other."""
     made = reevaluate(replace(candidate, version=case.policy_version), case)
     same = UNCHANGED if is_same_choice(made.answer, case.answer) else CHANGED
     return Comparison(
@@ -47,7 +47,7 @@ def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
         tenant_id=case.request.tenant_id,
         request_id=case.request.answer_id,
         verdict=UNCLEAR if made.doubt is not None else same,
-        before=Choice(*choice(case.answer)),
-        after=Choice(*choice(made.answer)),
+        before=Choice(*choice_of(case.answer)),
+        after=Choice(*choice_of(made.answer)),
         doubt=made.doubt,
     )

@@ -1,4 +1,4 @@
-"""Conditions (`when`), compiled once at load to closures that look at one request.
+"""Conditions (`when`), compiled at load to closures that test one request.
 
     {}                                        always
     {"status": ["timeout", "5xx"]}            context.status is one of these
@@ -7,10 +7,10 @@
     several keys                              all of them
 
 A path starts at `context`, `constraints`, `metadata` or `message`; any other first word is looked up in the context.
-What is missing (or null), and what does not compare, makes its condition false, `!=` included. No condition raises.
+A missing value (or null), and values of kinds that do not compare, make the condition false, `!=` too. No condition raises.
 
-A request must not make a condition slow: `in` looks into lists of at most 1 000 members and texts of at most 16 384 characters, anything
-longer holds nothing; an object or a list is compared with what the policy says, never with another part of the request.
+A request must not make a condition slow: `in` searches lists of at most 1 000 members and texts of at most 16 384 characters, and
+is false for longer ones; an object or a list is compared with a constant of the policy, never with another part of the request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_MEMBERS = 1_000  # of a list that `in` looks into
 MOST_TEXT = 16_384  # characters of a text that `in` looks into
 MOST_STEPS, LONGEST_PATH = 16, 256  # of a path: steps, characters
 
-MISSING: Final = object()  # of no kind, so it compares with nothing
+MISSING: Final = object()  # it has no kind, so it is equal to no value
 STATUS_CLASS = re.compile(r"[1-5]xx")
 _CLASSES = tuple(f"{first}xx" for first in range(1, 6))
 _PATH = re.compile(r"[A-Za-z0-9_:-]+(\.[A-Za-z0-9_:-]+)*")
@@ -39,7 +39,7 @@ _MESSAGE_FIELDS = ("tenant_id", "message_type", "message_id", "payload", "payloa
 
 
 class ConditionInput(Struct, frozen=True):
-    """What a condition looks at. `status` stands for `context.status`: a reported one, or one of the engine's own."""
+    """What a condition tests. `status` replaces `context.status`: the reported status, or one of the engine's own."""
 
     request: RouteRequest
     status: object = MISSING
@@ -49,26 +49,26 @@ Condition = Callable[[ConditionInput], bool]
 Operand = Callable[[ConditionInput], object]
 
 
-def always(_scene: ConditionInput) -> bool:
+def match_always(_scene: ConditionInput) -> bool:
     """The condition `{}`."""
     return True
 
 
 def compile_condition(document: Mapping[str, object], path: str, problems: Problems) -> Condition:
-    """The closure for `document`; what cannot be read goes to `problems` under `path`."""
+    """The closure for `document`; adds every mistake in it to `problems` under `path`."""
     if len(document) > MOST_ENTRIES:
         problems.add(path, f"has {len(document)} entries where {MOST_ENTRIES} are allowed")
-        return always
+        return match_always
     tests = [_entry(name, value, f"{path}.{name}", problems) for name, value in document.items()]
     if not tests:
-        return always
+        return match_always
     if len(tests) == 1:
         return tests[0]
     return lambda scene: all(test(scene) for test in tests)
 
 
-def kind(value: object) -> str | None:
-    """The JSON kind of a value: only values of one kind compare. None: a kind that never does."""
+def kind_of(value: object) -> str | None:
+    """The JSON kind of a value; only values of the same kind compare. None: a value that never compares."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -98,38 +98,38 @@ def _entry(name: str, value: object, path: str, problems: Problems) -> Condition
     choices = value if isinstance(value, list) else [value]
     if len(choices) > MOST_CHOICES:
         problems.add(path, f"has {len(choices)} members where {MOST_CHOICES} are allowed")
-        return always
-    if any(kind(choice) in ("object", "list") for choice in choices):
+        return match_always
+    if any(kind_of(choice) in ("object", "list") for choice in choices):
         problems.add(path, "is neither an operator nor a value to be equal to")
-    return _any_of(looked_up, choices)
+    return _match_any(looked_up, choices)
 
 
 def _comparison(compare: Callable[[object, object], bool], value: object, path: str, problems: Problems) -> Condition:
     if not isinstance(value, list) or len(value) != 2:
         problems.add(path, "must be [left, right]")
-        return always
+        return match_always
     left, right = (_operand(side, f"{path}[{index}]", problems) for index, side in enumerate(value))
     if not all(isinstance(side, Mapping) for side in value):
         return lambda scene: compare(left(scene), right(scene))
-    if compare is _within:
-        return lambda scene: compare(_simple(left(scene)), right(scene))
-    return lambda scene: compare(_simple(left(scene)), _simple(right(scene)))
+    if compare is _is_within:
+        return lambda scene: compare(_require_scalar(left(scene)), right(scene))
+    return lambda scene: compare(_require_scalar(left(scene)), _require_scalar(right(scene)))
 
 
-def _simple(value: object) -> object:
-    """Two parts of a request, each as large as the request: what is no text, number or boolean compares with nothing."""
+def _require_scalar(value: object) -> object:
+    """A text, number or boolean as it is, else MISSING: comparing two large parts of a request would cost too much."""
     return MISSING if isinstance(value, Mapping | list | tuple) else value
 
 
-def _any_of(looked_up: Operand, choices: Sequence[object]) -> Condition:
-    simple = {(kind(choice), choice) for choice in choices if isinstance(choice, bool | int | float | str)}
+def _match_any(looked_up: Operand, choices: Sequence[object]) -> Condition:
+    simple = {(kind_of(choice), choice) for choice in choices if isinstance(choice, bool | int | float | str)}
     classes = [one for one in _CLASSES if ("text", one) in simple]
 
     def test(scene: ConditionInput) -> bool:
         found = looked_up(scene)
         if not isinstance(found, bool | int | float | str):
             return False
-        return (kind(found), found) in simple or any(is_in_class(found, one) for one in classes)
+        return (kind_of(found), found) in simple or any(is_in_class(found, one) for one in classes)
 
     return test
 
@@ -172,38 +172,38 @@ def _walk(value: object, steps: Sequence[str]) -> object:
     return MISSING if value is None else value
 
 
-def _comparable(a: object, b: object) -> bool:
-    return kind(a) is not None and kind(a) == kind(b)
+def _is_comparable(a: object, b: object) -> bool:
+    return kind_of(a) is not None and kind_of(a) == kind_of(b)
 
 
-def _equal(a: object, b: object) -> bool:
-    return (_comparable(a, b) and a == b) or is_in_class(a, b)
+def _is_equal(a: object, b: object) -> bool:
+    return (_is_comparable(a, b) and a == b) or is_in_class(a, b)
 
 
-def _differs(a: object, b: object) -> bool:
-    return (_comparable(a, b) or _is_class_of_number(a, b)) and not _equal(a, b)
+def _is_unequal(a: object, b: object) -> bool:
+    return (_is_comparable(a, b) or _is_class_of_number(a, b)) and not _is_equal(a, b)
 
 
 def _is_class_of_number(a: object, b: object) -> bool:
-    return kind(a) == "number" and isinstance(b, str) and STATUS_CLASS.fullmatch(b) is not None
+    return kind_of(a) == "number" and isinstance(b, str) and STATUS_CLASS.fullmatch(b) is not None
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
-    return lambda a, b: _comparable(a, b) and kind(a) in ("number", "text") and compare(a, b)
+def _compare_order(compare: Callable[[Any, Any], bool]) -> Callable[[object, object], bool]:
+    return lambda a, b: _is_comparable(a, b) and kind_of(a) in ("number", "text") and compare(a, b)
 
 
-def _within(a: object, b: object) -> bool:
+def _is_within(a: object, b: object) -> bool:
     if isinstance(b, list | tuple):
         return len(b) <= MOST_MEMBERS and _is_member(a, b)
     return isinstance(a, str) and isinstance(b, str) and len(b) <= MOST_TEXT and a in b
 
 
 def _is_member(a: object, members: Sequence[object]) -> bool:
-    """What `==` says of each; most lists hold nothing that is equal at all, and Python sees that ten times faster."""
+    """Whether `==` holds for any member. Python's own `in` is tried first: it rejects most lists ten times faster."""
     class_of_a = _class_of(a)
     if a not in members and (class_of_a is None or class_of_a not in members):
         return False
-    return any(_equal(a, member) for member in members)
+    return any(_is_equal(a, member) for member in members)
 
 
 def _class_of(status: object) -> str | None:
@@ -212,11 +212,11 @@ def _class_of(status: object) -> str | None:
 
 
 OPERATORS: Mapping[str, Callable[[object, object], bool]] = {
-    "==": _equal,
-    "!=": _differs,
-    ">": _ordered(operator.gt),
-    "<": _ordered(operator.lt),
-    ">=": _ordered(operator.ge),
-    "<=": _ordered(operator.le),
-    "in": _within,
+    "==": _is_equal,
+    "!=": _is_unequal,
+    ">": _compare_order(operator.gt),
+    "<": _compare_order(operator.lt),
+    ">=": _compare_order(operator.ge),
+    "<=": _compare_order(operator.le),
+    "in": _is_within,
 }

@@ -1,4 +1,4 @@
-"""How many extensions a pipeline may have, and how many it should: at most 10 and 5 of a kind; 4 and 2 are recommended."""
+"""The limits of a pipeline: at most 10 extensions and 5 of a kind; 4 and 2 are recommended."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ MOST, MOST_OF_A_KIND = 10, 5
 RECOMMENDED, RECOMMENDED_OF_A_KIND = 4, 2
 
 
-def counts(pipeline: Pipeline) -> dict[str, int]:
+def count_by_kind(pipeline: Pipeline) -> dict[str, int]:
     """Extensions by kind."""
     return {"pre": len(pipeline.pre), "validators": len(pipeline.validators), "post": len(pipeline.post)}
 
 
-def too_deep(pipeline: Pipeline) -> Refusal | None:
-    """The answer to every request of a policy with too many extensions, else None."""
-    by_kind = counts(pipeline)
+def check_depth(pipeline: Pipeline) -> Refusal | None:
+    """The refusal for every request of a policy that has too many extensions; None: the pipeline is within the limits."""
+    by_kind = count_by_kind(pipeline)
     if sum(by_kind.values()) > MOST:
         return _refusal("pipeline_too_deep", sum(by_kind.values()), MOST)
     reasons = {"pre": "too_many_pre_processors", "validators": "too_many_validators", "post": "too_many_post_processors"}

@@ -1,9 +1,9 @@
-"""What differs between two documents, place by place, as a person would say it.
+"""The differences between two JSON documents, path by path.
 
     providers[openai].weight: 70 -> 50
 
-Entries of a list that have names of their own (`name`, `id`) are compared by name, so that one put in front is one
-difference; where the order of those that stayed has changed too, that is one more. Other lists are compared whole.
+List entries that have a `name` or an `id` are compared by it, so that an entry inserted in front is one difference. If the order
+of the other entries has changed too, that is one more difference. Other lists are compared as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAMES = ("name", "id")
 
 
 class Absent:
-    """In place of a value that is not there: null is a value."""
+    """The type of ABSENT, which stands for a missing value: null is a value."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -26,47 +26,47 @@ ABSENT = Absent()
 
 
 class DocumentDifference(Struct, frozen=True):
-    """One place; `before` or `after` is ABSENT where there is nothing."""
+    """One difference; `before` or `after` is ABSENT where the document has no value at the path."""
 
     path: str
     before: object
     after: object
 
 
-def differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[DocumentDifference]:
-    """In the order of the documents, what is new last; empty: they say the same."""
-    return list(_of_objects(before, after, ""))
+def find_differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[DocumentDifference]:
+    """All differences, in the order of the documents, new keys last; empty: both say the same."""
+    return list(_compare_objects(before, after, ""))
 
 
-def _of_objects(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[DocumentDifference]:
+def _compare_objects(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[DocumentDifference]:
     for key in dict.fromkeys((*before, *after)):
         place = f"{path}.{key}" if path else str(key)
-        yield from _of_values(before.get(key, ABSENT), after.get(key, ABSENT), place)
+        yield from _compare_values(before.get(key, ABSENT), after.get(key, ABSENT), place)
 
 
-def _of_values(before: object, after: object, path: str) -> Iterator[DocumentDifference]:
-    if _same(before, after):
+def _compare_values(before: object, after: object, path: str) -> Iterator[DocumentDifference]:
+    if _is_same(before, after):
         return
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        yield from _of_objects(before, after, path)
+        yield from _compare_objects(before, after, path)
         return
-    one, other = _by_name(before), _by_name(after)
+    one, other = _index_by_name(before), _index_by_name(after)
     if one is None or other is None:
         yield DocumentDifference(path, before, after)
         return
     for name in dict.fromkeys((*one, *other)):
-        yield from _of_values(one.get(name, ABSENT), other.get(name, ABSENT), f"{path}[{name}]")
-    yield from _of_order(list(one), list(other), path)
+        yield from _compare_values(one.get(name, ABSENT), other.get(name, ABSENT), f"{path}[{name}]")
+    yield from _compare_order(list(one), list(other), path)
 
 
-def _of_order(before: list[str], after: list[str], path: str) -> Iterator[DocumentDifference]:
+def _compare_order(before: list[str], after: list[str], path: str) -> Iterator[DocumentDifference]:
     stayed, now = [name for name in before if name in after], [name for name in after if name in before]
     if stayed != now:
         yield DocumentDifference(f"{path} (order)", stayed, now)
 
 
-def _by_name(value: object) -> dict[str, object] | None:
-    """The entries of a list by their names; None: it is no such list. An absent list is an empty one."""
+def _index_by_name(value: object) -> dict[str, object] | None:
+    """The entries of a list by their names; None: not every entry has a unique name. An absent list counts as empty."""
     if value is ABSENT:
         return {}
     if not isinstance(value, list):
@@ -81,12 +81,12 @@ def _name(entry: object) -> str | None:
     return next((entry[key] for key in _NAMES if isinstance(entry.get(key), str)), None)
 
 
-def _same(before: object, after: object) -> bool:
-    """Python takes True for 1; JSON does not."""
+def _is_same(before: object, after: object) -> bool:
+    """Whether two JSON values are equal: unlike in Python, true is not 1."""
     if isinstance(before, bool) or isinstance(after, bool):
         return before is after
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return before.keys() == after.keys() and all(_same(before[key], after[key]) for key in before)
+        return before.keys() == after.keys() and all(_is_same(before[key], after[key]) for key in before)
     if isinstance(before, list) and isinstance(after, list):
-        return len(before) == len(after) and all(map(_same, before, after))
+        return len(before) == len(after) and all(map(_is_same, before, after))
     return before == after

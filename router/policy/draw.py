@@ -1,7 +1,7 @@
-"""The weighted draw: a point on a line of 2^64, cut into shares.
+"""The weighted draw: a hash is a point on a line of 2^64, which is cut into shares.
 
-The point is a hash of (policy version, tenant, key), so the same request draws the same provider on every instance,
-every Python and for ever, and a recorded decision can be computed again. Shares are integers: nothing is rounded twice.
+The point is a hash of (policy version, tenant, key), so the same request draws the same provider on every instance and
+every Python version, and a recorded decision can be computed again. Shares are integers: no value is rounded twice.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ FEW = 16  # weights
 
 
 def weighted_hash(version: int, tenant_id: str, key: str) -> int:
-    """0 <= point < 2^64. A tenant has no NUL in it, so no two triples are hashed alike."""
+    """The point of a draw, 0 to 2^64 - 1. A tenant id holds no NUL, so different triples are different texts."""
     text = f"{version}\0{tenant_id}\0{key}"
     # Half of a surrogate pair is no UTF-8, but a draw never raises.
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
 
 
 def cumulative_weights(weights: tuple[float, ...]) -> tuple[int, ...]:
-    """Where each share but the last ends; `bisect_right(bounds, point)` is the index of who is drawn. Weights are above 0."""
+    """Where each share but the last ends; `bisect_right(ends, point)` is the index of the drawn one. Weights are above 0."""
     return _bounds_of_few(weights) if len(weights) <= FEW else _bounds_of_many(weights)
 
 
-def _computed(weights: tuple[float, ...]) -> tuple[int, ...]:
-    sums = list(accumulate(_exact(weights)))
+def _compute(weights: tuple[float, ...]) -> tuple[int, ...]:
+    sums = list(accumulate(_to_fractions(weights)))
     return tuple(int(LINE * part / sums[-1]) for part in sums[:-1])
 
 
-def _exact(weights: Iterable[float]) -> Iterable[Fraction]:
+def _to_fractions(weights: Iterable[float]) -> Iterable[Fraction]:
     return map(Fraction, weights)
 
 
-# 500 weights and their bounds have 50 kB. A cache is bounded by its entries, so the large ones have a smaller cache of their own.
-_bounds_of_few = lru_cache(maxsize=4096)(_computed)
-_bounds_of_many = lru_cache(maxsize=128)(_computed)
+# 500 weights and their ends take 50 kB. A cache is bounded by its number of entries, so large ones have a smaller cache.
+_bounds_of_few = lru_cache(maxsize=4096)(_compute)
+_bounds_of_many = lru_cache(maxsize=128)(_compute)

@@ -1,9 +1,9 @@
-"""The decision: policy + request + what is known of the providers -> Decision | Refusal. Pure, and it never raises.
+"""The decision: policy + request + states of the providers -> Decision | Refusal. Pure, and it never raises.
 
     evaluate ── nothing special about the request ──> the plan, made at load: a lookup, or one hash
         └────── limits, states, a failure, a trace ──> selection, which looks at every provider
 
-Both ways give the same answer. Live requests, dry runs and explanations all call `evaluate`.
+Both paths give the same answer. Live requests, dry runs and explanations all call `evaluate`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def evaluate(
     this request follows up. A Decision with the policy's own figures is the same object every time.
     """
     if policy.refusal is not None:
-        return _too_deep(policy.refusal, trace)
+        return _trace_refusal(policy.refusal, trace)
     plan = policy.plan
     if states is not NO_STATES or request.constraints or "status" in request.context or plan.top is None or trace is not None:
         key = _draw_key(policy, request)
@@ -67,7 +67,7 @@ def _draw_key(policy: Policy, request: RouteRequest) -> str:
     return session_of(policy, request) or request.request_key
 
 
-def _too_deep(refusal: Refusal, trace: list[TraceStep] | None) -> Refusal:
+def _trace_refusal(refusal: Refusal, trace: list[TraceStep] | None) -> Refusal:
     if trace is not None:
         trace.append(TraceStep("pipeline", "pipeline", str((refusal.details or {}).get("reason"))))
     return refusal

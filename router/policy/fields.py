@@ -1,8 +1,8 @@
-"""Reading one JSON object key by key, and collecting everything that is wrong with it instead of stopping at the first.
+"""Reading one JSON object key by key, collecting all mistakes instead of stopping at the first.
 
     fields = Fields(document, "providers[1]", problems)
     weight = fields.number("weight", 0, 100, default=0)      # out of bounds: a problem, and the default
-    fields.close("a provider")                               # whatever was not asked for is an unknown key
+    fields.close("a provider")                               # every key that was not read is unknown: a problem
 
 JSON null means absent. Knows nothing of policies.
 """
@@ -24,7 +24,7 @@ _MAX_PATH, _MAX_MESSAGE = 200, 400  # characters: both may quote the document
 
 
 class DocumentError(RouterError):
-    """A document that is not what it should be.
+    """A document with mistakes.
 
     `errors` holds the first twenty (path, message), in the order of reading, and one that counts those left out.
     """
@@ -45,7 +45,7 @@ class PolicyError(DocumentError):
 
 
 class Problems:
-    """What was found wrong so far: the first ones, and how many there were after them."""
+    """The mistakes found so far: the first ones, and the number of the others."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str]] = []
@@ -58,7 +58,7 @@ class Problems:
             self._more += 1
 
     def skip(self, count: int) -> None:
-        """So many more, which nobody need put into words."""
+        """Count further problems without a message for each."""
         self._more += count
 
     def raise_if_any(self, error: type[DocumentError] = PolicyError) -> None:
@@ -73,36 +73,36 @@ class Fields:
         if not isinstance(document, Mapping):
             problems.add(path or "policy", "is not an object")
             document = {}
-        self._left = {key: value for key, value in document.items() if value is not None}
+        self._unread = {key: value for key, value in document.items() if value is not None}
         self._known: list[str] = []
         self._path = path
         self.problems = problems
 
-    def at(self, key: str) -> str:
+    def path_of(self, key: str) -> str:
         """The path of `key`."""
         return f"{self._path}.{key}" if self._path else key
 
     def refuse(self, key: str, message: str) -> None:
-        self.problems.add(self.at(key), message)
+        self.problems.add(self.path_of(key), message)
 
     def require(self, *keys: str) -> None:
         for key in keys:
-            if key not in self._left:
+            if key not in self._unread:
                 self.refuse(key, "is required")
 
     def take(self, key: str) -> object:
         """The raw value, None if absent."""
         self._known.append(key)
-        return self._left.pop(key, None)
+        return self._unread.pop(key, None)
 
     def number(self, key: str, low: float, high: float, default: D) -> float | D:
         value = self.take(key)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.refuse(key, f"{shown(value)} is not a number")
+            self.refuse(key, f"{quote(value)} is not a number")
         elif not low <= value <= high:
-            self.refuse(key, f"{shown(value)} is not within {low:g}..{high:g}")
+            self.refuse(key, f"{quote(value)} is not within {low:g}..{high:g}")
         else:
             return value
         return default
@@ -112,9 +112,9 @@ class Fields:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int):
-            self.refuse(key, f"{shown(value)} is not an integer")
+            self.refuse(key, f"{quote(value)} is not an integer")
         elif not low <= value <= high:
-            self.refuse(key, f"{shown(value)} is not within {low}..{high}")
+            self.refuse(key, f"{quote(value)} is not within {low}..{high}")
         else:
             return value
         return default
@@ -123,7 +123,7 @@ class Fields:
         value = self.take(key)
         if value is None or isinstance(value, bool):
             return default if value is None else value
-        self.refuse(key, f"{shown(value)} is neither true nor false")
+        self.refuse(key, f"{quote(value)} is neither true nor false")
         return default
 
     def text(self, key: str, pattern: re.Pattern[str], default: str) -> str:
@@ -132,18 +132,18 @@ class Fields:
             return default
         if isinstance(value, str) and pattern.fullmatch(value):
             return value
-        self.refuse(key, f"{shown(value)} does not match {pattern.pattern}")
+        self.refuse(key, f"{quote(value)} does not match {pattern.pattern}")
         return default
 
     def choice(self, key: str, options: Sequence[str], default: str) -> str:
         value = self.take(key)
         if value is None or value in options:
             return default if value is None else str(value)
-        self.refuse(key, f"{shown(value)} is not one of {', '.join(options)}")
+        self.refuse(key, f"{quote(value)} is not one of {', '.join(options)}")
         return default
 
     def free(self, key: str) -> Mapping[str, object]:
-        """An object whose inside is its reader's business; `{}` if absent."""
+        """An object whose content is not checked here; `{}` if absent."""
         value = self.take(key)
         if value is None or isinstance(value, Mapping):
             return {} if value is None else value
@@ -153,24 +153,24 @@ class Fields:
     def child(self, key: str) -> Fields | None:
         """The object under `key`; None if absent."""
         value = self.take(key)
-        return None if value is None else Fields(value, self.at(key), self.problems)
+        return None if value is None else Fields(value, self.path_of(key), self.problems)
 
     def children(self, key: str) -> list[Fields]:
         """The objects of the list under `key`; empty if absent."""
         value = self.take(key)
         if value is None or isinstance(value, list):
-            return [Fields(item, f"{self.at(key)}[{index}]", self.problems) for index, item in enumerate(value or ())]
+            return [Fields(item, f"{self.path_of(key)}[{index}]", self.problems) for index, item in enumerate(value or ())]
         self.refuse(key, "is not a list")
         return []
 
     def close(self, noun: str) -> None:
         legal = ", ".join(self._known)
-        for key in islice(self._left, MAX_PROBLEMS):
+        for key in islice(self._unread, MAX_PROBLEMS):
             self.refuse(str(key), f"is not a key of {noun}; legal are {legal}")
-        self.problems.skip(max(0, len(self._left) - MAX_PROBLEMS))
+        self.problems.skip(max(0, len(self._unread) - MAX_PROBLEMS))
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A value for a message, cut short: documents may be a mebibyte."""
     text = repr(value) if not isinstance(value, str) else f'"{value}"'
     return text if len(text) <= 60 else f"{text[:57]}..."

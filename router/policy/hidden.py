@@ -1,4 +1,4 @@
-"""Which of a condition's paths lead to something that a masked request does not hold any more: a payload, a masked value."""
+"""The paths of a condition whose values a masked request does not hold: a payload, a masked value."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from router.policy.conditions import OPERATORS
 NOT_KEPT = ("payload", "payload_ref")  # of a message
 
 
-def hidden_in(request: RouteRequest, when: Mapping[str, object]) -> Iterator[str]:
-    """The paths of `when` at which the masked request says nothing, in the order of the condition."""
+def find_hidden_paths(request: RouteRequest, when: Mapping[str, object]) -> Iterator[str]:
+    """The paths of `when` whose values are hidden in the masked request, in the order of the condition."""
     return (path for path in _paths(when) if _is_hidden(request, path.split(".")))
 
 

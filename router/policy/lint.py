@@ -1,11 +1,11 @@
-"""What is legal in a policy and still looks wrong. Errors here are policies that refuse every request."""
+"""Remarks on legal policies that look wrong. An error is a policy that refuses every request."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from router.policy.conditions import OPERATORS, STATUS_CLASS, kind
-from router.policy.depth import RECOMMENDED, RECOMMENDED_OF_A_KIND, counts
+from router.policy.conditions import OPERATORS, STATUS_CLASS, kind_of
+from router.policy.depth import RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
 from router.policy.model import PolicyFinding
 from router.policy.policy import Policy
 
@@ -13,7 +13,7 @@ _Remark = tuple[str, str]  # path, message
 
 
 def lint(policy: Policy) -> list[PolicyFinding]:
-    """Findings in the order of the document; an empty list is praise."""
+    """Findings in the order of the document; empty: no remark."""
     findings = [PolicyFinding(path, "warning", message) for path, message in _warnings(policy)]
     if policy.refusal is not None:
         findings.append(PolicyFinding("pipeline", "error", policy.refusal.message))
@@ -50,7 +50,7 @@ def _unknown_targets(policy: Policy) -> Iterator[_Remark]:
 
 
 def _big_pipeline(policy: Policy) -> Iterator[_Remark]:
-    by_kind = counts(policy.pipeline)
+    by_kind = count_by_kind(policy.pipeline)
     if sum(by_kind.values()) > RECOMMENDED:
         yield "pipeline", f"{sum(by_kind.values())} extensions; at most {RECOMMENDED} are recommended"
     for name, count in by_kind.items():
@@ -60,20 +60,20 @@ def _big_pipeline(policy: Policy) -> Iterator[_Remark]:
 
 def _odd_conditions(when: Mapping[str, object], path: str) -> Iterator[_Remark]:
     for name, value in when.items():
-        message = _why_never(name, value)
+        message = _explain_never(name, value)
         if message is not None:
             yield f"{path}.{name}", f"{message}, so this is never true"
 
 
-def _why_never(name: str, value: object) -> str | None:
+def _explain_never(name: str, value: object) -> str | None:
     if name not in OPERATORS:
         return "there is nothing to be equal to" if value in (None, []) else None
     sides: list[object] = value if isinstance(value, list) else []
     kinds = [None if isinstance(side, Mapping) else _kind(side) for side in sides]
-    return _why_never_within(kinds) if name == "in" else _why_never_compared(name, sides, kinds)
+    return _explain_membership(kinds) if name == "in" else _explain_comparison(name, sides, kinds)
 
 
-def _why_never_compared(name: str, sides: list[object], kinds: list[str | None]) -> str | None:
+def _explain_comparison(name: str, sides: list[object], kinds: list[str | None]) -> str | None:
     known = [kind_ for kind_ in kinds if kind_ is not None]
     if "null" in known:
         return "null is compared with nothing"
@@ -85,7 +85,7 @@ def _why_never_compared(name: str, sides: list[object], kinds: list[str | None])
     return None
 
 
-def _why_never_within(kinds: list[str | None]) -> str | None:
+def _explain_membership(kinds: list[str | None]) -> str | None:
     left, right = kinds
     if "null" in kinds:
         return "null is compared with nothing"
@@ -95,4 +95,4 @@ def _why_never_within(kinds: list[str | None]) -> str | None:
 
 
 def _kind(side: object) -> str:
-    return kind(side) or "null"
+    return kind_of(side) or "null"

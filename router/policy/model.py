@@ -1,4 +1,4 @@
-"""What a policy document says, as frozen values; one struct for each kind of object in it.
+"""The content of a policy document as frozen values: one struct for each kind of object in it.
 
     Policy (policy.py)
       ├─ Provider*       who may be chosen
@@ -22,7 +22,7 @@ from router.policy.conditions import Condition
 
 
 class Provider(Struct, frozen=True):
-    """A candidate. `weight` is a share of its priority tier; the highest tier that has somebody eligible wins."""
+    """A candidate. `weight` is its share within its priority tier; the highest tier with an eligible provider wins."""
 
     name: str
     weight: float  # 0..100
@@ -33,7 +33,7 @@ class Provider(Struct, frozen=True):
 
 
 class Fallback(Struct, frozen=True):
-    """One rule: while `retry` lasts the present provider again, then `to`."""
+    """One rule: the same provider again while attempts are left (`retry`), then provider `to`."""
 
     to: str
     when: Mapping[str, object]  # as written: lint and explain read it
@@ -50,7 +50,7 @@ class StickySessions(Struct, frozen=True):
 
 
 class BreakerConfig(Struct, frozen=True):
-    """When a provider of this policy is left alone, per (tenant, provider)."""
+    """The thresholds of the circuit breakers of this policy's providers, one per (tenant, provider)."""
 
     failure_threshold: int = 5
     success_threshold: int = 2

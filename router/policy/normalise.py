@@ -1,7 +1,7 @@
 """Older forms of a policy document, rewritten to the one form that the parser knows.
 
-Every rewriting leaves a warning that names the new form. What is no older form is passed on untouched, however wrong:
-saying what is wrong is the parser's work.
+Every rewrite adds a warning that names the new form. Any other content is passed on unchanged, even if it is wrong: the parser
+reports mistakes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _provider_names(document: Document, warn: Warn) -> None:
 def _provider(entry: object, index: int, is_weighted: bool, warn: Warn) -> object:
     if isinstance(entry, str):
         warn(f"providers[{index}]", "write {name, weight, priority}")
-        # A bare list is an order of preference; beside `weights` it only says who takes part.
+        # A bare list is an order of preference; beside `weights` it only lists the providers.
         return {"name": entry} if is_weighted else {"name": entry, "weight": FULL_WEIGHT, "priority": max(0, 100 - index)}
     if isinstance(entry, Mapping) and "id" in entry and "name" not in entry:
         warn(f"providers[{index}].id", "write name")
@@ -64,17 +64,17 @@ def _weights_map(document: Document, warn: Warn) -> None:
     if not isinstance(weights, Mapping):
         return
     warn("weights", "write providers[].weight, 0..100")
-    left = _scaled(weights)
+    left = _scale_weights(weights)
     if document.get("providers") is None:
         document["providers"] = [{"name": name} for name in left]
     if isinstance(document["providers"], list):
-        document["providers"] = [_weighed(entry, left) for entry in document["providers"]]
+        document["providers"] = [_add_weight(entry, left) for entry in document["providers"]]
     del document["weights"]
-    if left:  # weights of nobody: the parser refuses the key
+    if left:  # weights of unlisted providers: the parser refuses the key
         document["weights"] = left
 
 
-def _scaled(weights: Mapping[str, object]) -> Document:
+def _scale_weights(weights: Mapping[str, object]) -> Document:
     """Weights 0..1 as 0..100."""
     figures = [value for value in weights.values() if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(figures) < len(weights) or max(figures, default=2) > 1:
@@ -82,7 +82,7 @@ def _scaled(weights: Mapping[str, object]) -> Document:
     return {name: round(value * FULL_WEIGHT, 9) for name, value in zip(weights, figures, strict=True)}
 
 
-def _weighed(entry: object, left: Document) -> object:
+def _add_weight(entry: object, left: Document) -> object:
     if isinstance(entry, Mapping) and "weight" not in entry and isinstance(entry.get("name"), str) and entry["name"] in left:
         return {**entry, "weight": left.pop(entry["name"])}
     return entry
@@ -123,14 +123,14 @@ def _sticky_names(document: Document, warn: Warn) -> None:
         if old not in sticky:
             continue
         value = f"{sticky[old]}s" if new == "ttl" and isinstance(sticky[old], int) else sticky[old]
-        if _says_the_same(sticky.setdefault(new, value), value):  # else the parser refuses the older name
+        if _is_same_value(sticky.setdefault(new, value), value):  # else the parser refuses the older name
             warn(f"sticky.{old}", f"write {new}")
             del sticky[old]
     document["sticky"] = sticky
 
 
-def _says_the_same(new: object, old: object) -> bool:
-    """Two texts that are equal, or the same time: `10m` and `600s`."""
+def _is_same_value(new: object, old: object) -> bool:
+    """Whether two texts are equal, or are the same duration: `10m` and `600s`."""
     if new == old:
         return True
     times = [_DURATION.fullmatch(text) if isinstance(text, str) else None for text in (new, old)]

@@ -1,10 +1,10 @@
-"""A document becomes a Policy, or a PolicyError that says everything that is wrong with it, each with its path.
+"""Read a document as a Policy, or raise a PolicyError that lists every mistake with its path.
 
     bytes -> load_policy -> document -> normalise -> parse_policy -> Policy
 
-Sizes and counts are looked at first: the largest legal document is read on the loop within milliseconds, a larger one is not read.
+Sizes and counts are checked first: the largest legal document is read on the event loop within milliseconds, a larger one is not read.
 
-Which keys there are is said in `sections`; any other key is an error. Versions are counted by whoever stores policies.
+Which keys there are is said in `sections`; any other key is an error. The policy store counts versions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from router import ids
 from router.contracts.codec import MAX_DEPTH, is_deeper
-from router.policy.depth import too_deep
-from router.policy.fields import Fields, PolicyError, Problems, shown
+from router.policy.depth import check_depth
+from router.policy.fields import Fields, PolicyError, Problems, quote
 from router.policy.model import PolicyFinding
 from router.policy.normalise import normalise
 from router.policy.plan import make_plan
@@ -45,7 +45,7 @@ class ParsedPolicy(Struct, frozen=True):
 
 
 def load_policy(data: bytes, tenant_id: str, policy_id: str, version: int = 1) -> ParsedPolicy:
-    """`parse_policy` for the bytes of a JSON document. The limits come first: what nests deeper could be read, and never be stored."""
+    """`parse_policy` for the bytes of a JSON document. Checks depth first: a deeper document could be read, but not written back."""
     check_size(data)
     if is_deeper(data, MAX_DEPTH):
         raise PolicyError([("policy", f"is nested deeper than {MAX_DEPTH}")])
@@ -75,7 +75,7 @@ def parse_policy(document: object, tenant_id: str, policy_id: str, version: int 
 
 
 def _check_counts(document: Mapping[str, object]) -> None:
-    """Before anything is read or rewritten. Raises PolicyError."""
+    """Check the lengths of all lists, before anything is read or rewritten. Raises PolicyError."""
     nested = document.get("extensions")
     problems = Problems()
     for part, prefix in ((document, ""), (nested if isinstance(nested, Mapping) else {}, "extensions.")):
@@ -113,19 +113,19 @@ def _policy(fields: Fields, tenant_id: str, policy_id: str, version: int) -> Pol
         pipeline=pipeline,
         metadata=metadata,
         plan=make_plan(providers, (rule.to for rule in fallbacks), is_sticky=sticky is not None, metadata=named),
-        refusal=too_deep(pipeline),
+        refusal=check_depth(pipeline),
     )
 
 
 def _identity(fields: Fields, tenant_id: str, policy_id: str) -> None:
     fields.choice("version", ("1.0",), "1.0")
-    _stored_as(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
-    _stored_as(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
+    _check_id(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
+    _check_id(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
 
 
-def _stored_as(fields: Fields, key: str, stored: str, *, is_legal: bool) -> None:
+def _check_id(fields: Fields, key: str, stored: str, *, is_legal: bool) -> None:
     written = fields.take(key)
     if not is_legal:
-        fields.refuse(key, f"{shown(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front")
+        fields.refuse(key, f"{quote(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front")
     elif written not in (None, stored):
-        fields.refuse(key, f"{shown(written)} is not {shown(stored)}, which it is stored under")
+        fields.refuse(key, f"{quote(written)} is not {quote(stored)}, which it is stored under")

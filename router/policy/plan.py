@@ -1,7 +1,7 @@
-"""What follows from a policy alone, computed once at load so that a request computes nothing twice.
+"""What follows from a policy alone, computed once at load so that no request computes it again.
 
-One Decision stands ready for each (provider, reason) with the policy's own figures. The engine hands out that very
-object, so callers may keep its encoding by identity.
+The plan holds one Decision for each (provider, reason), with the policy's own figures. The engine returns that same object
+each time, so callers may cache its encoding by identity (`contracts.answer`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Tier(Struct, frozen=True):
 
 
 class DecisionPlan(Struct, frozen=True):
-    """`top` and `sticky` hold while every breaker is closed and nobody sets limits; `answers` has every decision."""
+    """`top` and `sticky` are valid while every breaker is closed and the request sets no limits; `answers` has every decision."""
 
     providers: Mapping[str, Provider]
     answers: Mapping[tuple[str, str], Decision]  # by (provider, reason); fallback targets included
-    top: Tier | None  # None: nobody is eligible to begin with
+    top: Tier | None  # None: no provider is enabled with a weight
     sticky: Mapping[str, Decision]  # by provider; empty unless the policy is sticky
 
 
@@ -53,7 +53,7 @@ def make_plan(providers: Sequence[Provider], targets: Iterable[str], *, is_stick
 
 
 def top_tier(able: Sequence[Provider]) -> list[Provider]:
-    """Those of the highest priority, in the order of the document; at least one when anybody is able."""
+    """The providers of the highest priority, in the order of the document. `able` must not be empty."""
     highest = max(provider.priority for provider in able)
     return [provider for provider in able if provider.priority == highest]
 

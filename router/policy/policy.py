@@ -1,4 +1,4 @@
-"""One policy: what its document says, and what follows from that for every request (the plan)."""
+"""One policy: the content of its document, and the plan, which follows from it for every request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 class PolicyFinder(Protocol):
-    """Where the decide handler finds policies."""
+    """The port by which the decide handler finds policies."""
 
     def find(self, tenant_id: str, policy_id: str) -> Policy | None:
         """(tenant, id), else (`_shared`, id), else None."""

@@ -1,7 +1,7 @@
-"""All that is known of providers at run time, as one: what they cost and how long they take, and whom to leave alone.
+"""The run-time state of all providers as one object: averages of latency and cost, and circuit breakers.
 
-Fed by results, asked by decisions. While a tenant's breakers are all closed its states are the averages' own: NO_STATES
-itself when there are none, so that the engine's short way stays open.
+Results feed it, decisions read it. While all breakers of a tenant are closed, its states are the averages' own object: NO_STATES
+when there are none, so that `evaluate` takes its fast path.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ class ProviderTracker:
         self.breakers = breakers
 
     def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> None:
-        """One outcome, once."""
+        """Add one outcome. The caller reports each outcome once."""
         self.averages.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
         self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""
-        known, shut = self.averages.states_of(tenant_id), self.breakers.shut(tenant_id)
+        known, shut = self.averages.states_of(tenant_id), self.breakers.find_not_closed(tenant_id)
         return known if shut is None else _StatesBehindBreakers(known, shut)
 
-    def chosen(self, tenant_id: str, decision: Decision) -> None:
-        """A decision stands: half open, its provider is being probed by it."""
-        self.breakers.chosen(tenant_id, decision)
+    def on_decision(self, tenant_id: str, decision: Decision) -> None:
+        """Report a decision: if the provider's breaker is half open, the decision is a probe."""
+        self.breakers.on_decision(tenant_id, decision)
 
 
 class _StatesBehindBreakers(Struct, frozen=True):
-    """The averages behind the gates that are not closed."""
+    """The averages, with the end of the block for each provider whose breaker is not closed."""
 
-    known: ProviderStates
-    gates: Mapping[str, CircuitBreaker]
+    averages: ProviderStates
+    breakers: Mapping[str, CircuitBreaker]
 
     def get(self, provider_id: str, /) -> ProviderState | None:
-        state, gate = self.known.get(provider_id), self.gates.get(provider_id)
-        if gate is None:
+        state, breaker = self.averages.get(provider_id), self.breakers.get(provider_id)
+        if breaker is None:
             return state
-        return replace(state or ProviderState(), shut_until=gate.shut_until())
+        return replace(state or ProviderState(), blocked_until=breaker.block_end())

@@ -72,7 +72,7 @@ def _fallback(fields: Fields) -> Fallback:
 
 def _condition(fields: Fields) -> tuple[Mapping[str, object], Condition]:
     when = fields.free("when")
-    return when, compile_condition(when, fields.at("when"), fields.problems)
+    return when, compile_condition(when, fields.path_of("when"), fields.problems)
 
 
 def _backoff(fields: Fields) -> tuple[int, ...]:

@@ -1,12 +1,12 @@
-"""The choice when something is known that the plan did not foresee: limits, run-time states, a reported failure.
+"""The choice where the plan does not suffice: the request sets limits, there are run-time states, or a failure is reported.
 
     a failure is reported  ── rules ──> retry 50 | fallback 25
-    somebody is eligible   ── sticky 100 ──> weighted 50, in the highest priority tier
-    nobody is              ── rules ──> fallback 25 | circuit_breaker_fallback 20
+    a provider is eligible ── sticky 100 ──> weighted 50, in the highest priority tier
+    none is                ── rules ──> fallback 25 | circuit_breaker_fallback 20
     else                   ── decision_failed (no_provider_available)
 
-A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its
-figures are known, and let through by its breaker; else the next rule is asked.
+A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its figures are
+known, and not blocked by its breaker; else the next rule is tried.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_STATUS = 128  # characters in a trace
 
 
 class Selection(Struct, frozen=True):
-    """One evaluation and everything it may look at; `key` is what the draw hashes."""
+    """One evaluation and all its inputs; the draw hashes `key`."""
 
     policy: Policy
     request: RouteRequest
@@ -46,23 +46,23 @@ class Selection(Struct, frozen=True):
     trace: list[TraceStep] | None
 
     def choose(self) -> Decision | Refusal:
-        fallen = {provider.name: self._why_not_eligible(provider) for provider in self.policy.providers}
+        fallen = {provider.name: self._find_ineligibility(provider) for provider in self.policy.providers}
         eligible = [provider for provider in self.policy.providers if fallen[provider.name] is None]
         status = self.request.context.get("status")
-        if is_failure(status) and (decision := self._by_rules((status,), FALLBACK)):
+        if is_failure(status) and (decision := self._apply_rules((status,), FALLBACK)):
             return decision
         if eligible:
-            return self._kept(eligible) or self._drawn(eligible)
-        return self._when_nobody_is_eligible(status, fallen)
+            return self._keep_session(eligible) or self._draw(eligible)
+        return self._choose_without_eligible(status, fallen)
 
-    def _kept(self, eligible: Sequence[Provider]) -> Decision | None:
+    def _keep_session(self, eligible: Sequence[Provider]) -> Decision | None:
         if self.policy.sticky is None or self.remembered is None:
             return None
         is_kept = any(provider.name == self.remembered for provider in eligible)
         self._note("sticky", self.remembered, "chosen" if is_kept else "not eligible")
         return self._answer(self.remembered, STICKY) if is_kept else None
 
-    def _drawn(self, eligible: Sequence[Provider]) -> Decision:
+    def _draw(self, eligible: Sequence[Provider]) -> Decision:
         tier = top_tier(eligible)
         ends = cumulative_weights(tuple(provider.weight for provider in tier))
         at = weighted_hash(self.policy.version, self.request.tenant_id, self.key)
@@ -70,61 +70,61 @@ class Selection(Struct, frozen=True):
         self._note("weighted", chosen.name, "chosen")
         return self._answer(chosen.name, WEIGHTED)
 
-    def _when_nobody_is_eligible(self, status: object, fallen: Mapping[str, str | None]) -> Decision | Refusal:
+    def _choose_without_eligible(self, status: object, fallen: Mapping[str, str | None]) -> Decision | Refusal:
         if CIRCUIT_BREAKER_OPEN in fallen.values():
-            decision = self._by_rules((CIRCUIT_BREAKER_OPEN, ALL_PROVIDERS_FAILED), CIRCUIT_BREAKER_FALLBACK)
+            decision = self._apply_rules((CIRCUIT_BREAKER_OPEN, ALL_PROVIDERS_FAILED), CIRCUIT_BREAKER_FALLBACK)
         else:
-            decision = self._by_rules((status,), FALLBACK) if status is not None else None
-        decision = decision or self._by_rules((NO_PROVIDER_AVAILABLE,), FALLBACK)
+            decision = self._apply_rules((status,), FALLBACK) if status is not None else None
+        decision = decision or self._apply_rules((NO_PROVIDER_AVAILABLE,), FALLBACK)
         if decision is not None:
             return decision
         details = {"reason": NO_PROVIDER_AVAILABLE, "providers": fallen}
         return Refusal(DECISION_FAILED, "No provider is eligible and no fallback applies", details)
 
-    def _by_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
-        """The first rule that matches one of the statuses and has somebody who may take the request."""
+    def _apply_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
+        """The decision of the first rule that matches one of the statuses and whose provider may take the request."""
         scenes = [ConditionInput(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
             if not any(rule.applies(scene) for scene in scenes):
                 self._note_rule(index, lambda: f"does not match {', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}")
-            elif (decision := self._by_rule(rule, reason)) is not None:
+            elif (decision := self._apply_rule(rule, reason)) is not None:
                 self._note("fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}")
                 return decision
             else:
-                self._note("fallback", f"fallbacks[{index}]", f"{rule.to}: {self._why_not(rule.to)}")
+                self._note("fallback", f"fallbacks[{index}]", f"{rule.to}: {self._find_obstacle(rule.to)}")
         return None
 
     def _note_rule(self, index: int, verdict: Callable[[], str]) -> None:
-        """A status is whatever a request says: it is put into words only where somebody reads them."""
+        """Trace a rule. `verdict` is called only when a trace is wanted: a request may hold a very long status."""
         if self.trace is not None:
             self._note("fallback", f"fallbacks[{index}]", verdict())
 
-    def _by_rule(self, rule: Fallback, reason: str) -> Decision | None:
+    def _apply_rule(self, rule: Fallback, reason: str) -> Decision | None:
         previous = self.previous
         if previous is not None and previous.attempts <= rule.retry and self._may_retry(previous.provider_id):
             decision = self._answer(previous.provider_id, RETRY)
             return replace(decision, metadata={**decision.metadata, ATTEMPTS: str(previous.attempts + 1)})
-        return self._answer(rule.to, reason) if self._why_not(rule.to) is None else None
+        return self._answer(rule.to, reason) if self._find_obstacle(rule.to) is None else None
 
     def _may_retry(self, name: str) -> bool:
-        return (name, RETRY) in self.policy.plan.answers and self._why_not(name) is None
+        return (name, RETRY) in self.policy.plan.answers and self._find_obstacle(name) is None
 
-    def _why_not_eligible(self, provider: Provider) -> str | None:
-        why = "zero_weight" if provider.enabled and provider.weight == 0 else self._why_not(provider.name)
+    def _find_ineligibility(self, provider: Provider) -> str | None:
+        why = "zero_weight" if provider.enabled and provider.weight == 0 else self._find_obstacle(provider.name)
         self._note("eligible", provider.name, why or "yes")
         return why
 
-    def _why_not(self, name: str) -> str | None:
-        """What keeps a provider from this request; a breaker is named only when nothing else does."""
+    def _find_obstacle(self, name: str) -> str | None:
+        """Why the provider may not take this request; its breaker is named only when there is no other reason."""
         provider, state = self.policy.plan.providers.get(name), self.states.get(name)
         if provider is not None and not provider.enabled:
             return "disabled"
         limits = self.request.constraints
-        if limits and (exceeded := self._exceeded(provider, name, limits)):
+        if limits and (exceeded := self._find_exceeded_limit(provider, name, limits)):
             return exceeded
-        return CIRCUIT_BREAKER_OPEN if state is not None and self.now < state.shut_until else None
+        return CIRCUIT_BREAKER_OPEN if state is not None and self.now < state.blocked_until else None
 
-    def _exceeded(self, provider: Provider | None, name: str, limits: Mapping[str, object]) -> str | None:
+    def _find_exceeded_limit(self, provider: Provider | None, name: str, limits: Mapping[str, object]) -> str | None:
         latency_ms, cost = self._averages(name)
         if latency_ms is None and provider is not None:
             latency_ms = provider.expected_latency_ms

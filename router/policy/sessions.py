@@ -1,7 +1,7 @@
-"""Which provider a session was given: bounded, forgotten after the policy's ttl, never shared between tenants.
+"""The provider of each session: a bounded memory, with the policy's ttl, never shared between tenants.
 
-Only a memory of choices: the draw already agrees on a session's provider everywhere. What is remembered here keeps a
-session in place while weights change. The ttl runs from `remember`; recalling does not prolong it.
+The draw already gives a session the same provider on every instance. This memory keeps the session there while weights change.
+The ttl runs from `remember`; `recall` does not prolong it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from router.memory import Memory
 
 
 class Sessions:
-    """At most `limit` sessions; the one longest unused goes first, of a tenant above its share before others."""
+    """At most `limit` sessions; the least recently used one is dropped first, those of a tenant above its share before others."""
 
     def __init__(self, limit: int = 100_000, clock: Clock = steady) -> None:
         self._clock = clock
@@ -29,5 +29,5 @@ class Sessions:
 
 
 def _key(tenant_id: str, policy_id: str, session: str) -> str:
-    """The tenant is in it also when the policy is shared. A text, not a tuple, which the collector would look at."""
+    """Holds the tenant, also for a shared policy. A text, because the garbage collector would scan a tuple."""
     return f"{tenant_id}\0{policy_id}\0{session}"  # no id holds a zero byte

@@ -1,4 +1,4 @@
-"""What is known of providers at run time, as the engine sees it. Nothing here measures or changes anything."""
+"""The run-time states of providers as `evaluate` reads them. Values only: other files measure and change them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from msgspec import Struct
 
 
 class ProviderState(Struct, frozen=True):
-    """One provider, for one tenant. None: no result has been seen yet."""
+    """One provider, for one tenant. None: no result has come yet."""
 
-    shut_until: float = 0.0  # the breaker lets nobody through before this time, on the clock of `now`
+    blocked_until: float = 0.0  # the breaker blocks every call until this time, on the clock of `now`
     latency_ms: float | None = None  # moving average
     cost: float | None = None  # moving average
 
@@ -23,21 +23,21 @@ class ProviderStates(Protocol):
     def get(self, provider_id: str, /) -> ProviderState | None: ...
 
 
-NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})  # the common case: the engine knows it by identity
+NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})  # the common case: `evaluate` compares by identity and takes its fast path
 
 
-ATTEMPTS = "attempts"  # in a retry's metadata: whoever follows it up reads there how often it was tried
+ATTEMPTS = "attempts"  # in a retry's metadata: how many attempts there were, read by the next follow-up
 
 
 class PreviousAttempt(Struct, frozen=True):
-    """The assignment that a request follows up: who had it, and how often so far (the first time included)."""
+    """The earlier assignment that a request follows up: its provider, and the number of attempts so far."""
 
     provider_id: str
     attempts: int
 
 
 class TraceStep(Struct, frozen=True):
-    """One line of a trace: what was considered (a provider, or a rule's path) and what became of it."""
+    """One line of a trace: the subject (a provider, or a rule's path) and the verdict on it."""
 
     stage: str  # pipeline | eligible | fallback | sticky | weighted
     subject: str

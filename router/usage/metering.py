@@ -7,7 +7,7 @@ event's identity is made of what the worker sent, so it is the same whether the 
 from __future__ import annotations
 
 from router.contracts.assignment import Assignment
-from router.contracts.malformed import missing
+from router.contracts.malformed import missing_field
 from router.contracts.result import ExecResult
 from router.contracts.usage import SUBJECT, UsageEvent, identity, usage_bytes
 from router.message import Effect
@@ -46,7 +46,7 @@ def make_usage_effect(event: UsageEvent, event_id: str | None = None, subject: s
 
 def _find_missing(provider_id: str | None, job_type: str | None) -> Fault:
     if provider_id is None:
-        return missing("provider_id", "provider_id").as_fault()
+        return missing_field("provider_id", "provider_id").as_fault()
     if job_type is None:
-        return missing("job.type", "job.type").as_fault()
-    return missing("tenant_id", "tenant_id").as_fault()
+        return missing_field("job.type", "job.type").as_fault()
+    return missing_field("tenant_id", "tenant_id").as_fault()

@@ -37,7 +37,7 @@ class Board:
             self.metrics,
             self.heard.alerts,
             self.shared,  # type: ignore[arg-type]
-            shelf.all,
+            shelf.get_all,
             rules=BreakerRules(failure_threshold=1, success_threshold=1),
             now=self.heard.clock,
         )
@@ -47,10 +47,10 @@ class Board:
             self.breakers.providers.observe(tenant, "openai", latency_ms=1, cost=0.0, status=status, error_code=None)
 
     def fail(self, extension: str) -> None:
-        gate = self.breakers.extensions.gate(extension)
-        lease = gate.enter(5.0)
+        gate = self.breakers.extensions.get(extension)
+        lease = gate.acquire(5.0)
         assert lease is not None
-        gate.failed(lease)
+        gate.record_failure(lease)
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:
         found = scraped(self.metrics.registry).get(name, {})

@@ -10,7 +10,7 @@ import pytest
 from router.app.extension_store import ExtensionStore
 from router.app.live_extensions import LiveExtensions
 from router.buckets.entries import BucketEntry as Held
-from router.contracts.versioned import make_record, record_bytes
+from router.contracts.version_record import make_record, record_bytes
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.extensions import ExtensionRegistry, HealthTracker
@@ -32,10 +32,10 @@ class InForce(LiveExtensions):
 
     @property
     def ids(self) -> set[str]:
-        return set(self.registry.all())
+        return set(self.registry.get_all())
 
     def retry_of(self, extension_id: str) -> int:
-        return self.registry.all()[extension_id].retry
+        return self.registry.get_all()[extension_id].retry
 
 
 NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters
@@ -94,7 +94,7 @@ def test_what_was_removed_loses_what_was_remembered_of_it() -> None:
     in_force.told(guard=written(an_entry()))
     in_force.health.observe("guard", ok=True, latency_ms=1.0)
     in_force.told()
-    assert in_force.health.all() == {}
+    assert in_force.health.get_all() == {}
 
 
 async def test_a_seed_registers_what_is_missing_and_touches_nothing_else(bucket: Bucket, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ async def test_samples_are_not_sown_beside_somebody_s_own_policies(place: Place)
     await place.put("acme", "mine", a_policy_of("ann"), replaces=None, author="ann")
     shelf, live = place.a_shelf()
     await live.begin(samples.find_policies())
-    assert [policy_id for _, policy_id in shelf.all()] == ["mine"]
+    assert [policy_id for _, policy_id in shelf.get_all()] == ["mine"]
 
 
 async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(place: Place) -> None:

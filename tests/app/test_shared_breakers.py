@@ -30,12 +30,12 @@ class Instance(SomeProviders):
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         super().__init__()
         self.shared = SharedBreakers(jetstream, bucket, "node", now=self.clock, today=self.clock.today)
-        self.shared.attach(self.breakers.told)
-        self.breakers._changed = self._own
+        self.shared.attach(self.breakers.apply_remote)
+        self.breakers._on_change = self._own
 
     def _own(self, transition: BreakerTransition) -> None:
         self.transitions.append(transition)
-        if not transition.is_told:
+        if not transition.is_remote:
             self.shared.note(transition)
 
     async def is_now(self, state: str) -> None:
@@ -68,12 +68,12 @@ async def test_what_one_opens_and_closes_all_honour(bucket: Bucket, nats_url: st
     async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
         one.report(3)
         await other.is_now(OPEN)
-        assert [one.is_told for one in other.transitions] == [True]
+        assert [one.is_remote for one in other.transitions] == [True]
         for instance in (one, other):
             instance.clock.at = 10.0
         one.succeed(2)
         await other.is_now(CLOSED)
-        assert other.breakers.shut("acme") is None
+        assert other.breakers.find_not_closed("acme") is None
 
 
 async def test_whoever_starts_later_begins_with_what_the_others_know(bucket: Bucket, nats_url: str) -> None:
@@ -227,11 +227,11 @@ def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say()
     opened = a_sharing(writer)._record(BreakerTransition("acme/openai", CLOSED, OPEN, 1, 10.0, False))
     told = a_sharing(reader, behind_s=3600)._told_of(opened)
     assert told.until == 3610
-    reader.breakers.told({PAIR: told})
-    assert (reader.breakers.shut("acme") or {})["openai"].shut_until() == 10.0
+    reader.breakers.apply_remote({PAIR: told})
+    assert (reader.breakers.find_not_closed("acme") or {})["openai"].block_end() == 10.0
 
 
 def a_sharing(some: SomeProviders, behind_s: float = 0.0) -> SharedBreakers:
     shared = SharedBreakers(JetStream(Connection()), "b", "n", now=some.clock, today=lambda: some.clock.today() - behind_s)
-    shared.attach(some.breakers.told)
+    shared.attach(some.breakers.apply_remote)
     return shared

@@ -25,12 +25,12 @@ async def test_a_document_is_read_as_it_was_written(documents: DocumentBucket) -
     assert found is not None
     assert (found.key, found.value, found.revision) == ("a", b"\x00\xff{}", revision)
     assert abs(found.stored_ns / 1e9 - time.time()) < 60
-    assert (await documents.all())["a"] == found  # however it was read, nanoseconds included
+    assert (await documents.read_all())["a"] == found  # however it was read, nanoseconds included
 
 
 async def test_what_is_not_there_is_none(documents: DocumentBucket) -> None:
     assert await documents.get("a") is None
-    assert await documents.all() == {}
+    assert await documents.read_all() == {}
     assert await documents.history("a") == []
 
 
@@ -53,7 +53,7 @@ async def test_a_deleted_key_is_free_again_and_its_history_stays(documents: Docu
     first = await documents.put("a", b"1", revision=None)
     await documents.delete("a", revision=first)
     assert await documents.get("a") is None
-    assert await documents.all() == {}
+    assert await documents.read_all() == {}
     await documents.put("a", b"2", revision=None)
     history = await documents.history("a")
     assert [one.value if isinstance(one, BucketEntry) else type(one) for one in history] == [b"1", DeletedKey, b"2"]
@@ -81,7 +81,7 @@ async def test_one_key_s_history_is_its_own(documents: DocumentBucket) -> None:
 
 async def test_many_are_listed_whole(documents: DocumentBucket) -> None:
     await asyncio.gather(*(documents.put(f"k-{n}", b"x" * 1000, revision=None) for n in range(1500)))
-    assert len(await documents.all()) == 1500
+    assert len(await documents.read_all()) == 1500
 
 
 async def test_a_missing_bucket_is_away_and_not_empty(documents: DocumentBucket) -> None:
@@ -90,7 +90,7 @@ async def test_a_missing_bucket_is_away_and_not_empty(documents: DocumentBucket)
         missing.get("a"),
         missing.put("a", b"", revision=None),
         missing.put("a", b"", revision=1),
-        missing.all(),
+        missing.read_all(),
         missing.history("a"),
     ):
         with pytest.raises(BrokerUnavailable):

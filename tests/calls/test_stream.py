@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from router.calls.outlets import ReplyStreams
+from router.calls.reply_streams import ReplyStreams
 from router.calls.stream import Stream, StreamOverrun
 from router.delivery.connection import Connection
 from router.errors import BrokerUnavailable, CallTimeout, NoResponders
@@ -131,7 +131,7 @@ async def test_what_comes_after_a_lost_connection_is_not_taken_for_the_next_piec
     try:
         async with connected(broker.url) as ours, Stream(ours, "lost", b"", silence_s=5) as pieces:
             ours.stats["reconnects"] += 1
-            pieces._hear("", "", b"3", None)
+            pieces._on_message("", "", b"3", None)
             with pytest.raises(BrokerUnavailable):
                 await anext(pieces)
     finally:

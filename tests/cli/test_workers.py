@@ -12,7 +12,7 @@ from subprocess import PIPE
 import pytest
 
 from router import Client
-from router.buckets.assigned import find_assignment
+from router.buckets.assignments import find_assignment
 from router.cli.workers import MOST_REFUSED
 from router.cli.workers import _on_heartbeat as hear_beat
 from router.delivery.api import JetStream

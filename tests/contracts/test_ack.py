@@ -3,7 +3,7 @@
 import pytest
 
 from router.contracts.ack import ExecAssignmentAck, read_ack
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.message import Message
 from router.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, TRACE, a_message

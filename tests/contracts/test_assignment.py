@@ -81,7 +81,7 @@ def test_a_record_keeps_every_byte_of_its_assignment() -> None:
     record = read_record(stored)
     assert bytes(record.assignment) == assignment_bytes(ASSIGNED, REQUEST, DECISION)
     assert (record.subject, record.content, record.headers["traceparent"]) == ("caf.x", "ab", TRACEPARENT)
-    assert isinstance(record.known(), Assignment)
+    assert isinstance(record.read_assignment(), Assignment)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_record_keeps_every_byte_of_its_assignment() -> None:
 )
 def test_bytes_that_no_router_wrote_are_poison(data: bytes) -> None:
     with pytest.raises(Poison):
-        read_record(data).known()
+        read_record(data).read_assignment()
 
 
 @pytest.mark.parametrize("message", [None, "no model here"])

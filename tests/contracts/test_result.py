@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.result import MAX_LATENCY_MS, ExecResult, read_result

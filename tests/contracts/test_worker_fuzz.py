@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contracts.ack import ExecAssignmentAck, read_ack
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.result import ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits

@@ -8,7 +8,7 @@ import pytest
 
 from router.contracts.request import RouteRequest
 from router.decide import DecideHandler, DecideRules, Push
-from router.decide.turns import Turns
+from router.decide.single_flight import Turns
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done

@@ -34,6 +34,6 @@ def test_a_decision_that_looked_at_states_is_told_and_its_replay_is_not() -> Non
     assert chosen_with({"openai": ProviderState(latency_ms=1.0)}, times=2) == [("acme", "openai")]
 
 
-@pytest.mark.parametrize("states", [NO_STATES, {"openai": ProviderState(shut_until=1.0)}])
+@pytest.mark.parametrize("states", [NO_STATES, {"openai": ProviderState(blocked_until=1.0)}])
 def test_neither_the_short_way_nor_a_refusal_is_told(states: ProviderStates) -> None:
     assert chosen_with(states) == []

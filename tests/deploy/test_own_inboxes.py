@@ -9,8 +9,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router import Client as Gateway
-from router.calls.caller import RequestReplyClient
-from router.calls.outlets import ReplyStreams
+from router.calls.reply_streams import ReplyStreams
+from router.calls.request_reply import RequestReplyClient
 from router.delivery.connection import connect
 from router.ids import random_tokens
 from router.samples.extensions.pii_guard import pii_guard

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.extensions import Complexity, complexity
+from router.extensions import Complexity, measure_complexity
 from tests.support.policy import a_policy
 
 SAMPLES = [
@@ -23,7 +23,7 @@ def of(pre: int = 0, validators: int = 0, post: int = 0, **medians: float) -> Co
         kind: [{"id": f"{kind}-{n}"} for n in range(count)] for kind, count in (("pre", pre), ("validators", validators), ("post", post))
     }
     known = {name.replace("_", "-"): median for name, median in medians.items()}
-    return complexity(a_policy(**sections).pipeline, known.get)
+    return measure_complexity(a_policy(**sections).pipeline, known.get)
 
 
 @pytest.mark.parametrize(("pre", "validators", "post", "score", "level"), SAMPLES)

@@ -94,4 +94,4 @@ def test_removed_extensions_are_forgotten() -> None:
     health.calls(1.0)
     health.observe("other", ok=True, latency_ms=1.0)
     health.keep({"other"})
-    assert set(health.all()) == {"other"}
+    assert set(health.get_all()) == {"other"}

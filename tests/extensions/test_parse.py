@@ -13,7 +13,7 @@ def test_what_is_not_said_has_its_default() -> None:
     entry = parse_entry(an_entry())
     assert (entry.timeout_ms, entry.retry, entry.enabled, entry.config, entry.metadata) == (1500, 0, True, {}, {})
     assert parse_entry(an_entry(kind="provider")).timeout_ms == 5000
-    (version,) = entry.offered()
+    (version,) = entry.list_versions()
     assert (version.version, version.subject) == ("v1", "beamline.ext.validate.guard.v1")
 
 

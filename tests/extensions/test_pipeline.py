@@ -254,7 +254,7 @@ async def test_when_slots_and_queue_are_full_the_next_one_is_overloaded() -> Non
 
 async def test_a_dry_run_skips_every_extension_and_leaves_the_payload() -> None:
     world, policy = a_world(), piped_policy(**FULL)
-    piped = await world.extensions().dry(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0, invoke=False)
+    piped = await world.extensions().dry_run(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0, invoke=False)
     assert {status for _, _, status in statuses(piped)} == {"skipped"}
     assert (piped.request, world.asked) == (a_request(), [])
 
@@ -263,9 +263,9 @@ async def test_a_dry_run_that_invokes_leaves_no_trace() -> None:
     world = World(lower=says("low"), guard=in_turn(*[Said(b"", 500, "oops")] * 9)).register(lower="pre", guard="validator")
     policy = piped_policy(pre=["lower"], validators=[{"id": "guard", "on_fail": "warn"}])
     for _ in range(9):
-        piped = await world.extensions().dry(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0, invoke=True)
+        piped = await world.extensions().dry_run(policy, a_request(), lambda r: evaluate(policy, r, now=0.0), deadline=9.0, invoke=True)
         assert piped.request.payload == "low"
-    assert (world.told, world.warned, world.health.all(), len(world.breakers)) == ([], [], {}, 0)
+    assert (world.told, world.warned, world.health.get_all(), len(world.breakers)) == ([], [], {}, 0)
 
 
 async def test_a_decision_without_an_executed_extension_says_nothing_of_them() -> None:
@@ -287,6 +287,6 @@ async def test_a_broker_that_is_away_is_no_extensions_fault() -> None:
     world = World(lower=lambda _: BrokerUnavailable("away")).register(lower="pre")
     with pytest.raises(BrokerUnavailable):
         await world.run(piped_policy(pre=["lower"]))
-    assert (world.told, world.health.all()) == ([], {})
+    assert (world.told, world.health.get_all()) == ([], {})
     world = World(lower=lambda _: NoResponders("nobody")).register(lower="pre")
     assert statuses(await world.run(piped_policy(pre=["lower"]))) == [("pre", "lower", "warn")]

@@ -65,7 +65,7 @@ async def test_a_provider_that_stops_at_the_askers_deadline_opens_no_breaker(pie
     asked = Asked(piece, takes_s=GIVEN_S)
     for _ in range(CALLS):
         await asked.ask()
-    assert asked.breakers.standings()["echo"].state == "closed"
+    assert asked.breakers.snapshots()["echo"].state == "closed"
     assert asked.health.figures("echo").latency_samples == 0
 
 
@@ -73,5 +73,5 @@ async def test_a_provider_that_fails_before_is_at_fault() -> None:
     asked = Asked(Piece(BROKEN), takes_s=GIVEN_S / 2)
     for _ in range(5):
         await asked.ask()
-    assert asked.breakers.standings()["echo"].state == "open"
+    assert asked.breakers.snapshots()["echo"].state == "open"
     assert asked.health.figures("echo").failure_count == 5

@@ -93,10 +93,10 @@ def test_a_version_without_an_instance_that_is_on_is_off() -> None:
 
 def test_a_swap_is_whole_and_disabled_entries_are_still_listed() -> None:
     registry = a_registry(an_entry("one"), an_entry("two"))
-    before = registry.all()
+    before = registry.get_all()
     registry.replace([parse_entry(an_entry("two", enabled=False))])
     assert [found(registry, "one"), found(registry, "two")] == [None, None]
-    assert (set(registry.all()), set(before)) == ({"two"}, {"one", "two"})
+    assert (set(registry.get_all()), set(before)) == ({"two"}, {"one", "two"})
 
 
 def test_a_lookup_makes_no_new_route() -> None:

@@ -25,9 +25,9 @@ from router.assignments import AssignmentCache
 from router.config import Settings
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import record_bytes
+from router.contracts.dead_letter import build_dead_letter
 from router.contracts.decision import Decision
-from router.contracts.glimpse import extract_ids
-from router.contracts.letter import build_dead_letter
+from router.contracts.extract import extract_ids
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2

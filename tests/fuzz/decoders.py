@@ -25,15 +25,15 @@ from router.contracts.assignment_record import read_ack_state
 from router.contracts.assignment_record import read_record as read_assignment_record
 from router.contracts.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
 from router.contracts.codec import read_object, read_value
+from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import envelope_bytes, extract_envelope_ids
 from router.contracts.envelope import read_envelope as read_bus_envelope
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.extension import InvalidExtensionMessage, read_processor_answer, read_validator_answer
 from router.contracts.extension import read_request as read_extension_request
-from router.contracts.glimpse import extract_ids
+from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of, read_ingress
-from router.contracts.letter import build_dead_letter
 from router.contracts.malformed import Malformed
 from router.contracts.provider import read_response
 from router.contracts.provider_call import read_answer as read_provider_answer
@@ -41,8 +41,8 @@ from router.contracts.provider_call import read_piece
 from router.contracts.provider_chunk import read_chunk
 from router.contracts.provider_request import read_request as read_invocation
 from router.contracts.result import read_result
-from router.contracts.versioned import make_record, record_bytes
-from router.contracts.versioned import read_record as read_version
+from router.contracts.version_record import make_record, record_bytes
+from router.contracts.version_record import read_record as read_version
 from router.contracts.worker import DEFAULT_LIMITS
 from router.deadletters.export import as_full_fields
 from router.deadletters.parse import parse
@@ -316,7 +316,7 @@ DECODERS: dict[str, Decoder] = {
         _seeds(record_bytes(make_record(ENTRY, version=1, author="ann", at_s=1.0)), ENTRY), _registered, (RouterError,)
     ),
     "assignment record in its bucket": Decoder(
-        _seeds(ASSIGNMENT_RECORD), _plain(lambda data: read_assignment_record(data).known()), (RouterError,)
+        _seeds(ASSIGNMENT_RECORD), _plain(lambda data: read_assignment_record(data).read_assignment()), (RouterError,)
     ),
     "acknowledgement in its bucket": Decoder(_seeds({"status": "accepted", "at_ms": 1}), _plain(read_ack_state), (RouterError,)),
     "breaker in its bucket": Decoder(

@@ -153,7 +153,7 @@ What it found, and what shows it now:
 
 | found | mended | shown in |
 | --- | --- | --- |
-| `attempts` of 5 000 digits in a remembered decision: its follow-up raised ValueError | `decide.follow` | tests/decide/test_follow.py |
+| `attempts` of 5 000 digits in a remembered decision: its follow-up raised ValueError | `decide.previous` | tests/decide/test_previous.py |
 | a policy of 20 000 weights took 2.3 s of the loop | bounds of a policy | tests/policy/test_bounds.py |
 | a result's provider of 1 000 characters became a usage event that the lake sets aside | `contracts.result` | tests/fuzz/test_hostile.py |
 | a usage event whose cost has 41 decimals ended every reconciliation | `reconcile.amounts` | tests/lake/reconcile/test_tables.py |

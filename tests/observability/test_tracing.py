@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 import router.observability
 from router import Client, ExecAssignment, StepResult, Worker
-from router.calls.caller import ServiceReply
+from router.calls.request_reply import ServiceReply
 from router.calls.traced import trace_calls
 from router.config import Settings
 from router.deadletters import read_by_filter, replay

@@ -144,12 +144,12 @@ def test_a_change_of_one_tenants_policy_leaves_the_rules_of_the_others_as_they_a
     theirs = a_policy(a_provider("p"), tenant="theirs", circuit_breaker={"failure_threshold": 4})
     mine, changed = (a_policy(a_provider("p"), tenant="mine", circuit_breaker={"failure_threshold": most}) for most in (3, 5))
     before = ProviderRules({("mine", "default"): mine, ("theirs", "default"): theirs})
-    known, old = before.of("theirs", "p"), before.of("mine", "p")
+    known, old = before.find("theirs", "p"), before.find("mine", "p")
     after = ProviderRules({("mine", "default"): changed, ("theirs", "default"): theirs}, before)
-    new = after.of("mine", "p")
+    new = after.find("mine", "p")
     assert known is not None
     assert old is not None
     assert new is not None
-    assert after.of("theirs", "p") is known
+    assert after.find("theirs", "p") is known
     assert (old.failure_threshold, new.failure_threshold) == (3, 5)
-    assert after.of("nobody", "p") is None
+    assert after.find("nobody", "p") is None

@@ -7,7 +7,7 @@ from tests.support.policy import a_policy, a_provider, a_rule
 
 
 def threshold(*policies: Policy, tenant: str = "acme", provider: str = "openai") -> int | None:
-    rules = ProviderRules({(policy.tenant_id, policy.policy_id): policy for policy in policies}).of(tenant, provider)
+    rules = ProviderRules({(policy.tenant_id, policy.policy_id): policy for policy in policies}).find(tenant, provider)
     return rules.failure_threshold if rules is not None else None
 
 
@@ -37,13 +37,13 @@ def test_of_several_the_most_careful_speaks_for_all() -> None:
 def test_of_equals_the_one_that_waits_longest_speaks() -> None:
     policies = [a_guarded_policy(policy_id=f"p{number}", timeout_ms=number) for number in (2000, 5000, 3000)]
     table = {(policy.tenant_id, policy.policy_id): policy for policy in policies}
-    rules = ProviderRules(table).of("acme", "openai")
+    rules = ProviderRules(table).find("acme", "openai")
     assert rules is not None
     assert rules.timeout_s == 5
 
 
 def test_all_that_the_policy_says_becomes_the_rules() -> None:
     policy = a_guarded_policy(error_rate_window_seconds=30, latency_threshold_ms=900, half_open_max_calls=7, minimum_calls=20)
-    rules = ProviderRules({("acme", "default"): policy}).of("acme", "openai")
+    rules = ProviderRules({("acme", "default"): policy}).find("acme", "openai")
     assert rules is not None
     assert (rules.error_rate_window_s, rules.latency_threshold_ms, rules.half_open_max_calls, rules.minimum_calls) == (30, 900, 7, 20)

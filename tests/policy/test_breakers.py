@@ -28,7 +28,7 @@ def test_failures_reported_open_it_and_only_for_that_tenant() -> None:
 def test_a_provider_without_a_breaker_is_never_left_alone() -> None:
     some = SomeProviders(a_policy(a_provider("openai")))
     some.report(100)
-    assert (len(some.breakers), some.breakers.shut("acme")) == (0, None)
+    assert (len(some.breakers), some.breakers.find_not_closed("acme")) == (0, None)
 
 
 def test_what_says_nothing_changes_nothing() -> None:
@@ -54,7 +54,7 @@ def test_an_open_providers_state_keeps_its_figures_and_closing_gives_the_short_w
     some.report(3)
     state = known.states_of("acme").get("openai")
     assert state is not None
-    assert (state.shut_until, state.latency_ms, state.cost) == (TIMEOUT_S, 100, 0.5)
+    assert (state.blocked_until, state.latency_ms, state.cost) == (TIMEOUT_S, 100, 0.5)
     assert known.states_of("acme").get("anthropic") is None
     some.clock.at = TIMEOUT_S
     some.succeed(2)
@@ -82,7 +82,7 @@ def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> Non
     some.clock.at = TIMEOUT_S
     for _ in range(2):
         assert decide(policy, a_request(), states=known.states_of("acme"), now=some.clock())[0] == "openai"
-        known.chosen("acme", a_decision(latency_ms=2000))
+        known.on_decision("acme", a_decision(latency_ms=2000))
     assert decide(policy, states=known.states_of("acme"), now=some.clock())[0] == "decision_failed"
     some.clock.at += 9.9
     assert decide(policy, states=known.states_of("acme"), now=some.clock())[0] == "decision_failed"
@@ -95,9 +95,9 @@ def test_a_result_frees_a_probes_place_and_successes_close() -> None:
     some.report(3)
     some.clock.at = TIMEOUT_S
     for _ in range(2):
-        known.chosen("acme", a_decision())
+        known.on_decision("acme", a_decision())
         some.succeed()
-    assert [(one.was, one.state) for one in some.transitions] == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
+    assert [(one.before, one.state) for one in some.transitions] == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
 
 
 def test_results_that_come_while_it_is_open_were_begun_before() -> None:
@@ -132,17 +132,17 @@ def test_a_worker_that_tells_an_absurd_latency_does_not_keep_it_open_for_ever() 
 
 def test_another_instances_opening_is_honoured_before_any_result_was_seen() -> None:
     some, known = providers()
-    some.breakers.told({("acme", "openai"): RemoteTransition(8.0, 123)})
+    some.breakers.apply_remote({("acme", "openai"): RemoteTransition(8.0, 123)})
     state = known.states_of("acme").get("openai")
     assert state is not None
-    assert state.shut_until == 8.0
-    some.breakers.told({("acme", "openai"): RemoteTransition(None, 123)})
+    assert state.blocked_until == 8.0
+    some.breakers.apply_remote({("acme", "openai"): RemoteTransition(None, 123)})
     assert known.states_of("acme") is NO_STATES
 
 
 def test_what_was_told_before_its_policy_came_holds_once_it_is_there() -> None:
     some, known = providers(a_policy(a_provider("openai")))
-    some.breakers.told({("acme", "openai"): RemoteTransition(8.0, 123)})
+    some.breakers.apply_remote({("acme", "openai"): RemoteTransition(8.0, 123)})
     assert known.states_of("acme") is NO_STATES
     some.replace(a_guarded_policy())
     assert known.states_of("acme").get("openai") is not None
@@ -164,4 +164,4 @@ def test_there_are_never_more_than_the_limit() -> None:
     some = SomeProviders(a_guarded_policy(tenant="_shared"), limit=2)
     for tenant in ("a", "b", "c"):
         some.report(3, tenant=tenant)
-    assert (len(some.breakers), some.breakers.shut("a")) == (2, None)
+    assert (len(some.breakers), some.breakers.find_not_closed("a")) == (2, None)

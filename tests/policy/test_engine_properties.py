@@ -95,7 +95,7 @@ def test_a_decision_never_breaks_a_breaker_or_a_switch(policy, request, known, r
     if isinstance(answer, Decision):
         provider, state = policy.plan.providers.get(answer.provider_id), known.get(answer.provider_id)
         assert provider is None or provider.enabled
-        assert state is None or state.shut_until <= 1.0
+        assert state is None or state.blocked_until <= 1.0
 
 
 @settings(max_examples=100, deadline=None)

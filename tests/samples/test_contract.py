@@ -9,7 +9,7 @@ from router.contracts.extension import read_processor_answer, read_request, read
 from router.contracts.provider_call import call_bytes, read_answer, read_piece
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.request import RouteRequest
-from router.extensions.matter import PipelineContext
+from router.extensions.context import PipelineContext
 
 PAGE = (Path(__file__).parents[2] / "router" / "samples" / "extensions" / "CONTRACT.md").read_text()
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
@@ -34,7 +34,7 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
         answer_id="a",
     )
     matter = PipelineContext(request, "default", None)
-    assert json.loads(matter.asked(REQUEST["config"])) == REQUEST
+    assert json.loads(matter.build_request(REQUEST["config"])) == REQUEST
     assert matter.headers == {name: REQUEST[name] for name in ("trace_id", "tenant_id")}
     assert read_request(bytes_of(REQUEST)).message.payload == message["payload"]
 

@@ -8,7 +8,7 @@ import pytest
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
 from router.contracts.provider import ProviderResponse, refuse
 from router.errors import Unanswered
-from router.policy.verdicts import ProviderOutcome, classify_outcome
+from router.policy.outcomes import ProviderOutcome, classify_outcome
 from router.sdk.provider_handler import ProviderHandler, step_of
 from router.sdk.step import RESULT_STATUS
 from tests.support.sdk import a_body
@@ -74,7 +74,7 @@ def test_codes_are_those_that_provider_breakers_read(
     code, fault = told
     step = step_of(refuse("r", code, "why", metadata={"fault": fault} if fault else {}))
     assert (step.status, step.error_code, step.is_retriable) == (*said, retriable)
-    assert (classify_outcome(RESULT_STATUS[step.status], str(step.error_code)) is ProviderOutcome.FAILED) is breaks
+    assert (classify_outcome(RESULT_STATUS[step.status], str(step.error_code)) is ProviderOutcome.FAILURE) is breaks
 
 
 async def test_a_router_that_is_away_is_no_fault_of_the_providers() -> None:

@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router import ExecAssignment, StepResult
-from router.contracts.versioned import make_record, record_bytes
+from router.contracts.version_record import make_record, record_bytes
 from router.extensions import EntryError, parse_entry
 from router.masking import MASK, MAX_TEXT, hide_logins, shorten, truncate
 from router.observability import logger

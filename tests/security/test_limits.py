@@ -26,7 +26,7 @@ from router.contracts.provider_call import read_answer, read_piece
 from router.contracts.provider_chunk import read_chunk
 from router.contracts.provider_request import read_request
 from router.contracts.result import read_result
-from router.contracts.versioned import make_record, read_record, record_bytes
+from router.contracts.version_record import make_record, read_record, record_bytes
 from router.contracts.worker import DEFAULT_LIMITS
 from router.deadletters.export import as_full_fields
 from router.deadletters.parse import parse

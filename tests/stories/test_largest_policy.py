@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.app.large_documents import SMALL
-from router.contracts.versioned import make_record, record_bytes
+from router.contracts.version_record import make_record, record_bytes
 from router.policy import PolicyError
 from router.policy.parse import LARGEST
 from router.policy.sections import MOST_PROVIDERS

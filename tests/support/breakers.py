@@ -38,29 +38,29 @@ class AGate:
             BreakerRules(**rules),  # type: ignore[arg-type]
             now=self.clock,
             today=self.clock.today,
-            changed=self.transitions.append,
+            on_change=self.transitions.append,
         )
 
     @property
     def changes(self) -> list[str]:
-        return [f"{one.was}>{one.state}" for one in self.transitions]
+        return [f"{one.before}>{one.state}" for one in self.transitions]
 
     @property
     def state(self) -> str:
-        return self.gate.standing.state
+        return self.gate.snapshot.state
 
     def enter(self) -> CallPermit:
-        lease = self.gate.enter(LEASE_S)
+        lease = self.gate.acquire(LEASE_S)
         assert lease is not None
         return lease
 
     def fail(self, times: int = 1) -> None:
         for _ in range(times):
-            self.gate.failed(self.enter())
+            self.gate.record_failure(self.enter())
 
     def succeed(self, times: int = 1, latency_ms: float = 1.0) -> None:
         for _ in range(times):
-            self.gate.succeeded(self.enter(), latency_ms)
+            self.gate.record_success(self.enter(), latency_ms)
 
     def opened(self) -> "AGate":
         self.fail(self.gate.rules.failure_threshold)
@@ -94,7 +94,7 @@ class SomeProviders:
         self.shelf = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))
         self.breakers = ProviderBreakers(
-            self.shelf.all, limit=limit, now=self.clock, today=self.clock.today, changed=self.transitions.append
+            self.shelf.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
         )
 
     def replace(self, *policies: Policy) -> None:
@@ -117,5 +117,5 @@ class SomeProviders:
         self.report(times, provider=provider, status="success", code=None, latency_ms=latency_ms)
 
     def state(self, tenant: str = "acme", provider: str = "openai") -> str | None:
-        standing = self.breakers.standings().get((tenant, provider))
+        standing = self.breakers.snapshots().get((tenant, provider))
         return standing.state if standing is not None else None

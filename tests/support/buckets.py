@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry
-from router.buckets.watched import BucketMirror
+from router.buckets.mirror import BucketMirror
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
 from router.delivery.topology import Topology, bucket, create

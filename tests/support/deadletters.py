@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from router.contracts.letter import build_dead_letter
+from router.contracts.dead_letter import build_dead_letter
 from router.deadletters import ReplayReport, read_by_filter, read_by_sequence, replay
 from router.delivery.api import JetStream, StoredMessage
 from router.delivery.stream_reader import reading

@@ -57,7 +57,7 @@ class World:
 
     def register(self, **kinds: str) -> "World":
         """`register(lower="pre")`; with all the defaults of an entry."""
-        self.registry.replace([*self.registry.all().values(), *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items())])
+        self.registry.replace([*self.registry.get_all().values(), *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items())])
         return self
 
     def extensions(self, **more: Any) -> PipelineRunner:
@@ -88,10 +88,10 @@ class World:
             return answer
         return Said(answer if isinstance(answer, bytes) else orjson.dumps(answer))
 
-    def called(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
+    def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         self.told.append((extension_id, status))
 
-    def tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
+    def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         self.warned.append((extension_id, code))
 
     async def _sleep(self, seconds: float) -> None:

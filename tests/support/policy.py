@@ -62,4 +62,4 @@ def decide(
     return answer.provider_id, answer.reason, answer.priority
 
 
-SHUT = ProviderState(shut_until=100.0)  # its breaker is open at the `now` of `decide`
+SHUT = ProviderState(blocked_until=100.0)  # its breaker is open at the `now` of `decide`

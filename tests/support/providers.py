@@ -40,7 +40,7 @@ async def register(router: Running, *entries: Json) -> None:
 def _registry(router: Running) -> Any:
     context = router.service._context
     assert context is not None
-    return context.registry.all()
+    return context.registry.get_all()
 
 
 def echoed(message: Msg, **fields: Any) -> bytes:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from urllib.request import urlopen
 
 from router.app import Ready, RouterService
-from router.buckets.assigned import find_assignment
+from router.buckets.assignments import find_assignment
 from router.cli.demo.recorder import SEEN_WITHIN_S, MessageRecorder, record_messages
 from router.cli.demo.requests import Counters, DemoCall, DemoRequest
 from router.cli.demo.round_trip import DemoSubjects

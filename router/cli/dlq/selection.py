@@ -59,7 +59,7 @@ class DeadLetterSelection:
     def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
         """Read the dead letters, oldest first."""
         from router.deadletters import read_by_filter, read_by_sequence
-        from router.deadletters.choice import AT_ONCE
+        from router.deadletters.selection import AT_ONCE
 
         if self.sequences:
             return read_by_sequence(jetstream, stream, self.sequences, at_once or AT_ONCE)

@@ -62,7 +62,7 @@ async def _show(settings: Settings, extension_id: str, as_json: bool) -> int:
 
 def _row(one: Registered) -> tuple[object, ...]:
     entry = one.entry
-    subjects = "\n".join(version.subject + ("" if version.enabled else " (off)") for version in entry.offered())
+    subjects = "\n".join(version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions())
     is_on = "on" if entry.enabled else "off"
     timeout = f"{entry.timeout_ms} ms"
     return (entry.id, entry.kind, subjects, timeout, entry.retry, is_on, one.record.version, _format_time(one), one.record.author)

@@ -120,11 +120,11 @@ async def _history(settings: Settings, key: tuple[str, str], as_json: bool) -> i
 
 
 async def _diff(settings: Settings, key: tuple[str, str], former: int, later: int, as_json: bool) -> int:
-    from router.policy.difference import differences
+    from router.policy.difference import find_differences
 
     async with open_store(settings) as store:
         before, after = [await store.get(*key, version) for version in (former, later)]
-    found = differences(before.document, after.document)
+    found = find_differences(before.document, after.document)
     if as_json:
         print_lines(map(list_difference_fields, found))
     elif found:

@@ -14,7 +14,7 @@ from router.cli.policy.store import open_store
 if TYPE_CHECKING:
     from router.app.policy_store import PolicyStore
     from router.config import Settings
-    from router.contracts.versioned import VersionRecord
+    from router.contracts.version_record import VersionRecord
 
 
 async def show_stored(settings: Settings, tenant: str, name: str, version: int | None, as_json: bool) -> int:

@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 from msgspec import Struct
 
-from router.contracts.given import MAX_INT64
+from router.contracts.field_readers import MAX_INT64
 from router.contracts.result import ExecResult, read_result
 from router.contracts.worker import WorkerMessageLimits
 from router.lake.reconcile.checks import ReconcileCheck, name_first

@@ -1,0 +1,155 @@
+"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show (docs/contracts.md#dead-letters).
+
+Here a letter is written; delivery stores it before anything is stamped. Nothing that a sender put into
+a message may keep its letter from being written: odd text is replaced, what is too large is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from router import ids
+from router.contracts import headers as contract
+from router.contracts.codec import text_of
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
+from router.masking import MASK, is_masked_key, shorten
+from router.message import Effect, Message
+from router.outcome import VALIDATION_FAILED, Fault
+
+DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
+KEPT_BYTES = 64 * 1024  # of a payload, where the stream that it came from keeps the whole of it
+_BESIDE_BYTES = 32 * 1024  # for everything in a letter but the payload: the headers of a message may be as large as the server bears
+MAX_TEXT = 2_000  # characters of a fault's own words: some quote what they were given
+_MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a letter repeats it four times
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
+_FRAME_BYTES = 64  # the header block's first line and the header of the letter's own id, beside the id
+
+
+def build_dead_letter(
+    message: Message,
+    reason: str,
+    fault: Fault,
+    *,
+    node_id: str,
+    now_ms: int,
+    max_bytes: int,
+    payload_bytes: int = KEPT_BYTES,
+    include_message: bool = True,
+    subject_pattern: str = DEFAULT_SUBJECT_PATTERN,
+    seen: Mapping[str, str] | None = None,
+) -> Effect:
+    """The letter for one message, ready to be stored.
+
+    `seen` holds the well-formed ids that could be read (`extract`); `now_ms` is when it is made, milliseconds.
+    A payload of more than `payload_bytes` is left out, or a few large messages would fill the stream of letters; so is what
+    does not fit beside it, or into `max_bytes`, the connection's `max_payload`, which counts headers too: `message.payload`
+    first, then `message` as a whole. `payload_truncated` says so, `source` where the original stands as long as its stream
+    keeps it, `original_payload_hash` and `original_payload_bytes` what it was.
+    """
+    seen = seen or {}
+    msg_id = _msg_id(message, seen)
+    headers = _headers(message, reason, msg_id, seen)
+    letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
+    room = max_bytes - _FRAME_BYTES - len(letter_id) - sum(len(name) + len(value) + 4 for name, value in headers.items())
+    body = {
+        **_describe_message(message, reason, msg_id, seen),
+        **_describe_fault(reason, fault),
+        "context": _context(fault, msg_id, seen),
+        "source": _source(message),
+        "timestamp": now_ms,
+        "router_node_id": node_id,
+    }
+    room = min(room, 2 * payload_bytes + _BESIDE_BYTES)  # twice: base64 and escapes make a payload longer
+    data = _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
+    return Effect(dead_letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_dead_letter=True)
+
+
+def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PATTERN) -> str:
+    """Where letters of a subject go: `{original_subject}.dlq`, or one subject for all of them."""
+    return pattern.replace("{original_subject}", original_subject)
+
+
+def _describe_message(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "original_subject": _text(message.subject),
+        "msg_id": msg_id,
+        "reason": reason,
+        "error_code": reason.upper(),
+        "received_at": message.stored_ms,
+        **_present(seen, "trace_id", "tenant_id", "request_id", "assignment_id"),
+        "original_payload_hash": ids.sha256_hex(message.data),
+    }
+
+
+def _describe_fault(reason: str, fault: Fault) -> dict[str, object]:
+    if reason != VALIDATION_FAILED:
+        return {"last_error": {"code": fault.code, "message": _text(shorten(fault.message))}}
+    code = fault.code if fault.code in VALIDATION_CODES else SCHEMA_VALIDATION_FAILED
+    error = {"code": code, "message": _text(shorten(fault.message)), "severity": "error"}
+    if fault.field is not None:
+        error["field"] = fault.field
+    return {"validation_error": error}
+
+
+def _context(fault: Fault, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
+    context = {**_present(seen, "tenant_id", "run_id", "trace_id"), "msg_id": msg_id}
+    if fault.stage is not None:
+        context["validation_stage"] = fault.stage
+    return context
+
+
+def _source(message: Message) -> dict[str, object]:
+    return {
+        "stream": message.stream,
+        "consumer": message.consumer,
+        "sequence": message.sequence,
+        "deliveries": message.deliveries,
+        "starts": message.starts,
+        **({"starts_unconfirmed": 1} if message.is_first_assumed else {}),
+    }
+
+
+def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int, room: int) -> bytes:
+    """As much of the message as may stand in its letter."""
+    shell = _shell(message, msg_id)
+    if len(message.data) <= payload_bytes and len(data := orjson.dumps({**body, "message": {**shell, **_payload(message)}})) <= room:
+        return data
+    cut = {**body, "payload_truncated": True, "original_payload_bytes": len(message.data)}
+    data = orjson.dumps({**cut, "message": shell})
+    return data if len(data) <= room else orjson.dumps(cut)
+
+
+def _shell(message: Message, msg_id: str) -> dict[str, Any]:
+    headers = {_text(name): MASK if is_masked_key(name) else _text(value) for name, value in message.headers.items()}
+    return {"id": msg_id, "subject": _text(message.subject), "headers": headers}
+
+
+def _payload(message: Message) -> dict[str, str]:
+    payload, encoding = text_of(message.data)
+    return {"payload": payload} if encoding is None else {"payload": payload, "payload_encoding": encoding}
+
+
+def _headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
+    headers = {"x-dlq-reason": reason, "x-original-msg-id": _UNPRINTABLE.sub("?", msg_id), **_present(seen, "trace_id", "tenant_id")}
+    traceparent = contract.traceparent_in(message.headers)
+    if traceparent is not None:
+        headers["traceparent"] = traceparent
+    return headers
+
+
+def _msg_id(message: Message, seen: Mapping[str, str]) -> str:
+    given = _text(message.headers.get(contract.MESSAGE_ID, ""))[:_MAX_ID]
+    return given or seen.get("message_id") or seen.get("msg_id") or f"{message.stream}:{message.sequence}"
+
+
+def _present(seen: Mapping[str, str], *names: str) -> dict[str, str]:
+    return {name: seen[name] for name in names if name in seen}
+
+
+def _text(value: str) -> str:
+    """Text that JSON can hold: a lone surrogate, all that is left of bytes that were no UTF-8, becomes `?`."""
+    return value.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,77 @@
+"""What can be read of a message that cannot be read: the ids by which people find it again.
+
+Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
+The same precedence as the reader's: header, top level, `message` (docs/contracts.md#fields).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from router import ids
+from router.contracts import ack, result
+from router.contracts import headers as contract
+from router.contracts.flow import read_body
+from router.contracts.malformed import Malformed
+from router.contracts.worker import MessageType
+from router.contracts.worker import read_body as read_worker_body
+from router.message import Message
+
+LARGEST = 65_536  # bytes that are read for their ids alone
+_FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
+    ("tenant_id", ids.is_scoped),
+    ("trace_id", ids.is_opaque),
+    ("request_id", ids.is_opaque),
+    ("message_id", ids.is_opaque),
+    ("msg_id", ids.is_opaque),
+    ("assignment_id", ids.is_opaque),
+    ("run_id", ids.is_opaque),
+)
+# Bytes do not tell which protobuf they are; the subject does. `caf.exec.dlq.v1` holds results that workers gave up, and
+# `caf.deadletter.v1` envelopes about what they could not read.
+_KINDS: dict[str, MessageType] = {
+    **{result.SUBJECT: result.RESULT, "caf.exec.dlq.v1": result.RESULT, "caf.deadletter.v1": result.RESULT},
+    ack.SUBJECT: ack.ACK,
+}
+
+
+def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, str]:
+    """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id.
+
+    `kind` is what a lane takes; without it the subject's standard name says, and any other subject carries decide requests.
+    """
+    kind = kind or _KINDS.get(message.subject)
+    try:
+        body = read_body(message.data, message.headers) if kind is None else read_worker_body(message.data, kind)
+    except Malformed:
+        body = {}
+    return ids_in(message.headers, body)
+
+
+def extract_request_ids(data: bytes, headers: Mapping[str, str], max_bytes: int = LARGEST) -> dict[str, str]:
+    """The same of a decide request that passes by; of one that is larger, what its headers say."""
+    try:
+        body = read_body(data, headers, max_bytes)
+    except Malformed:
+        body = {}
+    return ids_in(headers, body)
+
+
+def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str]:
+    """The same from a payload that was decoded already."""
+    inner = body.get("message")
+    places = (body, inner) if isinstance(inner, dict) else (body,)
+    found = {name: value for name, is_legal in _FIELDS if (value := _find_id(name, is_legal, places)) is not None}
+    for name, value in (("tenant_id", contract.tenant_in(headers)), ("trace_id", contract.trace_in(headers))):
+        if value is not None:
+            found[name] = value
+    return found
+
+
+def _find_id(name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]) -> str | None:
+    for place in places:
+        value = place.get(name)
+        if isinstance(value, str) and is_legal(value):
+            return value
+    return None

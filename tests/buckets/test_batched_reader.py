@@ -1,0 +1,76 @@
+"""Lookups on a real bucket: what is asked for together is one request, and everybody gets their own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from router.buckets.batched_reader import AT_ONCE, MOST_BYTES, BatchedKvReader
+from router.buckets.write_once import WriteOnceKv
+from router.delivery.api import JetStream
+from router.delivery.topology import Topology, bucket, create
+from router.errors import BrokerUnavailable
+from tests.support.delivery import connected
+
+
+@pytest.fixture
+async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
+    async with connected(nats_url) as connection:
+        jetstream = JetStream(connection)
+        await create(jetstream, Topology((bucket(prefix, ttl=60),)))
+        yield jetstream
+
+
+async def test_everybody_gets_their_own_and_who_is_missing_none(jetstream: JetStream, prefix: str) -> None:
+    records, lookups = WriteOnceKv(jetstream, prefix), BatchedKvReader(jetstream, prefix)
+    keys = [f"k-{number}" for number in range(3 * AT_ONCE)]
+    for key in keys[::2]:
+        await records.create(key, key.encode())
+    found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
+    assert found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+
+
+async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:
+    assert await asyncio.gather(*(BatchedKvReader(jetstream, prefix).find(key) for key in "ab")) == [None, None]
+
+
+async def test_a_deleted_record_is_none(jetstream: JetStream, prefix: str) -> None:
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    await jetstream.publish(f"$KV.{prefix}.k", b"", {"KV-Operation": "DEL"})
+    assert await BatchedKvReader(jetstream, prefix).find("k") is None
+
+
+async def test_a_missing_bucket_is_away_and_not_empty(jetstream: JetStream) -> None:
+    with pytest.raises(BrokerUnavailable):
+        await BatchedKvReader(jetstream, "nowhere").find("k")
+
+
+async def test_silence_is_away(jetstream: JetStream, prefix: str) -> None:
+    jetstream.connection.publish_nowait = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(BrokerUnavailable):
+        await BatchedKvReader(jetstream, prefix, timeout_s=0.01).find("k")
+
+
+async def test_one_who_no_longer_waits_takes_nobody_along(jetstream: JetStream, prefix: str) -> None:
+    await WriteOnceKv(jetstream, prefix).create("k", b"record")
+    lookups = BatchedKvReader(jetstream, prefix)
+    asked = [lookups.find("k") for _ in range(3)]
+    asked[0].cancel()
+    assert await asyncio.gather(*asked[1:]) == [b"record"] * 2
+
+
+async def test_large_records_come_in_several_replies(jetstream: JetStream, prefix: str) -> None:
+    """A server that sent them all at once would cut the connection; one that is larger than a reply's limit comes all the same."""
+    records, sizes = (
+        WriteOnceKv(jetstream, prefix),
+        {"a": MOST_BYTES // 2, "b": MOST_BYTES + 1000, "c": MOST_BYTES // 2, "d": 10, "e": MOST_BYTES},
+    )
+    for key, size in sizes.items():
+        await records.create(key, bytes(size))
+    lookups, subject = BatchedKvReader(jetstream, prefix), f"$JS.API.DIRECT.GET.KV_{prefix}"
+    asked: list[str] = []
+    post = jetstream.connection.publish_nowait
+    jetstream.connection.publish_nowait = lambda to, *rest: asked.append(to) or post(to, *rest)  # type: ignore[method-assign,func-returns-value]
+    found = await asyncio.gather(*(lookups.find(key) for key in (*sizes, "missing")))
+    assert [one and len(one) for one in found] == [*sizes.values(), None]
+    assert 1 < asked.count(subject) <= len(sizes) + 1

@@ -1,0 +1,152 @@
+"""A mirror of a bucket on a real server: whole at once, true within moments, and never empty because somebody is away."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from router.buckets.mirror import BucketMirror
+from router.delivery.api import JetStream
+from router.errors import BrokerUnavailable
+from tests.support.broker import Broker
+from tests.support.buckets import Bucket, Mirror, a_bucket, a_mirror
+from tests.support.delivery import connected
+from tests.support.waiting import until
+
+BACK_S = 2.0  # from a reconnect to the truth
+
+
+@pytest.fixture
+async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
+    async with a_bucket(nats_url, prefix) as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def mortal() -> Iterator[Broker]:
+    """A server of the test's own: it will be killed."""
+    broker = Broker().start()
+    yield broker
+    broker.remove()
+
+
+async def test_the_first_word_is_everything_that_is_there(bucket: Bucket, nats_url: str) -> None:
+    await asyncio.gather(*(bucket.documents.put(f"k-{n}", b"%d" % n, revision=None) for n in range(200)))
+    await bucket.write("k-0", b"again")
+    async with a_mirror(nats_url, bucket.name) as mirror:
+        await until(lambda: mirror.told)
+        assert mirror.told[0] == {"k-0": b"again", **{f"k-{n}": b"%d" % n for n in range(1, 200)}}
+        assert mirror.watched.check.ok
+
+
+async def test_an_empty_bucket_is_told_too(bucket: Bucket, nats_url: str) -> None:
+    async with a_mirror(nats_url, bucket.name) as mirror:
+        await mirror.shows({})
+
+
+async def test_changes_and_deletions_are_told_at_once_and_whole(bucket: Bucket, nats_url: str) -> None:
+    async with a_mirror(nats_url, bucket.name) as one, a_mirror(nats_url, bucket.name) as other:
+        for mirror in (one, other):
+            await mirror.shows({})
+        first = await bucket.documents.put("a", b"1", revision=None)
+        await bucket.documents.put("b", b"1", revision=None)
+        for mirror in (one, other):
+            await mirror.shows({"a": b"1", "b": b"1"}, within_s=1)
+        await bucket.documents.delete("a", revision=first)
+        for mirror in (one, other):
+            await mirror.shows({"b": b"1"}, within_s=1)
+
+
+async def test_what_was_deleted_before_is_not_there(bucket: Bucket, nats_url: str) -> None:
+    await bucket.documents.delete("a", revision=await bucket.documents.put("a", b"1", revision=None))
+    async with a_mirror(nats_url, bucket.name) as mirror:
+        await mirror.shows({})
+
+
+async def test_listing_again_tells_only_what_is_new(bucket: Bucket, nats_url: str) -> None:
+    await bucket.write("a", b"1")
+    async with a_mirror(nats_url, bucket.name, again_s=0.1) as mirror:
+        await until(lambda: mirror.told)
+        consumers: set[object] = set()
+        for _ in range(3):  # three listings, by three consumers
+            await until(lambda: _another(mirror, consumers))
+        assert mirror.told == [{"a": b"1"}]
+        await bucket.write("a", b"2")
+        await mirror.shows({"a": b"2"})
+
+
+def _another(mirror: Mirror, seen: set[object]) -> bool:
+    before = len(seen)
+    seen.add(mirror.watched._watcher)
+    return len(seen) > before
+
+
+async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_seconds(mortal: Broker) -> None:
+    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+        await bucket.write("a", b"1")
+        await mirror.shows({"a": b"1"})
+        for value in (b"2", b"3"):
+            mortal.kill()
+            assert mirror.now is not None
+            mortal.start()
+            async with connected(mortal.url) as stranger:
+                await JetStream(stranger).publish("$KV.B.a", value, {})
+            await until(lambda: mirror.watched._jetstream.connection.is_connected)
+            await mirror.shows({"a": value}, within_s=BACK_S)
+            assert mirror.watched.check.ok
+
+
+async def test_while_the_server_is_away_the_last_known_state_serves_and_readiness_says_so(mortal: Broker) -> None:
+    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+        await bucket.write("a", b"1")
+        await mirror.shows({"a": b"1"})
+        told = list(mirror.told)
+        mortal.kill()
+        await until(lambda: not mirror.watched.check.ok)
+        assert "last known state" in mirror.watched.check.detail
+        assert {key: entry.value for key, entry in mirror.watched.entries.items()} == {"a": b"1"}
+        mortal.start()
+        await until(lambda: mirror.watched.check.ok)
+        assert mirror.told == told
+
+
+async def test_a_bucket_that_is_gone_is_away_and_a_new_one_is_the_truth(bucket: Bucket, nats_url: str) -> None:
+    await bucket.write("a", b"1")
+    async with a_mirror(nats_url, bucket.name) as mirror:
+        await mirror.shows({"a": b"1"})
+        await bucket.unmake()
+        await until(lambda: "there is no bucket" in mirror.watched.check.detail)
+        assert mirror.told == [{"a": b"1"}]
+        await bucket.make()
+        await bucket.write("b", b"2")
+        await mirror.shows({"b": b"2"}, within_s=BACK_S)
+        assert mirror.watched.check.ok
+
+
+async def test_a_bucket_made_again_before_anybody_looked_is_noticed(bucket: Bucket, nats_url: str) -> None:
+    await bucket.write("a", b"1")
+    async with a_mirror(nats_url, bucket.name) as mirror:
+        await mirror.shows({"a": b"1"})
+        await bucket.unmake()
+        await bucket.make()
+        await bucket.write("a", b"2")
+        await mirror.shows({"a": b"2"}, within_s=BACK_S)
+
+
+async def test_a_server_that_hangs_is_told_and_found_again(mortal: Broker) -> None:
+    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+        await bucket.write("a", b"1")
+        await mirror.shows({"a": b"1"})
+        mortal.pause()
+        await until(lambda: not mirror.watched.check.ok)
+        mortal.unpause()
+        await bucket.write("a", b"2")
+        await mirror.shows({"a": b"2"}, within_s=4)
+
+
+async def test_who_must_not_begin_without_is_told_when_there_is_nothing_to_list(nats_url: str) -> None:
+    async with connected(nats_url) as connection:
+        watched = BucketMirror(JetStream(connection), "NOT_THERE", lambda entries: None)
+        with pytest.raises(BrokerUnavailable, match="topology apply"):
+            await watched.load()
+        assert not watched.check.ok
