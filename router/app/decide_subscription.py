@@ -20,7 +20,7 @@ from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
-from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
+from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
 from router.delivery.settlement import NO_ROOM
@@ -61,20 +61,20 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         context.policies,
         DecideMetrics(context.metrics, context.violations),
         rules=build_decide_rules(settings),
-        replays=context.replays,
+        cache=context.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
-        push=Push(context.book, build_push_rules(settings), context.assignment_shares),
+        push=AssignmentPusher(context.book, build_push_rules(settings), context.assignment_shares),
         extensions=context.extensions,
-        known=context.known,
+        assignments=context.known,
         states=context.providers.states_of,
-        chosen=context.providers.on_decision,
+        on_decision=context.providers.on_decision,
         evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
 
 def build_decide_rules(settings: Settings) -> DecideRules:
-    limits = Limits(
+    limits = RequestLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         assignment_subjects=settings.assignment.subjects,

@@ -11,7 +11,7 @@ from router.contracts.answer import decision_fields
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import read_record
 from router.contracts.decision import Decision
-from router.decide import Replays
+from router.decide import IdempotencyCache
 from router.errors import Poison
 
 
@@ -24,7 +24,7 @@ class Records(Protocol):
 class DecisionLookup:
     """`admin.decisions.DecisionBook`."""
 
-    def __init__(self, replays: Replays, book: Records) -> None:
+    def __init__(self, replays: IdempotencyCache, book: Records) -> None:
         self._replays = replays
         self._book = book
 

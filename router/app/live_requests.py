@@ -8,8 +8,8 @@ from router.app.answer_counts import count_answer
 from router.app.app_context import AppContext
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
-from router.decide.origin import Asker, overloaded, read_asker
-from router.decide.read import Limits
+from router.decide.origin import RequestOrigin, build_overload_reply, read_origin
+from router.decide.read import RequestLimits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
@@ -53,8 +53,8 @@ class LiveMetrics:
 
 
 def build_live_requests(
-    context: AppContext, answers: Answers, consumer: Callable[[], Consumer | None], limits: Limits
-) -> LiveRequests[Asker] | None:
+    context: AppContext, answers: Answers, consumer: Callable[[], Consumer | None], limits: RequestLimits
+) -> LiveRequests[RequestOrigin] | None:
     """None where the settings say never, or nothing is heard of live copies."""
     admission, served = context.settings.admission, frozenset(context.settings.tenants_allowed)
     if context.live_marks is None or admission.fair_after_ms is None:
@@ -64,8 +64,8 @@ def build_live_requests(
         consumer,
         context.live_marks,
         subject=context.settings.decide.subject,
-        describe=lambda data, headers: read_asker(data, headers, limits, served),
-        refuse=overloaded,
+        describe=lambda data, headers: read_origin(data, headers, limits, served),
+        refuse=build_overload_reply,
         observer=LiveMetrics(context),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,

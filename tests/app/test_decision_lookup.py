@@ -6,7 +6,7 @@ from router.app.decision_lookup import DecisionLookup
 from router.contracts.assignment import assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide import Replays
+from router.decide import IdempotencyCache
 from router.decide.assign import record_of
 from router.decide.read import read
 from tests.support.requests import a_body, a_message
@@ -36,7 +36,7 @@ def a_record(tenant: str = "acme", **fields: object) -> bytes:
 
 
 def decided(records: dict[str, bytes]) -> DecisionLookup:
-    return DecisionLookup(Replays(), Book(records))
+    return DecisionLookup(IdempotencyCache(), Book(records))
 
 
 async def test_a_pushed_decision_is_found_by_the_identity_of_its_request() -> None:

@@ -8,7 +8,7 @@ from router.admin import Declined
 from router.admin.asked import Asked
 from router.admin.recorded import RecordedServices
 from router.app.recorded_decisions import RecordedDecisions
-from router.decide import Recorder
+from router.decide import DecisionRecorder
 from router.policy import Policy
 from tests.support.policy import SHUT, a_document, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder
@@ -16,7 +16,7 @@ from tests.support.recorded import HALVES, a_recorder
 Json = dict[str, Any]
 
 
-def services(recorder: Recorder, *versions: Policy) -> RecordedServices:
+def services(recorder: DecisionRecorder, *versions: Policy) -> RecordedServices:
     """Both services; `versions` are all that is still kept of policies."""
     kept = {(policy.tenant_id, policy.policy_id, policy.version): policy for policy in versions}
 
@@ -26,16 +26,16 @@ def services(recorder: Recorder, *versions: Policy) -> RecordedServices:
     return RecordedServices(RecordedDecisions(recorder, find), "node-1")
 
 
-async def explain(recorder: Recorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:
+async def explain(recorder: DecisionRecorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:
     return dict(await services(recorder, *versions).explain(Asked({"tenant_id": tenant_id, "request_id": request_id})))
 
 
-async def compare(recorder: Recorder, document: Json, against: int = 10, tenant_id: str = "acme") -> Json:
+async def compare(recorder: DecisionRecorder, document: Json, against: int = 10, tenant_id: str = "acme") -> Json:
     asked = {"tenant_id": tenant_id, "policy_id": "default", "policy": document, "against": against}
     return dict(await services(recorder).compare(Asked(asked)))
 
 
-def decided(policy: Policy, *keys: str, **known: Any) -> Recorder:
+def decided(policy: Policy, *keys: str, **known: Any) -> DecisionRecorder:
     """A recorder that has seen these requests decided."""
     recorder = a_recorder("acme", "initech")
     for key in keys:
