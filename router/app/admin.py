@@ -1,15 +1,15 @@
-"""The operators' services of one router: which there are, over which stores and memories, behind which door."""
+"""The operators' services of one router: the services, the stores that they read, and their request guard."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.admin import AdminRules, AdminStation, Door, Service
+from router.admin import AdminRules, AdminServer, RequestGuard, Service
 from router.admin.breakers import BreakerServices
 from router.admin.decisions import DecisionServices
 from router.admin.extensions import ExtensionServices
-from router.admin.gather import Peers
 from router.admin.instances import Instances
+from router.admin.peers import Peers
 from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
 from router.admin.proof import Proofs
@@ -29,20 +29,20 @@ from router.observability import LogRateLimit, events, logs
 log = logs.logger(__name__)
 
 
-def build_admin_station(context: AppContext) -> AdminStation:
+def build_admin_station(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
     admin = context.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
-    door = build_request_guard(context)
-    station = AdminStation(context.connection, door, admin_services(context, door.proofs), rules)
+    guard = build_request_guard(context)
+    station = AdminServer(context.connection, guard, admin_services(context, guard.proofs), rules)
     context.checks["admin"] = lambda: station.check
     return station
 
 
-def build_request_guard(context: AppContext) -> Door:
+def build_request_guard(context: AppContext) -> RequestGuard:
     """Who may come in: the same for every service of an operator."""
     settings = context.settings
-    return Door(
+    return RequestGuard(
         _api_key(settings),
         prefixes=settings.reply.prefixes,
         own=own_inboxes(settings, context.connection),
@@ -69,11 +69,11 @@ def admin_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
     extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
     instances = _instances(context, proofs)
     return (
-        *PolicyServices(Policies(context.policy_store)).all(),
-        *ExtensionServices(Extensions(extensions), instances).all(),
-        *BreakerServices(instances).all(),
-        *instances.all(),
-        *PipelineServices(Pipelines(context)).all(),
+        *PolicyServices(Policies(context.policy_store)).list_services(),
+        *ExtensionServices(Extensions(extensions), instances).list_services(),
+        *BreakerServices(instances).list_services(),
+        *instances.list_services(),
+        *PipelineServices(Pipelines(context)).list_services(),
         *_decisions(context, proofs),
         *_recorded(context),
     )
@@ -86,7 +86,8 @@ def _instances(context: AppContext, proofs: Proofs | None) -> Instances:
 
 
 def _decisions(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
-    return DecisionServices(DecisionLookup(context.replays, context.book), _peers(context, proofs), _single_tenant(context.settings)).all()
+    lookup = DecisionLookup(context.replays, context.book)
+    return DecisionServices(lookup, _peers(context, proofs), _single_tenant(context.settings)).list_services()
 
 
 def _peers(context: AppContext, proofs: Proofs | None) -> Peers:
@@ -95,7 +96,7 @@ def _peers(context: AppContext, proofs: Proofs | None) -> Peers:
 
 def _recorded(context: AppContext) -> tuple[Service, ...]:
     book = RecordedDecisions(context.recorder, version_finder(context.policies, context.policy_store))
-    return RecordedServices(book, context.settings.node_id).all()
+    return RecordedServices(book, context.settings.node_id).list_services()
 
 
 def _single_tenant(settings: Settings) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from router.admin.declined import OVERLOADED
+from router.admin.service_error import OVERLOADED
 from router.app.admin import build_request_guard
 from router.app.app_context import AppContext
 from router.app.decide_subscription import build_decide_rules

@@ -9,8 +9,8 @@ from contextlib import suppress
 import orjson
 from msgspec import to_builtins
 
-from router.admin.declined import INVALID_REQUEST, Declined
 from router.admin.service import Answer
+from router.admin.service_error import INVALID_REQUEST, ServiceError
 from router.app.policy_check import check_policy_in_thread
 from router.app.policy_store import PolicyNotFound, PolicyStore
 from router.config import Settings
@@ -51,7 +51,7 @@ class RecordedDecisions:
         self._recorder = recorder
         self._find_version = find_version
 
-    def records(self, tenant_id: str) -> bool:
+    def is_recording(self, tenant_id: str) -> bool:
         return self._recorder.is_recorded(tenant_id)
 
     async def explain(self, tenant_id: str, request_id: str | None, message_id: str | None) -> Answer | None:
@@ -76,4 +76,4 @@ async def _candidate(document: Mapping[str, object], tenant_id: str, policy_id: 
         return (await check_policy_in_thread(orjson.dumps(document), tenant_id, policy_id)).policy
     except PolicyError as exc:
         errors = [{"path": path, "message": message} for path, message in exc.errors]
-        raise Declined(INVALID_REQUEST, "The candidate is no policy", {"field": "policy", "errors": errors}) from exc
+        raise ServiceError(INVALID_REQUEST, "The candidate is no policy", {"field": "policy", "errors": errors}) from exc
