@@ -162,7 +162,7 @@ PROCESS = Row(
         ),
         panel(
             "How full streams are",
-            "One that discards the new refuses messages at 100 %, and lanes pause; one that discards the old loses its oldest.",
+            "One that discards the new refuses messages at 100 %, and consumers pause; one that discards the old loses its oldest.",
             "percentunit",
             ("stream_discard:router_stream_fill:ratio", "{{stream}} ({{discard}})"),
         ),
