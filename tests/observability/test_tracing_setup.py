@@ -1,4 +1,4 @@
-"""Spans are exported if OpenTelemetry's own variables ask for it, and else nothing is traced."""
+"""OpenTelemetry's own variables switch the export of traces on; without them nothing is traced."""
 
 import threading
 from collections.abc import Iterator
