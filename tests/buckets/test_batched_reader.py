@@ -1,4 +1,4 @@
-"""Lookups on a real bucket: what is asked for together is one request, and everybody gets their own."""
+"""Lookups on a real bucket: lookups of one turn are one request, and each caller gets its own record."""
 
 import asyncio
 from collections.abc import AsyncIterator

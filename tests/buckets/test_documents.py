@@ -1,4 +1,4 @@
-"""Documents that people write, on a real bucket: nobody overwrites what they have not seen, and history is kept."""
+"""Documents that people write, on a real bucket: a write that has not seen the latest revision is refused, and history is kept."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Streams on a real server: pieces in order, an end when nobody listens, and no silence that is not told."""
+"""Streams on a real server: pieces in order, an end when no reader listens, and an error for every loss."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Whatever a stranger writes into the registry is an entry that can be called, or an EntryError; nothing else."""
+"""Whatever a client writes into the registry is an entry that can be called, or an EntryError; nothing else."""
 
 import contextlib
 from typing import Any
