@@ -1,4 +1,4 @@
-"""A decision that is pushed as an assignment: the stored assignment counts, whichever instance stored it (docs/contracts.md#stored-assignment).
+"""Push a decision as an assignment: the stored assignment counts, whichever instance stored it (docs/contracts.md#stored-assignment).
 
     create in the bucket   ours       -> publish it, answer with our decision
                            an earlier -> publish that again (a crash may lie between), answer with the decision inside

@@ -5,7 +5,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 
-from router.app.policies import LivePolicies
+from router.app.live_policies import LivePolicies
 from router.app.policy_store import PolicyStore
 from router.buckets.documents import DocumentBucket
 from router.config import Settings

@@ -38,9 +38,9 @@ async def register(router: Running, *entries: Json) -> None:
 
 
 def _registry(router: Running) -> Any:
-    ground = router.service._ground
-    assert ground is not None
-    return ground.registry.get_all()
+    context = router.service._context
+    assert context is not None
+    return context.registry.get_all()
 
 
 def echoed(message: Msg, **fields: Any) -> bytes:

@@ -1,0 +1,85 @@
+"""The stores as the operators' services see them: what they raise becomes an answer that says what to mend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import orjson
+
+from router.admin import ServiceError
+from router.admin.service import Answer
+from router.admin.service_error import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST, POLICY_NOT_FOUND
+from router.app.extension_store import ExtensionNotFound, ExtensionStore
+from router.app.policy_store import PolicyNotFound, PolicyStore
+from router.contracts.version_record import VersionRecord
+from router.errors import Conflict, Poison
+from router.policy.fields import DocumentError
+
+
+class Policies:
+    """`admin.policies.PolicyBook` over the bucket."""
+
+    def __init__(self, store: PolicyStore) -> None:
+        self._store = store
+
+    async def list(self, tenant_id: str | None) -> list[Answer]:
+        return [_policy(one.tenant_id, one.policy_id, one.record) for one in await self._store.list(tenant_id)]
+
+    async def get(self, tenant_id: str, policy_id: str, version: int | None) -> Answer:
+        with declining():
+            record = await self._store.get(tenant_id, policy_id, version)
+        return {**_policy(tenant_id, policy_id, record), "policy": record.document}
+
+    async def put(self, tenant_id: str, policy_id: str, policy: Mapping[str, object], replaces: int | None, author: str) -> int:
+        with declining():
+            return await self._store.put(tenant_id, policy_id, orjson.dumps(policy), replaces=replaces or None, author=author)
+
+    async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
+        with declining():
+            return await self._store.delete(tenant_id, policy_id, replaces=replaces)
+
+
+class Extensions:
+    """`admin.extensions.ExtensionBook` over the bucket."""
+
+    def __init__(self, store: ExtensionStore) -> None:
+        self._store = store
+
+    async def list(self) -> list[Answer]:
+        return [{"id": one.entry.id, **_facts(one.record), "entry": one.record.document} for one in await self._store.list()]
+
+    async def put(self, entry: Mapping[str, object], replaces: int | None, author: str) -> Answer:
+        with declining():
+            written = await self._store.put(entry, author=author, replaces=replaces)
+        return {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
+
+    async def delete(self, extension_id: str, replaces: int | None) -> int:
+        with declining():
+            return await self._store.delete(extension_id, replaces=replaces)
+
+
+@contextmanager
+def declining() -> Iterator[None]:
+    """A document's mistakes are told with their paths; who was too late hears which version stands there now."""
+    try:
+        yield
+    except DocumentError as exc:
+        errors = [{"path": path, "message": message} for path, message in exc.errors]
+        raise ServiceError(INVALID_REQUEST, str(exc), {"field": exc.errors[0][0], "errors": errors}) from exc
+    except PolicyNotFound as exc:
+        raise ServiceError(POLICY_NOT_FOUND, str(exc)) from exc
+    except ExtensionNotFound as exc:
+        raise ServiceError(EXTENSION_NOT_FOUND, str(exc)) from exc
+    except Conflict as exc:
+        raise ServiceError(CONFLICT, str(exc), {"version": exc.version} if exc.version is not None else None) from exc
+    except Poison as exc:
+        raise ServiceError(INVALID_REQUEST, str(exc)) from exc
+
+
+def _policy(tenant_id: str, policy_id: str, record: VersionRecord) -> dict[str, object]:
+    return {"tenant_id": tenant_id, "policy_id": policy_id, **_facts(record)}
+
+
+def _facts(record: VersionRecord) -> dict[str, object]:
+    return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}

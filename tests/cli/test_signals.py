@@ -1,0 +1,47 @@
+"""A process that has nothing to reload, and is asked to."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from router.cli.signals import run_until_signal
+from tests.support.observability import captured
+from tests.support.waiting import until
+
+
+@pytest.fixture
+def lives_on() -> Iterator[None]:
+    """A signal without a handler must not end the tests."""
+    before = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("lives_on")
+async def test_asked_to_reload_it_drains_and_ends_with_0_however_often_it_is_asked() -> None:
+    draining, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            draining.set()
+            await may_end.wait()
+
+    with captured() as lines:
+        life = asyncio.create_task(run_until_signal(work()))
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(draining.is_set)
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)  # the first of its kind does not hurry either
+        await until(lambda: len(lines.all()) == 2)
+        assert not life.done()
+        may_end.set()
+        assert await life == 0
+        assert {(line["event"], line["error"]) for line in lines.all()} == {
+            ("reload.refused", "a reload needs --processes 2 or more: this process drains and ends")
+        }
