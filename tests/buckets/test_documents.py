@@ -1,4 +1,4 @@
-"""Documents that people write, on a real bucket: a write that has not seen the latest revision is refused, and history is kept."""
+"""Documents that operators write, on a real bucket: a write over a revision that its writer has not seen is refused; history is kept."""
 
 import asyncio
 import time
