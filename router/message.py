@@ -29,7 +29,7 @@ class Message(Struct, frozen=True, gc=False):
     stored_ns: int  # stream time, nanoseconds since the epoch: part of a letter's id
     deliveries: int
     token: str  # the ack subject; read by delivery only
-    starts: int = 1  # how often a handler was started on it, by any process, this time included
+    attempts: int = 1  # how often a handler was started on it, by any process, this time included
     revision: int = 0  # of its attempt record (`delivery.attempts`); 0: this attempt stands in none
     is_first_assumed: bool = False  # the first of them may not have been begun: its process died, and left no word
     is_recorded: bool = False  # an earlier attempt stands in its attempt record

@@ -21,10 +21,10 @@ def acks_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
     return Subscription(
         stream=settings.streams.acks.name,
         durable=settings.acks.durable,
-        pace=pace_of(settings.acks, settings),
+        options=pace_of(settings.acks, settings),
         handle=trace_handler(acks_handler(ground)),
-        letter=trace_dead_letter(letter_writer(ground, ACK)),
-        apology=lambda *_: None,
+        dead_letter=trace_dead_letter(letter_writer(ground, ACK)),
+        failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
         tenant_of=lambda message: extract_ids(message, ACK).get("tenant_id", ""),

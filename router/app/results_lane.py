@@ -22,10 +22,10 @@ def results_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
     return Subscription(
         stream=settings.streams.results.name,
         durable=settings.results.durable,
-        pace=pace_of(settings.results, settings),
+        options=pace_of(settings.results, settings),
         handle=trace_handler(results_handler(ground)),
-        letter=trace_dead_letter(letter_writer(ground, RESULT)),
-        apology=lambda *_: None,
+        dead_letter=trace_dead_letter(letter_writer(ground, RESULT)),
+        failure_reply=lambda *_: None,
         is_allowed=allow_list(settings),
         observer=observer,
         receipts_kept=DAY_S,  # longer than the stream knows its ids: a worker may repeat itself after that

@@ -77,7 +77,7 @@ class Station:
         consumer = self._consumer = Consumer(
             self._make_lane(ground, self.observer),
             ground.jetstream,
-            starts_bucket=ground.settings.buckets.starts.name,
+            attempts_bucket=ground.settings.buckets.attempts.name,
             answer=answer,
             restore=lambda: survey.restore(self._stream, self.durable),
             deadlines=ending,
@@ -86,6 +86,8 @@ class Station:
         await consumer.run()
 
     def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.set_function(lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0, self.durable)
-        metrics.consumer_paused.set_function(lambda: int(consumer.gate.cause is not None), self.durable)
-        metrics.storage_waiting.set_function(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)
+        metrics.in_flight.set_function(lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0, self.durable)
+        metrics.consumer_paused.set_function(lambda: int(consumer.pause_switch.cause is not None), self.durable)
+        metrics.storage_waiting.set_function(
+            lambda: len(consumer.processor.settler.refused) if consumer.processor is not None else 0, self.durable
+        )

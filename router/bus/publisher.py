@@ -24,12 +24,12 @@ MSG_ID = "Nats-Msg-Id"
 class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
-    def __init__(self, settings: BusSettings, connection: Connection, evidence: AckedPublisher, metrics: BusMetrics | None = None) -> None:
+    def __init__(self, settings: BusSettings, connection: Connection, publisher: AckedPublisher, metrics: BusMetrics | None = None) -> None:
         """`metrics`: None = counted for nobody."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
         self._connection = connection
-        self._evidence = evidence
+        self._publisher = publisher
 
     async def event(self, envelope: MessageEnvelope) -> Receipt:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
@@ -55,7 +55,7 @@ class Publisher:
     async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
-        told = await self._evidence.stored((effect,))
+        told = await self._publisher.publish_and_wait((effect,))
         if not isinstance(told, NotPublished):
             return told[0]
         if told.err_code:

@@ -79,6 +79,6 @@ def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     )
 
 
-def inbox_streams(rules: InboxRules, starts: StreamSpec) -> Topology:
-    """All but the stream of events, which is its publisher's to make. `starts`: the bucket of recorded starts."""
-    return Topology((letters_stream(rules.context), advisories_stream(), starts))
+def inbox_streams(rules: InboxRules, attempts: StreamSpec) -> Topology:
+    """All but the stream of events, which is its publisher's to make. `attempts`: the bucket of recorded starts."""
+    return Topology((letters_stream(rules.context), advisories_stream(), attempts))
