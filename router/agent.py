@@ -1,8 +1,8 @@
-"""Writing an agent: what its author imports.
+"""What the author of an agent imports.
 
     from router.agent import Agent, Context, Envelope, Outgoing
 
-`router/samples/agents/ledger.py` is a whole one; the code is in `router.runtime`.
+`router/samples/agents/ledger.py` is a complete one; the code is in `router.runtime`.
 """
 
 from __future__ import annotations

@@ -31,6 +31,8 @@ from router.observability.tracing_messages import trace_dead_letter, trace_handl
 from router.outcome import Fault
 from router.policy import RateLimits, Sessions, evaluate
 
+BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
+
 
 def decide_lane(ground: Ground, observer: LaneMetrics) -> Subscription:
     """All the meaning that delivery is handed for decide requests."""
@@ -104,6 +106,7 @@ def decide_answers(settings: Settings, connection: Connection, metrics: Metrics)
         stream=taken_stream(settings).name,
         dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
         inbox_wait=settings.reply.inbox_wait_ms / 1000,
+        keep=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
     )
     return Answers(
         connection,

@@ -25,7 +25,7 @@ from router.delivery.listen import Listener
 from router.delivery.settle import Answer
 from router.message import Message, Reply
 from router.observability import Metrics
-from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, failing
+from router.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 
 OFTEN = Intensity(5, 30)
 
@@ -81,7 +81,7 @@ class House:
             helpers.append(Helper("finished", self._ground.finished.run))
         helpers.append(Helper("assignment_shares", self._ground.assignment_shares.run))
         helpers.append(Helper("letter_shares", self._ground.letter_shares.run))
-        self._ground.metrics.helper_failing.set_function(lambda: failing(helpers))
+        self._ground.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children += [helper.child for helper in helpers]
         if self._ground.settings.admin.enabled:
             children.append(Child("admin", admin_station(self._ground).run))

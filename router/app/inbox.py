@@ -37,7 +37,7 @@ from router.mailbox.inbox.transactional_strategy import Handler, check_handler
 from router.mailbox.schema import require
 from router.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
 from router.observability.broker_log import BrokerLog
-from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
+from router.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
 
 log = logs.logger(__name__)
 
@@ -149,7 +149,7 @@ class InboxService:
         http = HttpServer(host, port, self.metrics.registry, self.readiness)
         gauges = Helper("gauges", self._gauges)
         helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
-        self.metrics.helper_failing.set_function(lambda: failing((*helpers, *inbox.helpers)))
+        self.metrics.helper_failing.set_function(lambda: helper_states((*helpers, *inbox.helpers)))
         children = (
             Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
             *(helper.child for helper in helpers),

@@ -33,7 +33,7 @@ from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
 from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.observability.broker_log import BrokerLog
-from router.supervision import Child, Helper, Intensity, Supervisor, failing, supervise
+from router.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
 
 GAUGES_EVERY_S = 5.0
 PAGE = 1000  # events in one batch, at most
@@ -144,7 +144,7 @@ class RelayService:
             Helper("integrity_scan", relay.integrity_scan.run),
             *drift,
         )
-        self.metrics.helper_failing.set_function(lambda: failing(helpers))
+        self.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children = (
             Child("http", lambda: http.run(lambda port: on_ready(f"http://{settings.http.host}:{port}"))),
             *(helper.child for helper in helpers),

@@ -1,17 +1,16 @@
 """SOLVER-Ralph's message contracts on JetStream: a typed envelope, published and consumed (SR).
 
-    settings    what it is set by
-    subjects    which subject a message goes to
-    topology    its streams
-    publisher   an envelope in, its receipt out
-    consumer    a durable; `handling` is the order of its work, `answers` what a handler may say, `processed` which keys it knows
-    letters     what failed for good
-    metrics     what is counted of all this
-    queries     questions, answered now or not at all
-    drained     whether an old version of the schema can still be met
+    settings      its options
+    subjects      the subject of each message
+    topology      its streams
+    publisher     publishes an envelope and returns its publish ack
+    consumer      a durable; `handling` is the order of its work, `answers` a handler's return values, `processed` the stores of known keys
+    dead_letters  messages that failed for good
+    metrics       what is counted of all this
+    queries       requests that are answered now or not at all
+    version_usage     whether a consumer can still get an old version of the schema
 
-The envelope itself stands in `contracts.envelope`, new ones come from `contracts.envelope_making`; `router.Bus` joins all of
-this with a connection.
+`contracts.envelope` holds the envelope, `contracts.envelope_making` makes new ones; `router.Bus` gives all of this a connection.
 """
 
 from __future__ import annotations

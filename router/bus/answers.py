@@ -1,4 +1,4 @@
-"""What a handler of the bus may say of a message. It never settles one itself: nothing is acknowledged before it is marked.
+"""The values that a handler of the bus may return. It never acks a message itself: the key is stored before the ack.
 
 Rule: docs/requirements.md#sr-25.
 
@@ -27,7 +27,7 @@ class Nak(Struct, frozen=True):
 
 
 class Term(Struct, frozen=True):
-    """A permanent failure: it must not come again."""
+    """A permanent failure: the message is not delivered again."""
 
     reason: str = "the handler refused it"
 

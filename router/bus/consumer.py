@@ -1,8 +1,8 @@
 """One consumer of the bus: a durable on the events or the commands, driven by delivery (docs/requirements.md#sr-idempotency).
 
-    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a letter and TERM
+    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
 
-Processes that use the same name share the work. The server counts no deliveries: delivery counts starts (docs/contracts.md#attempts).
+Processes that use the same name share the work. The server counts deliveries, delivery counts attempts (docs/contracts.md#attempts).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PACE = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, sl
 
 
 class Interest(Struct, frozen=True, kw_only=True):
-    """Which messages a consumer wants. `only`: a domain (`loop`) or a command (`iteration.start`); None: all of the stream."""
+    """The messages that a consumer gets. `only`: a domain (`loop`) or a command (`iteration.start`); None: all of the stream."""
 
     name: str
     category: str = EVENTS
     only: str | None = None
 
     def subject(self, prefix: str) -> str | None:
-        """The filter; None: everything. Raises Misconfigured."""
+        """The filter subject; None: everything. Raises Misconfigured."""
         if self.category not in (EVENTS, COMMANDS):
             raise Misconfigured("category", f"should be {EVENTS} or {COMMANDS}; queries are answered, not consumed")
         if self.only is not None and self.only not in (legal := names_in(self.category)):
@@ -45,7 +45,7 @@ class Interest(Struct, frozen=True, kw_only=True):
 
 
 def durable_of(settings: BusSettings, interest: Interest, options: ConsumerOptions = PACE) -> ConsumerSpec:
-    """The durable as it is declared."""
+    """The durable consumer as it is declared."""
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
         durable=settings.durable(interest.name),
@@ -64,7 +64,7 @@ def consumer_of(
     observer: Observer = SILENT,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
-    """The supervised child: run it until cancelled, then it drains."""
+    """Build the supervised child: run it until cancelled, then it drains."""
     lane = Subscription(
         stream=durable.stream,
         durable=durable.durable,
@@ -89,7 +89,7 @@ def _build_restore(settings: BusSettings, durable: ConsumerSpec, jetstream: JetS
     wanted = Topology(declare_streams(settings).streams, (durable,))
 
     async def restore() -> str | None:
-        """The durable's identity; whatever is missing is made."""
+        """Return the durable's identity; create what is missing."""
         if (found := await topology.identity(jetstream, durable.stream, durable.durable)) is not None:
             return found
         await apply_topology(jetstream, settings, wanted)

@@ -1,6 +1,6 @@
-"""Dead letters of the bus: one format with all others, on `{prefix}.dlq.{original_subject}`.
+"""Dead letters of the bus: the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
 
-A letter keeps any payload that the bus itself takes: a message of a work queue is gone from its stream once its letter stands.
+A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from router.outcome import Fault
 
 
 def build_dead_letter_writer(settings: BusSettings, max_bytes: int) -> Callable[[Message, str, Fault], Effect]:
-    """A lane's `letter`. `max_bytes`: the connection's max_payload."""
+    """Build the function that writes a consumer's dead letters. `max_bytes`: the connection's max_payload."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
         return build_dead_letter(

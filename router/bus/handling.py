@@ -1,11 +1,11 @@
 """From a message to an outcome, in the order of docs/requirements.md#sr-24: read, known? process, mark; then delivery acknowledges.
 
-cannot be read, version not supported   -> Dead: letter, TERM
+cannot be read, version not supported   -> Dead: dead letter, TERM
 its key is known                        -> Done, and nothing else happens
 processed                               -> marked, Done
 Nak, or an exception                    -> Retry
 Term, or Poison                         -> Dead
-anything else, or a Write that the store cannot keep      -> the consumer ends (`until_misused`); its messages stay
+anything else, or a Write that the store cannot keep      -> the consumer ends (`wait_for_misuse`); its messages stay
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ HANDLER_TERM = "handler_term"
 
 
 class EnvelopeProcessor:
-    """A lane's `handle`."""
+    """The handler of a bus consumer."""
 
     def __init__(self, settings: BusSettings, handle: BusHandler, processed: Processed, meter: ConsumerMeter | None = None) -> None:
-        """`meter`: None = counted for nobody. Raises Misconfigured for a handler that does not take an envelope."""
+        """`meter` None: nothing is counted. Raises Misconfigured for a handler that does not take an envelope."""
         require_call("handle", handle, "envelope")
         self._settings = settings
         self._handle = handle
         self._processed = processed
-        self._running: dict[str, asyncio.Future[None]] = {}  # keys in hand: a second copy waits for the first
+        self._running: dict[str, asyncio.Future[None]] = {}  # keys in flight: a second copy waits for the first
         self.meter = meter or ConsumerMeter(BusMetrics(), "")
         self._misuse: HandlerMisused | None = None
         self._is_misused = asyncio.Event()
@@ -58,7 +58,7 @@ class EnvelopeProcessor:
         return self._process_once(envelope, _key_of(message, envelope))
 
     async def wait_for_misuse(self) -> None:
-        """A supervised child: raises HandlerMisused once the handler answered what means nothing."""
+        """A supervised child: raises HandlerMisused once the handler returned a value without meaning."""
         await self._is_misused.wait()
         assert self._misuse is not None  # what the event says  # noqa: S101
         raise self._misuse
@@ -71,7 +71,7 @@ class EnvelopeProcessor:
             if await self._processed.has(key):
                 self.meter.on_duplicate()
                 return Done()
-            if self._misuse is not None:  # of another message, meanwhile
+            if self._misuse is not None:  # set by another message, meanwhile
                 raise BrokerUnavailable(str(self._misuse))
             return await self._process(envelope, key)
         finally:
@@ -112,12 +112,12 @@ class EnvelopeProcessor:
             raise self._end_with(str(exc)) from exc
 
     def _end_with(self, misuse: str) -> BrokerUnavailable:
-        """As if the broker were away: what is in hand is kept, and spends nothing, until the consumer has ended."""
+        """Report as if the broker were unavailable: messages in flight stay and spend no attempt, until the consumer has ended."""
         self._misuse = HandlerMisused("handle", misuse)
         self._is_misused.set()
         return BrokerUnavailable(misuse)
 
 
 def _key_of(message: Message, envelope: MessageEnvelope) -> str:
-    """What a store of processed keys is asked for: consumers of several streams may share a name and a store."""
+    """The key in the store of processed keys; it holds the stream, since consumers of several streams may share a name and a store."""
     return f"{message.stream}/{envelope.idempotency_key}"

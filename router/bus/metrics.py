@@ -1,15 +1,15 @@
-"""What the bus counts in a program that uses it. Whoever has a page shows `registry`; nobody has to.
+"""The metrics of the bus in a program that uses it; a program with a metrics page exposes `registry`.
 
     router_bus_published_total{subject, code}      stored | duplicate, else the error's code
-    router_bus_delivered_total{consumer}           begun, each time it was
-    router_bus_duplicates_total{consumer}          its key was known: the handler was not asked, or what it wrote was left out
-    router_bus_violations_total{consumer, code}    could not be read; a validation code (docs/contracts.md#dead-letters)
-    router_bus_dlq_total{consumer, reason}         dead letters that stand
-    router_bus_handler_seconds{consumer}           the handler alone, whatever came of it
+    router_bus_delivered_total{consumer}           deliveries that were begun
+    router_bus_duplicates_total{consumer}          the key was known: the handler was not called, or what it wrote was left out
+    router_bus_violations_total{consumer, code}    could not be read; one of the codes of docs/contracts.md
+    router_bus_dlq_total{consumer, reason}         dead letters that are stored
+    router_bus_handler_seconds{consumer}           the handler alone, with any result
 
-    HttpServer("127.0.0.1", 9464, metrics.registry, dict)      a page;  or `await metrics.registry.exposition()` in one of one's own
+    HttpServer("127.0.0.1", 9464, metrics.registry, dict)      a page;  or `await metrics.registry.exposition()` in one of your own
 
-Every label is bounded: subjects are SR's, consumers are named by their program.
+Every label is bounded: the specification lists the subjects, and the program names its consumers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BusMetrics:
 
 
 class ConsumerMeter:
-    """One durable's series."""
+    """The series of one durable."""
 
     def __init__(self, metrics: BusMetrics, durable: str) -> None:
         self._metrics = metrics
@@ -65,7 +65,7 @@ class ConsumerMeter:
 
 
 class MeteringObserver:
-    """A lane's observer: counts the dead letters, and tells another one everything."""
+    """A consumer's observer: counts the dead letters, and passes everything on to another observer."""
 
     def __init__(self, told: Observer, meter: ConsumerMeter) -> None:
         self._told = told

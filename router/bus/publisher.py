@@ -1,9 +1,9 @@
-"""Publishing on the bus: an envelope in, its receipt out (docs/requirements.md#sr-22).
+"""Publish on the bus: an envelope in, its publish ack out (docs/requirements.md#sr-22).
 
     envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> Receipt
 
 A key that the server has seen within its duplicate window is stored once: the receipt says `is_duplicate`, and where the first
-one stands. Any number of publications share one window of receipts.
+one is stored. Any number of publications share one window of publish acks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
     def __init__(self, settings: BusSettings, connection: Connection, publisher: AckedPublisher, metrics: BusMetrics | None = None) -> None:
-        """`metrics`: None = counted for nobody."""
+        """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
         self._connection = connection

@@ -1,10 +1,8 @@
-"""Queries: a question to whoever answers now (docs/requirements.md#sr-15). The stream keeps a copy of it, and answers nobody.
-
-Rule: docs/requirements.md#x4.
+"""Queries: requests that a running responder answers now (docs/requirements.md#sr-15). The stream keeps a copy, and does not answer.
 
     ask -> {prefix}.queries.{name} -> one of the queue group -> {"ok": true, "payload": {…}} | {"ok": false, "error": {code, message}}
 
-The stream counts as a listener for the server, so where nobody answers a question waits for its whole time.
+The server counts the stream as a subscriber, so without a responder a request waits for its whole timeout.
 """
 
 from __future__ import annotations
@@ -26,16 +24,16 @@ from router.delivery.frame_parser import Headers
 from router.errors import BrokerUnavailable, Poison, RouterError, Unanswered
 from router.signatures import require_call
 
-AT_ONCE = 64  # questions in hand; one more is answered `overloaded`
-WITHIN_S = 30.0  # for one answer: a responder that hangs would keep its place for ever, and 64 of them all places
+AT_ONCE = 64  # requests at once; one more is answered `overloaded`
+WITHIN_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
 MOST_OF_A_TEXT = 1_000  # characters of an error's code and message together
-INBOXES = ("_INBOX.", "_R_.")  # an address is input: answering elsewhere would write with our rights
+INBOXES = ("_INBOX.", "_R_.")  # a reply subject is input: a response elsewhere would be written with our rights
 
 Responder = Callable[[MessageEnvelope], Awaitable[Mapping[str, object]]]
 
 
 class QueryRefused(RouterError):
-    """The responder said no; `code` is its own."""
+    """The responder refused; `code` is its own."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +47,7 @@ async def ask(
     envelope: MessageEnvelope,
     timeout: float = 5.0,  # noqa: ASYNC109 - a question's deadline is part of asking
 ) -> Mapping[str, object]:
-    """The answer's payload. Raises QueryRefused, Unanswered, BrokerUnavailable, UnknownSubject."""
+    """Return the payload of the response. Raises QueryRefused, Unanswered, BrokerUnavailable, UnknownSubject."""
     subject = query_subject(settings.stream_prefix, query)
     effect = effect_of(subject, envelope)
     try:
@@ -75,7 +73,7 @@ class QueryResponder:
     def __init__(
         self, connection: Connection, settings: BusSettings, query: str, respond: Responder, *, within_s: float | None = None
     ) -> None:
-        """`within_s`: seconds for one answer, None = WITHIN_S; later the asker hears `timeout`.
+        """`within_s`: seconds for one response, None = WITHIN_S; later the requester gets `timeout`.
 
         Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
         """
@@ -89,7 +87,7 @@ class QueryResponder:
         self._in_hand: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """The child: processes that answer the same query share the questions."""
+        """The supervised child: processes that answer the same query share the requests."""
         async with asyncio.TaskGroup() as tasks:
             sid = await self._connection.subscribe_direct(self._subject, lambda *heard: self._hear(tasks, *heard), self._queue)
             try:
@@ -99,7 +97,7 @@ class QueryResponder:
 
     def _hear(self, tasks: asyncio.TaskGroup, _subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
         if not (inbox.startswith(INBOXES) and ids.is_literal_subject(inbox)):
-            return  # nobody asks, or an address that is no inbox
+            return  # no reply subject, or one that is no inbox
         if len(self._in_hand) >= AT_ONCE:
             self._connection.publish_nowait(inbox, _error("overloaded", "Too many questions in hand; ask again"))
             return
@@ -108,7 +106,7 @@ class QueryResponder:
         task.add_done_callback(self._in_hand.discard)
 
     async def _answer(self, inbox: str, data: bytes) -> None:
-        """Once, in any case."""
+        """Respond exactly once, in any case."""
         try:
             question = read_envelope(data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
             async with asyncio.timeout(self._within_s):
@@ -119,7 +117,7 @@ class QueryResponder:
             answer = _error(exc.code, str(exc))
         except TimeoutError:
             answer = _error("timeout", "the responder took too long")
-        except Exception:  # whatever a responder raises, the asker hears of it, and not of its text
+        except Exception:  # the requester learns that the responder failed, but not the text
             answer = _error("internal", "the responder failed")
         self._connection.publish_nowait(inbox, answer)
 

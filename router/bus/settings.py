@@ -1,7 +1,4 @@
-"""What the bus is set by, as plain values; `router.config` reads them, `router.app.bus` hands them over.
-
-Rule: docs/requirements.md#sr-configuration.
-"""
+"""The options of the bus, as plain values; `router.config` reads them, `router.app.bus` passes them on."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ class BusSettings(Struct, frozen=True, kw_only=True):
     attempts_bucket: str = "ROUTER_ATTEMPTS"  # shared with every other durable of ours: its keys name stream and consumer
     attempts_ttl: float = 3_600.0
     node_id: str = "bus"  # this process in its letters
-    is_making: bool = True  # streams and durables that are missing are made; else somebody else does, and ours are compared
+    is_making: bool = True  # create missing streams and durables; if False, only compare them with the declared ones
 
     def __post_init__(self) -> None:
         for name, value in (("bus.stream_prefix", self.stream_prefix), ("bus.consumer_prefix", self.consumer_prefix)):
@@ -43,7 +40,7 @@ class BusSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def keys_ttl(self) -> float:
-        """How long a processed key is kept: its message may come again from its stream, or from a letter."""
+        """How long a processed key is kept: its message may be delivered again from its stream, or from a dead letter."""
         return max(self.message_ttl, self.letters_ttl)
 
     def durable(self, name: str) -> str:

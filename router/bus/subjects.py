@@ -1,10 +1,10 @@
-"""Which subject a message goes to (docs/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
+"""The subject of each message (docs/requirements.md#sr-18): `{prefix}.{events|commands|queries}.{domain…}`.
 
     LoopCreated, LoopPaused …     sr.events.loop
     iteration.start               sr.commands.iteration.start
     anything else                 sr.events.other
 
-An event's domain is the noun that its type begins with: `LoopArchived` is the loop's too, though no page lists it,
+An event's domain is the noun that its type begins with: `LoopArchived` is the loop's too, though the specification does not list it,
 and `LooperStarted` is not.
 """
 
@@ -40,7 +40,7 @@ _NOUN = re.compile(f"({'|'.join(DOMAINS)})(?=[A-Z])")
 
 
 class UnknownSubject(Poison):
-    """No stream of the bus takes this: a command or a query of another name."""
+    """No stream of the bus accepts this subject: a command or a query of another name."""
 
     code = "unknown_subject"
 
@@ -52,7 +52,7 @@ def domain_of(message_type: str) -> str:
 
 
 def names_in(category: str) -> tuple[str, ...]:
-    """The domains of events, or the commands: what a consumer may be limited to."""
+    """The domains of events, or the commands: the values that `only` of a consumer may have."""
     return (*DOMAINS.values(), OTHER) if category == EVENTS else COMMAND_NAMES
 
 
@@ -61,7 +61,7 @@ def event_subject(prefix: str, message_type: str) -> str:
 
 
 def command_subject(prefix: str, command: str) -> str:
-    """`command`: one of COMMAND_NAMES. Raises UnknownSubject: nobody handles a command that no page lists."""
+    """`command`: one of COMMAND_NAMES. Raises UnknownSubject: no consumer handles a command that the specification does not list."""
     if command not in COMMAND_NAMES:
         raise UnknownSubject(f"there is no such command; there are {', '.join(COMMAND_NAMES)}")
     return f"{prefix}.{COMMANDS}.{command}"

@@ -1,9 +1,9 @@
-"""The streams of the bus as they are declared (docs/contracts.md#streams); delivery makes them and tells what has drifted.
+"""Declare the streams of the bus (docs/contracts.md#streams); delivery creates them and reports differences.
 
 {prefix}-events     {prefix}.events.*       what happened
-{prefix}-commands   {prefix}.commands.>     what is asked for: two tokens, so `*` would take none of them
-{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the answer
-{prefix}-dlq        {prefix}.dlq.>          what failed for good
+{prefix}-commands   {prefix}.commands.>     what is to be done: two tokens, so `*` would match none of them
+{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the response
+{prefix}-dlq        {prefix}.dlq.>          dead letters
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def declare_streams(settings: BusSettings) -> Topology:
 
 
 async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
-    """Make what is missing, where the settings say so; what is then not as declared. Raises BrokerUnavailable, BrokerRefused."""
+    """Create what is missing, if the settings allow it; return what then differs. Raises BrokerUnavailable, BrokerRefused."""
     return await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
 
 
@@ -61,5 +61,5 @@ def _letters(settings: BusSettings) -> StreamSpec:
         max_bytes=settings.letters_max_bytes,
         duplicate_window=settings.letters_window,
         replicas=settings.replicas,
-        discard="new",  # evidence is never dropped for newer evidence: the lane pauses
+        discard="new",  # an old dead letter is never dropped for a newer one: the consumer pauses
     )

@@ -1,10 +1,10 @@
-"""Whether a version of the schema can still be met, before its support is dropped (docs/requirements.md#x6).
+"""Check whether a consumer can still get a version of the schema, before its support is dropped (docs/requirements.md#x6).
 
 The specification drops it "after the duplicate window expires", two minutes; a stream keeps its messages for seven days, and a
-consumer that lags would TERM every one of them. So the streams themselves are asked:
+consumer that lags would TERM every one of them. So this reads the streams themselves:
 
-    standing    messages of the version that a stream still holds; the last one goes at `gone_at`
-    waiting     those above a durable's ack floor: it may be given them again, or for the first time
+    standing    messages of the version that a stream still holds; the server removes the last one at `gone_at`
+    waiting     those above a durable's ack floor: they may be delivered again, or for the first time
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ class VersionUsage(Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Nobody can meet the version there any more, not even a consumer that begins anew."""
+        """No consumer can get the version there any more, not even one that starts from the first message."""
         return self.standing == 0
 
     @property
     def is_awaited(self) -> bool:
-        """A durable that exists has some of it to come."""
+        """An existing durable still has messages of it to deliver."""
         return any(self.waiting.values())
 
 
 async def find_version_usage(
     jetstream: JetStream, stream: str, version: str, on_progress: Callable[[int, int], None] = lambda *_: None
 ) -> VersionUsage | None:
-    """None: there is no such stream. Reads every message in it once. Raises BrokerUnavailable."""
+    """Count the messages of one version in one stream; None if there is no such stream.
+
+    Reads every message in the stream once. Raises BrokerUnavailable.
+    """
     info = await jetstream.stream(stream)
     if info is None:
         return None
@@ -68,7 +71,7 @@ async def find_version_usage(
 
 
 class _Durable:
-    """What a durable has still to see. Above its ack floor some may be settled already: it is counted as the more."""
+    """The messages that a durable has still to deliver. Some above its ack floor may be settled already: they count as well, to be safe."""
 
     def __init__(self, info: Json) -> None:
         config = info["config"]
@@ -84,7 +87,7 @@ class _Durable:
 
 
 async def _consumers(jetstream: JetStream, stream: str) -> Sequence[Json]:
-    """Every durable; those that only read are forgotten by themselves."""
+    """List every durable; ephemeral consumers disappear by themselves."""
     found: list[Json] = []
     while True:
         page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(found)})
@@ -102,7 +105,7 @@ def _version_of(data: bytes) -> object:
 
 
 def _expiry_of(newest: StoredMessage, max_age_ns: int) -> str | None:
-    """When the server will have removed it by age."""
+    """The time at which the server will have removed it by age."""
     if not max_age_ns:
         return None
     stored = datetime.fromisoformat(newest.time).astimezone(UTC)

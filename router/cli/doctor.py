@@ -46,7 +46,7 @@ async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> in
             declared(settings),
             letters=settings.streams.dlq.name,
             max_request=settings.max_payload_bytes,
-            swept=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
+            cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
             monitor=monitor,
         )
         inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []

@@ -54,7 +54,7 @@ class EffectPublisher(Protocol):
 class PublishGroup:
     """The effects of one message, waiting for their receipts."""
 
-    __slots__ = ("receipts", "callback", "waiting")
+    __slots__ = ("callback", "receipts", "waiting")
 
     def __init__(self, count: int, callback: PublishCallback) -> None:
         self.waiting = count  # 0 = told already

@@ -48,6 +48,7 @@ class ReplyRules(Struct, frozen=True):
     stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
+    keep: float = 35.0  # seconds, an inbox whose answer has not come: as long as a decision may take
 
 
 class Answers:
@@ -77,6 +78,7 @@ class Answers:
             is_same=is_same,
             dedupe_window_s=rules.dedupe_window,
             inbox_wait_s=rules.inbox_wait,
+            keep_s=rules.keep,
             identical=identical,
         )
         self._listens_from: int | None = None  # sequences above this one were stored while the listener was there

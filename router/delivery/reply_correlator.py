@@ -4,7 +4,7 @@ A stream stores the payload, not the requester's inbox. So a listener hears ever
 no queue group) and `ask`s here; the decision `answer`s here. Either half may come first. They are matched by a
 64-bit hash of (Nats-Msg-Id, tenant header, payload): nothing is parsed (docs/contracts.md#matching).
 
-    ask, then answer     the inbox is kept up to 10 s; most belong to other instances, so full is never a refusal
+    ask, then answer     the inbox is kept `keep_s` at least, twice that at most; most belong to other instances, so full is never a refusal
     answer, then ask     kept 250 ms, then it is nobody's: it goes to the reply subject
     ask again            with an id, within `span` of the answer: the stream has dropped it, so it is answered from here
 
@@ -76,7 +76,7 @@ class ReplyCorrelator:
         *,
         dedupe_window_s: float,
         inbox_wait_s: float = 0.25,
-        keep_s: float = 10.0,
+        keep_s: float = 35.0,
         capacity: int = 100_000,
         identical: IdenticalRequests | None = None,
     ) -> None:
@@ -220,7 +220,7 @@ class ReplyCorrelator:
             self._answered.popitem(last=False)
         while self._silent and next(iter(self._silent.values())) < now - SILENCE_S:
             self._silent.popitem(last=False)
-        if now - self._turned_at >= self._keep_s / 2:
+        if now - self._turned_at >= self._keep_s:
             self._turn(now)
 
     # -- helpers ---------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""Is this broker fit for the router, and what should be done about it?
+"""`router doctor`: is the broker fit for the router, and if not, what should the operator do?
 
-facts    what was seen, as plain values
-collect  asking the server for them: the only I/O in here
-checks   facts -> findings: pure, one function for each question
+facts     streams, consumers and the server as plain values
+collect   reads them from the server: the only I/O of this room
+checks    facts -> findings, pure; one function for each question
+backlog   checks of consumers      capacity   checks of streams' limits
 """
 
 from router.doctor.checks import examine

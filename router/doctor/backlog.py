@@ -1,4 +1,4 @@
-"""Is somebody working, and can what waits be lost before its turn?
+"""Are the messages consumed, and can a stream drop some of them before they are?
 
 A stream with an age limit, or one that discards old messages when it is full, drops messages whether or not they were
 consumed. The distance is how far the oldest unacknowledged message still is from that edge.
@@ -38,11 +38,11 @@ def _lag(consumer: ConsumerFacts, now: float) -> Finding:
     if age is not None:
         found += f", the oldest {span(age)} old"
     if consumer.waiting_pulls == 0 and consumer.pending:
-        return fail(check, f"{found}: nobody pulls", "start a router: `router serve`; if one runs, look at its /readyz")
+        return fail(check, f"{found}: no process pulls", "start a router: `router serve`; if one runs, look at its /readyz")
     if consumer.waiting_pulls == 0 and not consumer.unacknowledged:
-        return warn(check, f"{found}: nobody pulls", "start a router: `router serve`")
+        return warn(check, f"{found}: no process pulls", "start a router: `router serve`")
     if age is not None and age > STUCK_S:
-        return fail(check, found, "look at /readyz and the logs for what holds the lane; then add routers")
+        return fail(check, found, "look at /readyz and the logs for what holds up the consumer; then add routers")
     if age is not None and age > SLOW_S:
         return warn(check, found, "add routers, or look for messages that are retried")
     return ok(check, found)
@@ -50,29 +50,29 @@ def _lag(consumer: ConsumerFacts, now: float) -> Finding:
 
 def _distance(consumer: ConsumerFacts, stream: StreamFacts, now: float) -> Finding:
     check, age = f"distance {consumer.spec.durable}", _age(consumer, now)
-    if dropped := _dropped(consumer, stream):
-        remedy = f"raise max_bytes or max_age of {stream.spec.name}, and add routers; who sent them has to send them again"
+    if dropped := _count_dropped(consumer, stream):
+        remedy = f"raise max_bytes or max_age of {stream.spec.name}, and add routers; the senders must publish them again"
         return fail(check, f"{dropped} messages were dropped before they were read", remedy)
     if age is None:
         return ok(check, "nothing waits, so nothing can be dropped unread")
-    remedy = f"decide what waits first: more routers; or raise max_age and max_bytes of {stream.spec.name}"
+    remedy = f"consume the backlog: add routers; or raise max_age and max_bytes of {stream.spec.name}"
     travelled = age / stream.max_age if stream.max_age else 0.0
     found = f"the oldest has used {share(travelled)} of the {span(stream.max_age)} it may wait" if stream.max_age else "no age limit"
-    if travelled >= AT_THE_EDGE or _is_next_to_go(consumer, stream):
+    if travelled >= AT_THE_EDGE or _is_dropped_next(consumer, stream):
         return fail(check, f"{found}; it is dropped next", remedy)
     if travelled >= HALF_WAY:
         return warn(check, found, remedy)
     return ok(check, found)
 
 
-def _dropped(consumer: ConsumerFacts, stream: StreamFacts) -> int:
-    """The stream begins behind the place that the consumer has reached: what stood between is gone. It shows until it goes on."""
+def _count_dropped(consumer: ConsumerFacts, stream: StreamFacts) -> int:
+    """Messages between the consumer's position and the first one of the stream: dropped unread. Counted until it consumes again."""
     reached = consumer.delivered_sequence
     return max(0, stream.first_sequence - 1 - reached) if reached is not None else 0
 
 
-def _is_next_to_go(consumer: ConsumerFacts, stream: StreamFacts) -> bool:
-    """The stream is nearly full, drops its oldest, and what waits is among the oldest tenth."""
+def _is_dropped_next(consumer: ConsumerFacts, stream: StreamFacts) -> bool:
+    """Whether the stream is nearly full, drops its oldest messages, and the waiting one is among the oldest tenth."""
     if stream.discard != "old" or stream.max_bytes <= 0 or stream.size < NEARLY * stream.max_bytes:
         return False
     if consumer.oldest_sequence is None:

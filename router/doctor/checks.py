@@ -1,4 +1,4 @@
-"""The questions, in the order in which an operator asks them. Pure: the same facts give the same findings."""
+"""The checks, in the order in which an operator asks. Pure: the same facts give the same findings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Check = Callable[[Facts], Iterator[Finding]]
 
 
 def examine(facts: Facts) -> list[Finding]:
-    """Every finding; without JetStream there is nothing to look at behind the first two."""
-    asked = CHECKS if facts.server.has_jetstream else CHECKS[:2]
-    return [finding for check in asked for finding in check(facts)]
+    """All findings; without JetStream only those of the first two checks."""
+    checks = CHECKS if facts.server.has_jetstream else CHECKS[:2]
+    return [finding for check in checks for finding in check(facts)]
 
 
 def server_version(facts: Facts) -> Iterator[Finding]:
-    """Atomic checks of creation, batched reads and marks with a TTL need 2.11."""
+    """Atomic creation, batched reads and keys with a TTL need 2.11."""
     version = ".".join(map(str, facts.server.version))
     if facts.server.version < OLDEST_SERVER:
         yield fail("server version", version, "run nats-server 2.11 or newer")
@@ -39,17 +39,17 @@ def jetstream_on(facts: Facts) -> Iterator[Finding]:
 
 
 def permissions(facts: Facts) -> Iterator[Finding]:
-    """What this user may not look at is neither missing nor well."""
+    """A stream or consumer that this user may not read is neither missing nor well."""
     if not facts.denied:
-        yield ok("permissions", "whatever was looked at may be looked at")
+        yield ok("permissions", "everything could be read")
         return
     more = f" (and {len(facts.denied) - 1} more)" if len(facts.denied) > 1 else ""
     what, _, remedy = facts.denied[0].partition(": ")
-    yield fail("permissions", f"{what}{more}", f"{remedy}; or let an operator's user look")
+    yield fail("permissions", f"{what}{more}", f"{remedy}; or run it as an operator's user")
 
 
 def payload_limit(facts: Facts) -> Iterator[Finding]:
-    """A request that the server itself refuses closes the sender's connection, and is answered by nobody."""
+    """A request above the server's limit closes the sender's connection, and gets no answer."""
     limit = f"{facts.server.max_payload} bytes"
     if facts.server.max_payload <= facts.max_request:
         yield warn(
@@ -62,18 +62,18 @@ def payload_limit(facts: Facts) -> Iterator[Finding]:
 
 
 def sync_mode(facts: Facts) -> Iterator[Finding]:
-    """A PubAck comes before the disk has it; with one copy, a power cut takes what was not flushed."""
+    """The server sends a publish ack before the disk has the message; with one copy a power cut loses what was not flushed."""
     sync, is_copied = facts.server.sync, any(stream.replicas > 1 for stream in facts.streams)
     remedy = "set `jetstream { sync_interval: always }` where one server holds the only copy, or replicas = 3"
     if sync.is_always:
-        yield ok("sync mode", "always: what is acknowledged is on the disk")
+        yield ok("sync mode", "always: an acknowledged message is on the disk")
     elif sync.interval is None:
         found = "cannot be read from this account (the server's default is every 2 minutes)"
-        yield warn("sync mode", found, f"--monitor URL or a system account tells it; {remedy}")
+        yield warn("sync mode", found, f"--monitor URL or a system account shows it; {remedy}")
     elif is_copied:
         yield ok("sync mode", f"every {span(sync.interval)}, and streams are copied")
     else:
-        yield warn("sync mode", f"every {span(sync.interval)}: a power cut may take what was acknowledged since", remedy)
+        yield warn("sync mode", f"every {span(sync.interval)}: a power cut may lose messages acknowledged since the last flush", remedy)
 
 
 def topology(facts: Facts) -> Iterator[Finding]:
@@ -89,17 +89,17 @@ def topology(facts: Facts) -> Iterator[Finding]:
 def replicas(facts: Facts) -> Iterator[Finding]:
     for stream in facts.streams:
         if stream.lagging:
-            yield fail(f"replicas {stream.spec.name}", f"behind or offline: {', '.join(stream.lagging)}", "look after these servers")
+            yield fail(f"replicas {stream.spec.name}", f"behind or offline: {', '.join(stream.lagging)}", "repair these servers")
     single = [stream.spec.name for stream in facts.streams if stream.replicas == 1]
     if facts.server.is_clustered and single:
         yield warn("replicas", f"one copy only: {', '.join(single)}", "set streams.*.replicas and buckets.*.replicas to 3")
     elif facts.streams:
-        found = "one server, one copy of everything" if single else f"{min(stream.replicas for stream in facts.streams)} copies or more"
+        found = "one server, one copy of each stream" if single else f"{min(stream.replicas for stream in facts.streams)} copies or more"
         yield ok("replicas", found)
 
 
 def dedupe_windows(facts: Facts) -> Iterator[Finding]:
-    """A window below the declared one stores things twice; above it, a client's retry is swallowed (docs/contracts.md#decide-window)."""
+    """A shorter window than declared stores duplicates; a longer one drops a client's retry (docs/contracts.md#decide-window)."""
     for stream in facts.streams:
         check, declared = f"dedupe window {stream.spec.name}", _window(stream)
         if abs(stream.duplicate_window - declared) < 0.001:

@@ -1,4 +1,4 @@
-"""Asking a server for the facts. Looks only: nothing is made, changed or fetched from a consumer."""
+"""Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message from a consumer."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _MONITOR_TIMEOUT_S = 2.0
 
 
 async def collect(
-    jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, swept: str = "", monitor: str | None = None
+    jetstream: JetStream, topology: Topology, *, letters: str, max_request: int, cleaned_stream: str = "", monitor: str | None = None
 ) -> Facts:
-    """Everything that `checks` ask about. `monitor`: the URL of the server's monitoring port, if it has one.
+    """All facts that `checks` need. `monitor`: the URL of the server's monitoring port, if it has one.
 
-    Raises BrokerUnavailable when the server stops answering; a server without JetStream, or without a permission for what is looked
-    at, is a finding, not an error.
+    Raises BrokerUnavailable if the server stops answering. A server without JetStream, or a missing permission, is a finding, not
+    an error.
     """
     server = await _server(jetstream, monitor)
     if not server.has_jetstream:
         return Facts(now=wall(), server=server, max_request=max_request)
     denied = [server.why_not] if server.why_not else []
-    streams = [await _or_denied(_stream(jetstream, spec), denied) for spec in topology.streams]
-    consumers = [await _or_denied(_consumer(jetstream, spec), denied) for spec in topology.consumers]
+    streams = [await _note_denied(_stream(jetstream, spec), denied) for spec in topology.streams]
+    consumers = [await _note_denied(_consumer(jetstream, spec), denied) for spec in topology.consumers]
     return Facts(
         denied=tuple(denied),
         now=wall(),
@@ -42,18 +42,18 @@ async def collect(
         max_request=max_request,
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
-        differences=tuple(await _or_denied(compare(jetstream, topology), []) or ()),
+        differences=tuple(await _note_denied(compare(jetstream, topology), []) or ()),
         letters=letters,
-        swept=swept,
+        cleaned_stream=cleaned_stream,
     )
 
 
 async def _server(jetstream: JetStream, monitor: str | None) -> ServerFacts:
     connection = jetstream.connection
-    told = connection.connected_server_version
+    version = connection.connected_server_version
     has_jetstream, why_not = await _has_jetstream(jetstream)
     return ServerFacts(
-        version=(told.major, told.minor, told.patch),
+        version=(version.major, version.minor, version.patch),
         has_jetstream=has_jetstream,
         why_not=why_not,
         max_payload=connection.max_payload,
@@ -63,7 +63,7 @@ async def _server(jetstream: JetStream, monitor: str | None) -> ServerFacts:
 
 
 async def _has_jetstream(jetstream: JetStream) -> tuple[bool, str]:
-    """And what the server said instead. Who may not ask for the account may yet ask for its streams."""
+    """Also returns the server's refusal. A user without permission for the account may still read its streams."""
     try:
         await jetstream.account()
     except PermissionDenied as exc:
@@ -73,17 +73,17 @@ async def _has_jetstream(jetstream: JetStream) -> tuple[bool, str]:
     return True, ""
 
 
-async def _or_denied(looking: Awaitable[T], denied: list[str]) -> T | None:
-    """What was looked at; None where the server denies it, and `denied` holds why."""
+async def _note_denied(reading: Awaitable[T], denied: list[str]) -> T | None:
+    """The result; None if the server denies it, and the reason is added to `denied`."""
     try:
-        return await looking
+        return await reading
     except PermissionDenied as exc:
         denied.append(str(exc))
         return None
 
 
 async def _sync_mode(jetstream: JetStream, monitor: str | None) -> SyncMode:
-    """Only the monitoring port and the system account tell it; an ordinary account hears 'no responders' at once."""
+    """Only the monitoring port and the system account show it; an ordinary account gets 'no responders' at once."""
     status = _from_monitor(monitor) if monitor else await _from_system_account(jetstream)
     config = status.get("jetstream", {}).get("config", {})
     interval = config.get("sync_interval")
@@ -124,7 +124,7 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
         duplicate_window=config.get("duplicate_window", 0) / NANOS,
         discard=config.get("discard", "old"),
         replicas=config.get("num_replicas", 1),
-        lagging=tuple(_lagging(info.get("cluster") or {})),
+        lagging=tuple(_find_lagging(info.get("cluster") or {})),
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         first_at=_seconds(state.get("first_ts")) if state["messages"] else None,
@@ -135,14 +135,14 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
 
 
 async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> StoredMessage | None:
-    """Where it begins: from there on is the present."""
+    """Its first message: from there on the rate is measured."""
     begin = state["last_seq"] - (state["last_seq"] - state["first_seq"]) // 10
     if not state["messages"] or begin >= state["last_seq"]:
         return None
     return await jetstream.next_on(stream, ">", begin)
 
 
-def _lagging(cluster: dict[str, Any]) -> list[str]:
+def _find_lagging(cluster: dict[str, Any]) -> list[str]:
     return [peer["name"] for peer in cluster.get("replicas") or () if peer.get("offline") or not peer.get("current")]
 
 

@@ -1,4 +1,4 @@
-"""What the doctor sees, as plain values; durations are seconds, sizes bytes, times seconds since the epoch."""
+"""The facts that the doctor checks, as plain values. Durations are seconds, sizes bytes, times seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router.delivery.topology import ConsumerSpec, Difference, StreamSpec
 
 
 class SyncMode(Struct, frozen=True):
-    """How often the server flushes a stream's file to the disk. `interval` None: it could not be read."""
+    """How often the server flushes a stream's file to the disk. `interval` is None if it could not be read."""
 
     interval: float | None = None
     is_always: bool = False
@@ -17,7 +17,7 @@ class SyncMode(Struct, frozen=True):
 class ServerFacts(Struct, frozen=True, kw_only=True):
     version: tuple[int, int, int]
     has_jetstream: bool
-    why_not: str = ""  # what the server said when it was asked for JetStream, where that was no answer
+    why_not: str = ""  # the server's error when JetStream was asked for
     max_payload: int
     is_clustered: bool = False
     sync: SyncMode = SyncMode()
@@ -51,20 +51,20 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
     unacknowledged: int = 0  # delivered, not acknowledged
     redelivered: int = 0
     waiting_pulls: int = 0
-    delivered_sequence: int | None = None  # the last one that it was given
+    delivered_sequence: int | None = None  # the last delivered one
     oldest_sequence: int | None = None
     oldest_at: float | None = None
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """All of it. What is not on the server is in `differences` as missing, and nowhere else."""
+    """All facts. A stream or consumer that does not exist is only in `differences`."""
 
-    now: float  # the server's clock where it told, so that ages are true
+    now: float  # seconds since the epoch, for ages
     server: ServerFacts
-    max_request: int  # the largest request that the router is set to take
+    max_request: int  # the largest request that the router accepts
     streams: tuple[StreamFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
     differences: tuple[Difference, ...] = ()
-    denied: tuple[str, ...] = ()  # what this user may not look at, as the server said it
+    denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
     letters: str = ""  # the name of the dead letters' stream
-    swept: str = ""  # the name of the stream whose messages leave it when they are done
+    cleaned_stream: str = ""  # the name of the stream whose finished messages are removed

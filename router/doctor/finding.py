@@ -1,4 +1,4 @@
-"""One thing the doctor looked at: what was found, how bad it is, and what to do."""
+"""One result of a check: what was found, how bad it is, and what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 class Verdict(StrEnum):
     OK = "ok"
-    WARN = "warn"  # it works, and something is risked
+    WARN = "warn"  # it works, with a risk
     FAIL = "fail"  # it does not work, or messages are being lost
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people say them."""
+"""Formats numbers for people."""
 
 from __future__ import annotations
 

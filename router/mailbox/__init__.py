@@ -2,7 +2,7 @@
 
     service ──commit── outbox_events ──relay──> {context}.event.> ──consumer──> inbox_messages ──handler── service
 
-What a service commits is published, in the order of its aggregate; what it receives is handled once, whatever dies between.
-Both halves stand on `entities`, `policies`, `ports` and `postgres`; the halves, `outbox` and `inbox`, know nothing of each other.
-What a service imports is `router.outbox`; nothing is imported by importing this room.
+The relay publishes what a service commits, in the order of its aggregate. The inbox handles each received message once, whichever process
+dies in between. Both halves use `entities`, `policies`, `ports` and `postgres`; `outbox` and `inbox` do not know each other.
+A service imports `router.outbox`. Importing this package imports nothing else.
 """

@@ -1,12 +1,12 @@
-"""What is left to do: QRY-050 of the outbox, QRY-051 of the inbox. Both ask the partial index, however long the past is.
+"""Count the work that is left: QRY-050 of the outbox, QRY-051 of the inbox. Both use the partial index, so past rows do not slow them down.
 
-outbox   thousands may wait, in rows that no vacuum has seen yet: they are counted page by page (`migrations/0004_backlog.sql`);
+outbox   thousands of rows may wait, in pages that no vacuum has seen yet: `migrations/0004_backlog.sql` counts them page by page;
          the oldest is the first entry of the index
-inbox    what is in hand waits, and little else; nobody but this look walks over the entries of what was processed since the
-         last vacuum, and an index scan marks those on its way, so that the next one passes over them
+inbox    only the messages in flight wait. This query alone walks over the index entries of rows that were processed since the last
+         vacuum; its index scan marks them dead, so the next scan skips them
 
-Count and oldest are of one statement, so of one snapshot. A time that lies outside the years 1 to 9999, as the tables allow it, is
-told as the nearest that lies within.
+One statement reads count and oldest, so both come from one snapshot. The tables allow times outside the years 1 to 9999; such a time is
+reported as the nearest one inside.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ INBOX: Final = """
 
 
 async def get_outbox_backlog(session: Session) -> Backlog:
-    """Events that are not published, and when the oldest occurred; the session is its context's (docs/requirements.md#qry-050)."""
+    """Count unpublished events and find when the oldest occurred, in the session's context (docs/requirements.md#qry-050)."""
     return await session.fetch_one(OUTBOX, make=Backlog) or Backlog(0, None)
 
 
 async def get_inbox_backlog(session: Session) -> Backlog:
-    """Messages that were received and not processed, and when the oldest came (docs/requirements.md#qry-051)."""
+    """Count messages that were received and not processed, and find when the oldest was received (docs/requirements.md#qry-051)."""
     return await session.fetch_one(INBOX, make=Backlog) or Backlog(0, None)
 
 
 def age_s(backlog: Backlog) -> float:
-    """Seconds since the oldest; 0 where there is none, or where it lies ahead."""
+    """Seconds since the oldest; 0 where there is none, or where its time is in the future."""
     return max(0.0, (datetime.now(UTC) - backlog.oldest_at).total_seconds()) if backlog.oldest_at is not None else 0.0

@@ -25,7 +25,7 @@ _SUBJECT = re.compile(r"([A-Za-z0-9_-]{1,64})\.event\.([A-Za-z0-9_-]{1,128})\.v(
 
 
 class OutboxEvent(Struct, frozen=True, gc=False):
-    """One row of outbox_events. `occurred_at` None: the database says when (docs/requirements.md#sd-2)."""
+    """One row of outbox_events. `occurred_at` None: the database sets it (docs/requirements.md#sd-2)."""
 
     id: UUID
     aggregate_type: str
@@ -53,7 +53,7 @@ class InboxMessage(Struct, frozen=True):
 
 
 class EventSubject(Struct, frozen=True):
-    """`{context}.event.{name}.v{n}`; made by `of` or `read`, so it is always a literal subject (docs/requirements.md#sd-4)."""
+    """`{context}.event.{name}.v{n}`, made by `from_parts` or `read`, so it is always a literal subject (docs/requirements.md#sd-4)."""
 
     context: str
     name: str
@@ -61,12 +61,12 @@ class EventSubject(Struct, frozen=True):
 
     @classmethod
     def from_parts(cls, context: str, event_type: str, event_version: int) -> EventSubject:
-        """ValueError: the three do not make a subject of this shape."""
+        """Raises ValueError if the three parts do not make a subject of this shape."""
         return cls.read(f"{context}.event.{event_type}.v{event_version}")
 
     @classmethod
     def read(cls, subject: str) -> EventSubject:
-        """ValueError: it has another shape."""
+        """Raises ValueError if the subject has another shape."""
         found = _SUBJECT.fullmatch(subject)
         if found is None:
             raise ValueError("should be {context}.event.{name}.v{n}, context and name of letters, digits, _ and -")
@@ -78,14 +78,14 @@ class EventSubject(Struct, frozen=True):
 
 
 class CorrelationContext(Struct, frozen=True):
-    """What a message belongs to and what caused it; both may be absent (docs/requirements.md#sd-5)."""
+    """The ids of the conversation and of the cause of a message; both may be absent (docs/requirements.md#sd-5)."""
 
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
 
 
 class NatsMsgId(Struct, frozen=True):
-    """The id by which JetStream knows a duplicate: the outbox event's own (docs/requirements.md#sd-6)."""
+    """The id by which JetStream drops duplicates: the id of the outbox event (docs/requirements.md#sd-6)."""
 
     value: str
 
@@ -95,12 +95,12 @@ class NatsMsgId(Struct, frozen=True):
 
 
 class Backlog(Struct, frozen=True):
-    """What QRY-050 and QRY-051 answer (docs/requirements.md#sd-commands)."""
+    """The answer of QRY-050 and QRY-051 (docs/requirements.md#sd-commands)."""
 
     count: int
     oldest_at: datetime | None
 
 
 def json_text(payload: Json) -> bytes:
-    """A payload as JSON text. TypeError: it is no JSON value; ValueError: it holds NaN or infinity."""
+    """Write a payload as JSON text. Raises TypeError if it is no JSON value, ValueError if it holds NaN or infinity."""
     return bytes(payload) if isinstance(payload, Raw) else write_value(payload)

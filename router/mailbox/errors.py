@@ -1,4 +1,4 @@
-"""What a database can say, sorted by what to do next. No text here holds a connection string: it may hold a password."""
+"""Errors of the database, sorted by what to do next. No text here holds a connection string, since it may hold a password."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from router.errors import RouterError, Transient
 
 
 class DatabaseUnavailable(Transient):
-    """PostgreSQL does not answer, is starting or stopping, ended our transaction, or has no room: later it may."""
+    """PostgreSQL does not answer, is starting or stopping, ended our transaction, or has no room. A later try may succeed."""
 
     code = "database_unavailable"
 
 
 class DatabaseRefused(RouterError):
-    """PostgreSQL answered with an error about what was asked. `sqlstate` and `constraint` decide, never the text."""
+    """PostgreSQL answered a statement with an error. `sqlstate` and `constraint` decide what follows, never the text."""
 
     code = "database_refused"
 
@@ -23,5 +23,5 @@ class DatabaseRefused(RouterError):
 
     @property
     def is_clock_regression(self) -> bool:
-        """The database's clock stepped back: `CHECK (occurred_at <= now() + 1 minute)` fails on rows that passed it before."""
+        """The database's clock stepped back: rows that passed `CHECK (occurred_at <= now() + 1 minute)` before fail it now."""
         return self.constraint == "chk_occurred_not_future"

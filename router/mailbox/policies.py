@@ -57,18 +57,18 @@ class PolicyViolated(RouterError):
 
 
 class InvalidEntity(PolicyViolated, Poison):
-    """It will break the policy however often it is tried."""
+    """The entity breaks the policy at every try."""
 
 
 class FutureEvent(PolicyViolated, Transient):
-    """Its time has not come: the same event may be added later."""
+    """The event's time has not come: the same event may be added later."""
 
 
 MOST_OF_A_NAME = 512
 
 
 def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
-    """The subject that an event is published on. Raises PolicyViolated INVALID_OUTBOX."""
+    """Return the subject that an event is published on. Raises PolicyViolated INVALID_OUTBOX."""
     if not (event.id and event.event_type and event.aggregate_type and event.aggregate_id):
         raise InvalidEntity(VALID_OUTBOX, "id, event_type, aggregate_type and aggregate_id must be there")
     if not (_is_name(event.aggregate_type) and _is_name(event.aggregate_id)):
@@ -80,7 +80,7 @@ def check_outbox(event: OutboxEvent, context: str = "context") -> EventSubject:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a column of PostgreSQL takes it: half a surrogate pair is no UTF-8."""
+    """Whether a column of PostgreSQL can hold the text: half a surrogate pair is no UTF-8."""
     return len(text) <= MOST_OF_A_NAME and "\x00" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
 
 

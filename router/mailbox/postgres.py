@@ -1,14 +1,14 @@
-"""PostgreSQL: a pool, transactions, and errors in our words. The only file of this room that imports psycopg.
+"""PostgreSQL: a pool, transactions, and translated errors. The only file of this package that imports psycopg.
 
     async with database.transaction() as session:
-        events = await session.fetch(SQL, (limit,), make=event_of)      # rows become values by one function
-        marked = await session.execute(SQL, (ids,))                     # how many rows it touched
+        events = await session.fetch(SQL, (limit,), make=event_of)      # `make` turns each row into a value
+        marked = await session.execute(SQL, (ids,))                     # the number of rows that it changed
 
-What a session is asked for is SQL of this room, its parameters always apart from it. Errors are DatabaseUnavailable or
-DatabaseRefused; neither holds a connection string or a parameter.
+A session runs only SQL of this package, with parameters always apart from the text. Errors are DatabaseUnavailable or DatabaseRefused;
+neither holds a connection string or a parameter.
 
-A connection is set up by a statement, not by startup options: PgBouncer (pool_mode = session) refuses those. What a service's own
-code is handed comes from a pool of its own (`for_handlers`), where the planner is as the server has it.
+A statement sets a new connection up, not startup options: PgBouncer (pool_mode = session) refuses those. The service's own code gets
+connections of a separate pool (`build_handler_pool`), where the planner keeps the server's settings.
 """
 
 from __future__ import annotations
@@ -67,36 +67,36 @@ class DatabaseConfig(Struct, frozen=True):
 
 
 class Session:
-    """One transaction. Not to be kept longer than its block."""
+    """One transaction. Do not keep it longer than its block."""
 
     def __init__(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
         self._connection = connection
 
     async def fetch(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> list[T]:
-        """Every row as `make(*columns)`."""
+        """Return every row as `make(*columns)`."""
         with _translate_errors():
             async with self._connection.cursor(binary=True, row_factory=rows.args_row(make)) as cursor:
                 await cursor.execute(query, parameters)
                 return await cursor.fetchall()
 
     async def fetch_one(self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]) -> T | None:
-        """The first row, or None."""
+        """Return the first row, or None."""
         found = await self.fetch(query, parameters, make=make)
         return found[0] if found else None
 
     async def execute(self, query: LiteralString, parameters: Parameters = ()) -> int:
-        """How many rows it touched."""
+        """Return the number of rows that the statement changed."""
         with _translate_errors():
             return (await self._connection.execute(query, parameters)).rowcount
 
     async def script(self, text: LiteralString) -> None:
-        """Several statements of a migration, which comes with this package."""
+        """Run the statements of a migration, which comes with this package."""
         with _translate_errors():
             await self._connection.execute(text)
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
-        """What fails inside is undone, and the transaction goes on."""
+        """Undo what fails inside the block; the transaction goes on."""
         with _translate_errors():
             async with self._connection.transaction():
                 yield
@@ -108,7 +108,7 @@ class Session:
 
 
 class Database:
-    """A context's database. Nothing is connected before `open`; a database that is away is tried again at each transaction."""
+    """A context's database. It connects at `open`, not before; each transaction tries an unavailable database again."""
 
     def __init__(self, config: DatabaseConfig) -> None:
         self._failures: list[str] = []  # the last one's words, until a connection is made
@@ -126,7 +126,7 @@ class Database:
         self._config = config
 
     async def open(self) -> None:
-        """Raises Misconfigured for a connection string that cannot be read; a database that is away is no error here."""
+        """Raises Misconfigured for a connection string that cannot be read; an unavailable database is no error here."""
         _check(self._config)
         if self._config.plans_by_index and _refuse_clear_password(self._config.dsn):  # told once, not again by the pool for handlers
             log.warning(events.DATABASE_UNPROTECTED, remedy="sslmode=verify-full in the setting mailbox.dsn")
@@ -136,7 +136,7 @@ class Database:
         await self._pool.close()
 
     def build_handler_pool(self, *, idle_in_transaction: float, connections: int) -> Database:
-        """A pool of its own, not yet opened, of connections that a service's own code works with."""
+        """Return a separate pool, not yet opened, whose connections the service's own code uses."""
         return Database(replace(self._config, idle_in_transaction=idle_in_transaction, connections=connections, plans_by_index=False))
 
     async def __aenter__(self) -> Database:
@@ -148,13 +148,13 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Session]:
-        """Committed at the end of the block, rolled back if it raises. Raises DatabaseUnavailable, DatabaseRefused."""
+        """Commit at the end of the block, roll back if it raises. Raises DatabaseUnavailable, DatabaseRefused."""
         with _translate_errors(self._failures):
             async with self._checkout() as connection, connection.transaction():
                 yield Session(connection)
 
     async def wait_for_notification(self, channel: str, *, within: float) -> bool:
-        """Whether NOTIFY came on the channel within so many seconds."""
+        """Return whether a NOTIFY arrived on the channel within so many seconds."""
         with _translate_errors(self._failures):
             async with self._checkout() as connection:
                 await connection.set_autocommit(True)
@@ -168,7 +168,7 @@ class Database:
                     await connection.set_autocommit(False)
 
     async def _set_up(self, connection: Driver) -> None:
-        """A new connection of the pool, before anything else is asked of it."""
+        """Set up a new connection of the pool before its first statement."""
         settings = _settings_of(self._config)
         await connection.execute(SET_UP, (list(settings), list(settings.values())))
         await connection.commit()
@@ -184,17 +184,18 @@ def _options(config: DatabaseConfig) -> dict[str, object]:
 
 
 def _settings_of(config: DatabaseConfig) -> dict[str, str]:
-    """Of the server's settings, those that a session of this database has otherwise."""
+    """The server settings that a session of this database changes."""
     idle_ms = str(int(config.idle_in_transaction * 1000))
     settings = {"search_path": config.schema, "idle_in_transaction_session_timeout": idle_ms, "timezone": "UTC"}
     return {**settings, **_BY_INDEX} if config.plans_by_index else settings
 
 
 def _refuse_clear_password(dsn: str) -> dict[str, object]:
-    """libpq takes a server without TLS for granted, and sends it the password in the clear if it asks for it in the clear.
+    """Options by which libpq sends no password in the clear.
 
-    A server on another host is not told it that way, unless the connection string (or libpq's own variables) insists on TLS or
-    says what is allowed. A challenge (SCRAM) may still be answered: it does not hold the password.
+    libpq accepts a server without TLS, and sends the password in the clear if that server asks for it. For a server on another host this
+    forbids it, unless the connection string (or libpq's own variables) insists on TLS or says what is allowed. A challenge (SCRAM) may
+    still be answered: it does not hold the password.
     """
     try:
         given = conninfo_to_dict(dsn)
@@ -215,7 +216,7 @@ def _check(config: DatabaseConfig) -> None:
 
 
 def _build_connection_class(failures: list[str]) -> type[psycopg.AsyncConnection[tuple[object, ...]]]:
-    """Connections whose failure is kept: the pool tries again in silence, and then says only that it took too long."""
+    """Build a connection class that keeps the text of a failed connect: the pool retries silently, and then reports only a timeout."""
 
     class RememberingConnection(psycopg.AsyncConnection[tuple[object, ...]]):
         @classmethod

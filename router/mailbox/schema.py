@@ -1,13 +1,13 @@
-"""The tables as versions: what was applied is written down, and never applied again.
+"""The tables as versions: `mailbox_migrations` records each applied version, so none is applied twice.
 
-    migrations/0001_tables.sql   the specification's two tables; where a service made them itself, they are taken over
-    migrations/0002_relay.sql    what the relay keeps beside them
-    migrations/0003_inbox.sql    which durable an inbox belongs to
-    migrations/0004_backlog.sql  how unpublished events are counted
-    migrations/0005_long_names.sql  what waits may have names of any length
+    migrations/0001_tables.sql   the specification's two tables; existing ones that a service made are taken over
+    migrations/0002_relay.sql    the tables that the relay keeps beside them
+    migrations/0003_inbox.sql    the durable that an inbox belongs to
+    migrations/0004_backlog.sql  the function that counts unpublished events
+    migrations/0005_long_names.sql  waiting rows may have names of any length
 
-One transaction and one lock for all, so two that migrate at once take turns. `check` only looks. A role that owns its schema
-alone is enough.
+`migrate` runs in one transaction under one lock, so two that run at once take turns. `check` only reads. A role that owns nothing but its
+schema is enough.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def migrations() -> list[Migration]:
 
 
 async def migrate(database: Database, schema: str) -> list[Migration]:
-    """Apply what is missing; returns it. Raises DatabaseUnavailable; Misconfigured: the database refuses it, or holds other tables."""
+    """Apply the missing versions and return them.
+
+    Raises DatabaseUnavailable, and Misconfigured if the database refuses, or holds other tables under these names.
+    """
     async with database.transaction() as session:
         await session.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         await _make_schema(session, schema)
@@ -56,7 +59,7 @@ async def migrate(database: Database, schema: str) -> list[Migration]:
 
 
 async def _make_schema(session: Session, schema: str) -> None:
-    """Only where it is missing: the statement asks for a right on the database even where it would do nothing."""
+    """Create the schema only where it is missing: the statement needs a right on the database even where it would do nothing."""
     if await session.fetch_one("SELECT to_regnamespace(%s) IS NOT NULL", (f'"{schema}"',), make=bool):
         return
     role = await session.fetch_one("SELECT current_user::text", make=str)
@@ -77,14 +80,14 @@ async def _apply(session: Session, migration: Migration) -> None:
 
 
 async def check(database: Database) -> list[Migration]:
-    """What `migrate` would apply. Raises DatabaseUnavailable."""
+    """Return what `migrate` would apply. Raises DatabaseUnavailable."""
     async with database.transaction() as session:
         is_there = await session.fetch_one("SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool)
         return await _find_missing(session) if is_there else migrations()
 
 
 async def require(database: Database) -> None:
-    """Misconfigured: the tables are not there, or older than this package."""
+    """Raises Misconfigured if the tables are missing, or older than this package."""
     if missing := await check(database):
         raise Misconfigured("mailbox.schema", f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`")
 

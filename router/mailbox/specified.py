@@ -45,7 +45,7 @@ COLUMNS: Final = """
 
 
 async def require_specified(session: Session) -> None:
-    """Misconfigured: a table of these names is there, and is another one."""
+    """Raises Misconfigured if a table of one of these names exists with other columns."""
     for table, specified in TABLES.items():
         found = dict(await session.fetch(COLUMNS, (table,), make=_column))
         if found and found != specified:

@@ -1,4 +1,4 @@
-"""The stream that a context's events stand in (docs/requirements.md#sd-29); the one of its dead letters is declared by `inbox.letters`."""
+"""Declare the stream of a context's events (docs/requirements.md#sd-29); `inbox.dead_letters` declares the one of its dead letters."""
 
 from __future__ import annotations
 

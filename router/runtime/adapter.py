@@ -1,19 +1,18 @@
-"""What the author of an agent writes, and what he works with.
+"""What the author of an agent writes, and the values that the runtime passes to it.
 
     class Greeter:
         name = "greeter"
 
-        def receive(self, envelope): ...                        # refuse what is none of your business: raise Poison
+        def receive(self, envelope): ...                        # refuse an envelope that is not for this agent: raise Poison
         def apply(self, ctx, envelope):                         # state and messages: one commit
             ctx.state.put("greeted", ctx.state.get("greeted", 0) + 1)
             return [Outgoing("evt.default.demo.greeted", "greeted", {"name": envelope.payload["name"]})]
 
-`apply` runs in the store's own thread and may be called again for the same envelope (a crash, a failure): what it puts into
-its state and what it returns counts once. What it does to the world beside that is at least once, so it is handed the key.
+`apply` runs in the store's own thread, and may run again for the same envelope (a crash, a failure): its changes to the state and its
+messages count once. Other effects on the world happen at least once, so it gets the key.
 
     it raises Poison      a dead letter at once
-    it raises else        what it did is undone; delivered again, up to the limit, then a dead letter
-    it returns else       the agent ends, and its messages stay as they are: True is no message
+    it raises else        its changes are rolled back; the message is delivered again, up to the limit, then a dead letter
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ NO_FILTERS: tuple[str, ...] = ()
 
 
 class Outgoing(Struct, frozen=True, gc=False):
-    """A message to be published once `apply` is committed. Its id, trace, span and cause are the runtime's to give.
+    """A message to publish once `apply` is committed. The runtime sets its id, trace, span and cause.
 
     `ts`: None = the logical time of the envelope that caused it.
     """
@@ -42,19 +41,19 @@ class Outgoing(Struct, frozen=True, gc=False):
 
 
 class AgentState(Protocol):
-    """What an agent remembers: JSON values under names, in the same file and the same commit as its messages."""
+    """The memory of an agent: JSON values under names, in the same file and the same commit as its messages."""
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A copy: what is to be remembered must be `put`."""
+        """Returns a copy: a change must be `put`."""
 
     def put(self, name: str, value: Any) -> None:
-        """Raises TypeError for what JSON cannot hold; Poison for a name above 512 characters or a value above 64 MiB."""
+        """Raises TypeError for a value that JSON cannot hold; Poison for a name above 512 characters or a value above 64 MiB."""
 
     def delete(self, name: str) -> None: ...
 
 
 class Context(Struct, frozen=True, gc=False):
-    """What `apply` works with. `idempotency_key` is for calls to the outside: they may happen more than once."""
+    """The arguments of `apply` beside the envelope. `idempotency_key` is for calls to the outside: they may happen more than once."""
 
     agent: str
     idempotency_key: str
@@ -70,14 +69,14 @@ class AgentAdapter(Protocol):
     def name(self) -> str: ...
 
     def receive(self, envelope: Envelope) -> None:
-        """Look at what came, before anything is done. Raises Poison for what can never be applied."""
+        """Check the envelope before anything is done. Raises Poison for one that can never be applied."""
 
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing] | None:
-        """Deterministic: the same envelopes in the same order give the same state and the same messages."""
+        """Must be deterministic: the same envelopes in the same order give the same state and the same messages."""
 
 
 def check_adapter(adapter: AgentAdapter) -> None:
-    """Raises Misconfigured for methods that could not be called as they will be: plain ones, for they run in the store's thread."""
+    """Raises Misconfigured for methods that could not be called: they must be plain ones, since they run in the store's thread."""
     require_call("receive", adapter.receive, "envelope", is_async=False)
     require_call("apply", adapter.apply, "ctx", "envelope", is_async=False)
 

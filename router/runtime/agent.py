@@ -1,6 +1,6 @@
-"""One agent at work: its store is opened, what it stands on made, its earlier life's work finished; then its lanes run.
+"""Run one agent: open its store, create its streams and durables, finish the work of its earlier run; then run its consumers.
 
-open and lock the store -> streams, durables, or a refusal -> resume -> supervise the lanes -> close the store, last
+open and lock the store -> streams and durables, or a refusal -> resume -> supervise the consumers -> close the store, last
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_TOPOLOGY = AgentTopology()
 
 
 class AgentRuntime:
-    """An adapter, its store and where it works. `run` until cancelled; then it drains."""
+    """An adapter, its store and its topology. `run` until cancelled; then it drains."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class AgentRuntime:
 
     @property
     def duplicates(self) -> int:
-        """Messages of this life that were applied before."""
+        """Messages of this run that were applied before."""
         return self._work.duplicates if self._work is not None else 0
 
     @property
     def store_bytes(self) -> int:
-        """What the store takes on the disk, its journal included; it keeps each key that it was ever told."""
+        """Bytes of the store on the disk, its journal included; the store keeps every key."""
         return sum(file.stat().st_size for name in ("", "-wal") if (file := Path(f"{self._path}{name}")).exists())
 
     @property
@@ -79,7 +79,7 @@ class AgentRuntime:
             try:
                 await self._run(database, thread, jetstream, on_ready, beside)
             finally:
-                await thread.close()  # what it is at work on is done first
+                await thread.close()  # the thread finishes its current work first
                 database.close()
         finally:
             await thread.close()

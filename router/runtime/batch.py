@@ -1,14 +1,14 @@
-"""Steps 2 to 4 of the protocol for many messages at once, in the store's thread: two commits, however many there are.
+"""Steps 2 to 4 of the protocol for many messages at once, in the store's thread: two commits for a batch of any size.
 
     read -> dedupe -> [persist] -> apply each -> [state, messages, status] -> an outcome each
 
-    applied    its unsent messages once more, ack      ("Duplicate detected")
-    dead       its letter once more, term;  sent again by an operator (`x-replay-count`): as if new
-    received   a crash or a failure was here before: one attempt more at the stored content, whatever this message says,
-               or the last word when all are spent
+    applied    send its unsent messages once more, ack      ("Duplicate detected")
+    dead       send its dead letter once more, term;  replayed by an operator (`x-replay-count`): handle it as new
+    received   a crash or a failure interrupted it: one more attempt at the stored content, whatever this message holds,
+               or a dead letter when no attempt is left
 
-A message that fails is undone alone: the others of its batch are committed. What SQLite refuses is no message's fault: it is
-raised (StoreFailed), and nobody hears of any outcome.
+A message that fails is rolled back alone: the others of its batch are committed. An error of SQLite is no message's fault: this raises
+StoreFailed, and no message gets an outcome.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ GIVEN_UP = Fault("internal", "it was given up before")
 
 
 class BatchProcessor:
-    """An agent at work on its store. `limit`: attempts, the first included; `bury` makes the commit that follows a letter.
+    """Applies an agent's messages to its store. `limit`: attempts, the first included; `mark_dead` makes the commit after a dead letter.
 
-    `max_bytes`: of a message that it takes.
+    `max_bytes`: of a message that it accepts.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class BatchProcessor:
         return [item if isinstance(item, Dead) else item.outcome or Retry(FAILED) for item in items]
 
     def resume(self, row: ResumableEvent) -> bool:
-        """One more attempt at what was received before; whether it is applied now. It must be the store's only work."""
+        """Make one more attempt at an event received before; return whether it is applied now. It must be the store's only work."""
         item = BatchItem(None, stored_envelope(row.content), row.place, row.attempts + 1)
         with self._store.transaction():
             self._store.begin_again([row.place])
@@ -84,7 +84,7 @@ class BatchProcessor:
         return isinstance(item.outcome, Done)
 
     def _process(self, items: Sequence[BatchItem]) -> None:
-        """Cases of different keys."""
+        """Process items of different keys."""
         known = self._store.find([item.envelope.idempotency_key for item in items])
         crashpoint("agent_deduplicated")
         begun = self._persist(items, known)
@@ -124,7 +124,7 @@ class BatchProcessor:
         return [*new, *again, *reset]
 
     def _take_stored_content(self, items: Sequence[BatchItem]) -> None:
-        """Another message may bear the key: applied is what the store holds, or a replay of the store would differ."""
+        """Another message may have the same key: apply what the store holds, or a replay of the store would differ."""
         if not items:
             return
         contents = self._store.contents_of([item.place for item in items])
@@ -132,7 +132,7 @@ class BatchProcessor:
             item.envelope = stored_envelope(contents[item.place])
 
     def _settle_applied(self, items: Sequence[BatchItem]) -> None:
-        """Found as applied: what it sent may not stand in its stream yet."""
+        """Finish items that were applied before: their messages may not be in their stream yet."""
         if not items:
             return
         unsent = self._store.list_unsent_of([item.place for item in items])
@@ -177,7 +177,7 @@ class BatchProcessor:
             state.rollback()
             item.outcome = Dead(Fault(exc.code, str(exc)), PROCESSING_ERROR, commit=self._mark_dead(item.place))
             return False
-        except Exception as exc:  # whatever an author's code raises
+        except Exception as exc:  # the author's code may raise anything
             state.rollback()
             item.outcome = self._on_failure(item, exc)
             return False

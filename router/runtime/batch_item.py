@@ -1,4 +1,4 @@
-"""One message on its way through a batch: from its bytes to a row of the store."""
+"""One message in a batch: from its bytes to a row of the store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLAY_COUNT = "x-replay-count"
 
 
 class BatchItem(Struct, gc=False):
-    """One message on its way through a batch. `message` None: it is resumed from the store."""
+    """One message in a batch. `message` None: it is resumed from the store."""
 
     message: Message | None
     envelope: Envelope
@@ -28,7 +28,7 @@ class BatchItem(Struct, gc=False):
 
 
 def read_item(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> BatchItem | Dead:
-    """Dead: it can never be read."""
+    """Returns Dead for a message that can never be read."""
     try:
         return BatchItem(message, read_envelope(message, max_bytes))
     except Malformed as exc:
@@ -36,7 +36,7 @@ def read_item(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> BatchItem
 
 
 def split_by_key(items: list[BatchItem]) -> Iterator[list[BatchItem]]:
-    """Two messages of one key are never in one round: the second is to find what became of the first."""
+    """Split so that no part holds two messages of one key: the second one must find the result of the first."""
     while items:
         first: dict[str, BatchItem] = {}
         later = [item for item in items if first.setdefault(item.envelope.idempotency_key, item) is not item]
@@ -45,9 +45,9 @@ def split_by_key(items: list[BatchItem]) -> Iterator[list[BatchItem]]:
 
 
 def row_of(item: BatchItem) -> NewEvent:
-    """What is persisted of it."""
+    """The row that is stored of it."""
     message = item.message
-    assert message is not None  # what is resumed stands in the store already  # noqa: S101
+    assert message is not None  # a resumed item is in the store already  # noqa: S101
     return NewEvent(item.place, item.envelope.idempotency_key, message.stream, message.sequence, message.subject, item.envelope.canonical)
 
 

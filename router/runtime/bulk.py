@@ -1,8 +1,8 @@
-"""Many rows by few statements.
+"""Write many rows by few statements.
 
-`executemany` gives up the interpreter's lock once a row, and a busy loop keeps it for a switch interval each time: with
-handfuls of rows in one statement the store's thread asks for it a hundredth as often. Bytes are best given as a
-`bytearray`: for every `bytes` the sqlite3 module looks for an adapter first, which costs three thousand instructions.
+`executemany` releases the interpreter's lock once a row, and a busy event loop keeps it for a switch interval each time: with many rows in
+one statement the store's thread asks for it a hundredth as often. Pass bytes as a `bytearray`: for every `bytes` the sqlite3 module looks
+for an adapter first, which costs three thousand instructions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Row = tuple[object, ...]
 
 
 def write_rows(db: sqlite3.Connection, statement: str, rows: Sequence[Row], *same: object) -> None:
-    """`statement` holds `{rows}`, where `(?, ?), (?, ?)` stands in the end; `same`: its parameters in front of them, for all rows."""
+    """`statement` holds `{rows}`, which becomes `(?, ?), (?, ?)`; `same`: the parameters in front of them, for all rows."""
     for start in range(0, len(rows), HANDFUL):
         handful = rows[start : start + HANDFUL]
         db.execute(_with_rows(statement, len(handful), len(handful[0])), (*same, *chain.from_iterable(handful)))
 
 
 def runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each stretch that counts up by one: 4 5 6 9 -> (4, 6) (9, 9)."""
+    """First and last of each run that counts up by one: 4 5 6 9 -> (4, 6) (9, 9)."""
     stretch: tuple[int, int] | None = None
     for number in numbers:
         if stretch is not None and number == stretch[1] + 1:

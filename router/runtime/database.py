@@ -1,10 +1,10 @@
-"""One SQLite file, one process: opened, locked, brought to this version; SQLite's errors translated.
+"""One SQLite file, one process: opened, locked, migrated to this version; SQLite's errors translated.
 
-`journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a power failure may take back
-a commit whose message was acknowledged (docs/durability.md#agents). A second process is refused by a lock beside the file: two
-of them would each find the other's redelivery new (docs/requirements.md#mf-12). Readers (`router agent events`) need no lock.
+`journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a power failure may undo
+a commit whose message was acknowledged (docs/durability.md#agents). A lock beside the file refuses a second process: of two,
+each would find the other's redelivery new (docs/requirements.md#mf-12). Readers (`router agent events`) need no lock.
 
-    StoreFailed     the disk is full, the file locked or damaged: the agent ends, nothing is acknowledged that is not stored
+    StoreFailed     the disk is full, the file locked or damaged: the agent ends, and acknowledges nothing that is not stored
     Misconfigured   in use by another process, another program's file, made by a newer version, or with a schema that is not ours
 """
 
@@ -38,7 +38,7 @@ _MEANINGS = {
 
 
 class StoreFailed(RouterError):
-    """The event store cannot do what was asked: whoever works on it stops."""
+    """The event store cannot do its work: the agent that uses it stops."""
 
     code = "store_failed"
 
@@ -49,7 +49,7 @@ class StoreFailed(RouterError):
 
 
 class StoreFile:
-    """An open store. Used by one thread at a time; `close` gives the lock back."""
+    """An open store. One thread uses it at a time; `close` releases the lock."""
 
     def __init__(self, path: Path, *, is_durable: bool = True) -> None:
         """`is_lasting` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
@@ -71,7 +71,7 @@ class StoreFile:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it, or nothing; on the disk when this returns. Raises StoreFailed."""
+        """Commit all of it, or nothing; it is on the disk when this returns. Raises StoreFailed."""
         with self.translate_errors():
             self.connection.execute("BEGIN IMMEDIATE")
             try:
@@ -98,7 +98,7 @@ class StoreFile:
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """A store looked at, also while an agent works on it. Raises Misconfigured, or StoreFailed."""
+    """Open a store for reading, also while an agent works on it. Raises Misconfigured, or StoreFailed."""
     if not path.is_file():
         raise Misconfigured("store", f"there is no {path}")
     connection = None
@@ -116,7 +116,7 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
 def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    connection.execute("PRAGMA trusted_schema = OFF")  # what a schema calls may have no effects
+    connection.execute("PRAGMA trusted_schema = OFF")  # functions that a schema calls may have no effects
     return connection
 
 
@@ -146,7 +146,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path, version: int) -> N
 
 
 def _version(connection: sqlite3.Connection) -> int:
-    """0: nothing was ever written here."""
+    """0: nothing was ever written to the file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     return -1 if tables and not version else int(version)

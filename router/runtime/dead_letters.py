@@ -21,7 +21,7 @@ from router.runtime.topology import LETTERS
 def build_dead_letter_writer(
     agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES
 ) -> Callable[[Message, str, Fault], Effect]:
-    """A lane's `letter`."""
+    """Build the function that writes a consumer's dead letters."""
 
     def write(message: Message, reason: str, fault: Fault) -> Effect:
         return build_dead_letter(

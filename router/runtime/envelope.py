@@ -1,11 +1,11 @@
-"""What an agent is handed: an envelope, read from a message, and the same for every delivery of it (docs/requirements.md#mf-9).
+"""The envelope that an agent gets, read from a message, and the same at every delivery of it (docs/requirements.md#mf-9).
 
     idempotency_key   the body's, else `Nats-Msg-Id`, else stream, sequence and stream time: sequences begin again in a stream made anew
-    ts                the body's as it stands, else the stream's time in milliseconds: a redelivery gives the same
+    ts                the body's as it is, else the stream's time in milliseconds: a redelivery gives the same
     trace_id          the body's, else the `traceparent`'s, else derived from the key; span_id likewise
     payload           any JSON value; absent = {}
 
-`canonical` is its content as bytes: what the store keeps and what the hashes are made of.
+`canonical` is its content as bytes: the store keeps them, and the hashes are made of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")  # W3C Trace Context
 
 
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):
-    """One event or command (docs/requirements.md#mf-4). `ts`: whatever its sender wrote, or the stream's milliseconds."""
+    """One event or command (docs/requirements.md#mf-4). `ts`: the sender's value as it is, or the stream's milliseconds."""
 
     idempotency_key: str
     type: str
@@ -44,7 +44,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def canonical(self) -> bytes:
-        """JSON with sorted names and without what is absent: equal content is equal bytes."""
+        """JSON with sorted names and without absent fields: equal content gives equal bytes."""
         return orjson.dumps(self.to_json(), option=orjson.OPT_SORT_KEYS)
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envelope:
-    """The envelope in a message. Raises Malformed, which names the field; limits come before parsing."""
+    """Read the envelope in a message. Raises Malformed, which names the field; limits are checked before parsing."""
     body = read_object(message.data, max_bytes)
     key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or _place_of(message)
     trace, span = _id(body, "trace_id"), _id(body, "span_id")
@@ -81,12 +81,12 @@ def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envel
 
 
 def stored_envelope(content: bytes) -> Envelope:
-    """What `canonical` wrote, read again."""
+    """Read what `canonical` wrote."""
     return Envelope(**orjson.loads(content))
 
 
 def derive_ids(*parts: str) -> tuple[str, str]:
-    """An id of 16 bytes and one of 8, as hex: the same parts give the same two, on every Python and for ever."""
+    """Derive an id of 16 bytes and one of 8, as hex: the same parts always give the same two, on every Python."""
     whole = _FRESH.copy()
     whole.update("\x00".join(parts).encode())
     both = whole.hexdigest()
@@ -94,7 +94,7 @@ def derive_ids(*parts: str) -> tuple[str, str]:
 
 
 def traceparent_of(trace_id: str, span_id: str) -> str | None:
-    """The W3C header for a trace and a span of ours; None where the trace cannot stand in one."""
+    """The W3C header for a trace and a span; None where the trace has no W3C form."""
     return f"00-{trace_id}-{span_id}-01" if _TRACE.fullmatch(trace_id) else None
 
 

@@ -1,11 +1,11 @@
-"""Hashes of a store: the same content gives the same hash, whatever happened on the way (docs/requirements.md#mf-11).
+"""Hashes of a store: the same content gives the same hash, in whatever order it was delivered (docs/requirements.md#mf-11).
 
-    state     every event's content, sorted by (stream, sequence), and by key where a stream was made anew: what was delivered again, or in
-              another order, changes nothing
+    state     every event's content, sorted by (stream, sequence), and by key where a stream was made anew: redeliveries and
+              another order change nothing
     log       the same in the order of arrival
-    effects   what applying made of them: outgoing messages and the agent's memory
+    effects   the results of applying: outgoing messages and the agent's state
 
-No attempt, status or clock of this machine goes into any of them.
+No attempt, status or local clock goes into any of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hashes(Struct, frozen=True):
 
 
 def hashes_of(db: sqlite3.Connection) -> Hashes:
-    """One pass for each; memory does not grow with the store."""
+    """One pass for each; memory use does not grow with the store."""
     (events,) = db.execute("SELECT count(*) FROM events").fetchone()
     effects = hashlib.sha256()
     for query in (_OUTGOING, _MEMORY):
@@ -50,5 +50,5 @@ def _feed(whole: hashlib._Hash, rows: Iterable[tuple[str | int | bytes, ...]]) -
     for row in rows:
         for cell in row:
             data = cell if isinstance(cell, bytes) else str(cell).encode()
-            whole.update(b"%d:" % len(data))  # its length first: no two rows can run into one another
+            whole.update(b"%d:" % len(data))  # its length first: no two rows can have the same bytes
             whole.update(data)

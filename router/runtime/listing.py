@@ -1,4 +1,4 @@
-"""A store's events for people: the newest first, with how far each has come."""
+"""List a store's events for people: the newest first, with their progress."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _QUERY = (
 
 
 class EventFilter(Struct, frozen=True):
-    """None: whatever it is."""
+    """None: any."""
 
     status: str | None = None
     key: str | None = None
 
 
 class ListedEvent(Struct, frozen=True):
-    """One event. `sent`, `unsent`: its outgoing messages with and without a receipt."""
+    """One event. `sent`, `unsent`: its outgoing messages with and without a publish ack."""
 
     place: int
     stream: str

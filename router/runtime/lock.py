@@ -1,4 +1,4 @@
-"""One process for one store: a lock on a file beside it, `{store}.lock`, which also says whose it is."""
+"""One process for one store: a lock on a file beside it, `{store}.lock`, which also holds the owner's process id."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from router.errors import Misconfigured
 
 
 class StoreLock:
-    """Held as long as its file is open: the end of a process, whatever it was, gives it back."""
+    """Held as long as its file is open: the end of the process, of any kind, releases it."""
 
     def __init__(self, path: Path) -> None:
-        """Raises Misconfigured, with the process that has it."""
+        """Raises Misconfigured, with the id of the process that holds it."""
         place = Path(f"{path.resolve()}.lock")
         try:
             self._file = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

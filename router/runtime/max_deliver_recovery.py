@@ -1,10 +1,10 @@
-"""The safety net: messages that the server has given up (docs/durability.md#safety-net). No attempt is theirs by that.
+"""Recover messages that the server has given up (docs/durability.md#safety-net). That costs them no attempt.
 
-A delivery is no attempt: five crashes of the process strand a message that was never begun. So whatever the server gives
-up is fetched by its sequence and handed to the agent like any other; the store's own count says when it is hopeless.
+A delivery is no attempt: five crashes of the process strand a message that was never begun. So this fetches each message that the server
+gives up by its sequence, and hands it to the agent like any other; the store's own count decides when it is hopeless.
 
-    advisory ──> fetch by sequence ──> the agent's batch ──> its messages, or its letter, stored ──> out of the work queue
-    sweep    ──> messages - num_pending - num_ack_pending > 0, twice: the advisories that the server should have sent
+    advisory ──> fetch by sequence ──> the agent's batch ──> publish its messages, or its dead letter ──> delete it from the work queue
+    sweep    ──> messages - num_pending - num_ack_pending > 0, twice: publish the advisories that the server should have sent
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Letter = Callable[[Message, str, Fault], Effect | None]
 
 
 class AgentMaxDeliverRecovery:
-    """For one post. `handle` is the advisories' lane's; `sweep` a supervised child."""
+    """For one subscription. `handle` is the handler of the advisories' consumer; `sweep` a supervised child."""
 
     def __init__(
         self, subscription: AgentSubscription, jetstream: JetStream, *, take: Take, letter: Letter, alerts: AgentAlerts, is_work_queue: bool
@@ -47,10 +47,10 @@ class AgentMaxDeliverRecovery:
         self._is_ours = subject_matcher(subscription.filters)
 
     async def handle(self, advisory: Message) -> Outcome:
-        """One advisory. Raises BrokerUnavailable."""
+        """Handle one advisory. Raises BrokerUnavailable."""
         stored = await read_stranded(self._jetstream, self._subscription.stream, advisory)
         if stored is None or not self._is_ours(stored.subject):
-            return Done()  # settled after all, or a stream that was made anew
+            return Done()  # settled after all, or a re-created stream
         message = _to_message(stored, self._subscription)
         outcome = await self._take(message)
         log.warning(events.MESSAGE_RESCUED, stream=self._subscription.stream, sequence=stored.sequence, outcome=type(outcome).__name__)
@@ -58,7 +58,7 @@ class AgentMaxDeliverRecovery:
         return self._translate_outcome(message, outcome)
 
     def _translate_outcome(self, message: Message, outcome: Outcome) -> Outcome:
-        """The same for an advisory: what would be stamped is taken out of its queue instead."""
+        """The same outcome for an advisory: instead of an ack, the message is deleted from its queue."""
         match outcome:
             case Done(effects, _, commit):
                 return Done(effects, commit=self._remove_after(message, commit))
@@ -77,24 +77,24 @@ class AgentMaxDeliverRecovery:
             if commit is not None:
                 await commit(receipts)
             if self._is_work_queue:
-                with contextlib.suppress(BrokerRefused):  # somebody settled it meanwhile
+                with contextlib.suppress(BrokerRefused):  # it was settled meanwhile
                     await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._subscription.stream}", {"seq": message.sequence, "no_erase": True})
 
         return run
 
     async def sweep(self, every_s: float) -> None:
-        """An advisory may be lost with the server: a stranded message of a work queue is found all the same."""
+        """Find stranded messages of a work queue also when their advisory was lost with the server."""
         suspected = False
         while True:
             await asyncio.sleep(every_s)
-            with contextlib.suppress(RouterError):  # the broker is away: asked anew
+            with contextlib.suppress(RouterError):  # the broker is unavailable: tried again
                 stranded, delivered = await self._count_stranded()
                 if stranded > 0 and suspected:
                     await self._publish_advisories(delivered)
                 suspected = stranded > 0
 
     async def _count_stranded(self) -> tuple[int, int]:
-        """How many are neither to be delivered nor waited for, and the last sequence that was ever delivered."""
+        """Count messages that are neither pending nor waiting for an ack, and return the last delivered sequence."""
         there = [await self._count(one) for one in self._subscription.filters]
         info = await self._jetstream.consumer(self._subscription.stream, self._subscription.durable) or {}
         left = info.get("num_pending", 0) + info.get("num_ack_pending", 0)
@@ -105,7 +105,7 @@ class AgentMaxDeliverRecovery:
         return sum((info["state"].get("subjects") or {}).values())
 
     async def _publish_advisories(self, delivered: int) -> None:
-        """In the server's place. One that is only waited for is handled early, and once."""
+        """Publish advisories in the server's place. A message that only waits for its ack is handled early, and once."""
         subject = advisory_subject(self._subscription.stream, self._subscription.durable)
         for one in self._subscription.filters:
             sequence = 0
@@ -117,12 +117,12 @@ class AgentMaxDeliverRecovery:
 
 
 def _sweep_id(stored: StoredMessage, subscription: AgentSubscription) -> str:
-    """The stream's time is in it: in a stream made anew the same sequence is another message."""
+    """It holds the stream's time: in a re-created stream the same sequence is another message."""
     return f"sweep:{subscription.stream}:{stored.sequence}:{nanos(stored.time)}"
 
 
 def _to_message(stored: StoredMessage, subscription: AgentSubscription) -> Message:
-    """As a lane would have it: the same stream time gives the same `ts` and the same letter's id."""
+    """Build the message as a consumer would: the same stream time gives the same `ts` and the same dead letter's id."""
     stored_ns = nanos(stored.time)
     return Message(
         stored.subject, stored.data, stored.headers, subscription.stream, subscription.durable, stored.sequence, stored_ns, 1, ""

@@ -1,4 +1,4 @@
-"""What is noted while a lane works: receipts for the store, figures for whoever asks, and what a person should know.
+"""Observe an agent's consumers: pass publish acks to the store, count, and alert where a person should know.
 
 Rule: docs/contracts.md#alerts.
 """
@@ -20,33 +20,33 @@ log = logs.logger(__name__)
 
 
 class AgentStats(Struct):
-    """Plain figures of one life, written on the loop."""
+    """Plain figures of one run, written on the event loop."""
 
     applied: int = 0  # acknowledged, duplicates included
     retried: int = 0
     dead: int = 0
-    given_up: int = 0  # of the dead: begun as often as allowed
+    given_up: int = 0  # of the dead: those at the limit of attempts
     rescued: int = 0  # the server had given them up
-    paused: set[str] = set()  # durables whose lane waits for what must be stored
+    paused: set[str] = set()  # durables whose consumer waits until it can publish
 
 
 Raise = Callable[[Alert], None]
 
 
 class AgentAlerts(Struct, frozen=True):
-    """Who hears of it."""
+    """The figures and the callback for alerts."""
 
     stats: AgentStats
     alert: Raise
 
     def on_recovered(self, durable: str, message: Message) -> None:
-        """The safety net was used."""
+        """Count a recovered message and raise an alert."""
         self.stats.rescued += 1
         self.alert(build_recovery_alert(durable, message))
 
 
 class AgentObserver(NullObserver):
-    """A lane's observer."""
+    """The observer of an agent's consumer."""
 
     def __init__(self, durable: str, receipts: Receipts, alerts: AgentAlerts) -> None:
         self._durable = durable
@@ -82,7 +82,7 @@ class AgentObserver(NullObserver):
 
 
 def build_limit_alert(durable: str, message: Message) -> Alert:
-    """Begun as often as allowed, and given up."""
+    """The message was begun as often as allowed, and is given up."""
     return Alert(
         severity=WARNING,
         component="agent",
@@ -93,7 +93,7 @@ def build_limit_alert(durable: str, message: Message) -> Alert:
 
 
 def build_recovery_alert(durable: str, message: Message) -> Alert:
-    """The server gave it up; the agent did not."""
+    """The server gave the message up; the agent did not."""
     return Alert(
         severity=WARNING,
         component="agent",

@@ -23,13 +23,13 @@ from router.runtime.adapter import Outgoing
 from router.runtime.envelope import Envelope, derive_ids, traceparent_of
 from router.runtime.rows import OutgoingRow
 
-HEAD_BYTES = 512  # id and traceparent: the server counts headers too
+HEAD_BYTES = 512  # for id and traceparent: the server's limit includes headers
 
 
 class OutputRules:
-    """What can be sent. `is_bound`: whether a stream of ours takes a subject; `max_bytes` of a body.
+    """The messages that can be sent. `is_bound`: whether a stream of ours accepts a subject; `max_bytes` of a body.
 
-    `check` raises Unsendable for a subject or a type that cannot be sent; the few that an agent uses are looked at once.
+    `check` raises Unsendable for a subject or a type that cannot be sent; it checks each of the few that an agent uses once.
     """
 
     def __init__(self, is_bound: Callable[[str], bool], max_bytes: int = 1024 * 1024 - HEAD_BYTES) -> None:
@@ -38,18 +38,18 @@ class OutputRules:
 
 
 class Unsendable(Poison):
-    """What `apply` returned can be no message: another attempt would return the same."""
+    """A return value of `apply` cannot be sent: another attempt would return the same."""
 
     code = "unsendable"
 
 
 def build_outgoing_row(agent: str, cause: Envelope, outgoing: Outgoing, *, place: int, number: int, rules: OutputRules) -> OutgoingRow:
-    """One message of the row at `place`. Raises Unsendable."""
+    """Build one message of the row at `place`. Raises Unsendable."""
     rules.check(outgoing.subject, outgoing.type)
     message_id, span_id = derive_ids("outgoing", agent, cause.idempotency_key, str(number))
     data = _body(cause, outgoing, message_id, span_id)
     if len(data) > rules.max_bytes:
-        # The server would end the connection over it, and over its next try.
+        # The server would close the connection for it, and again at the next try.
         raise Unsendable(f"an outgoing message has {len(data)} bytes, more than {rules.max_bytes}")
     return OutgoingRow(place, number, message_id, outgoing.subject, data, traceparent_of(cause.trace_id, span_id))
 
@@ -61,7 +61,7 @@ def effect_of(one: OutgoingRow) -> Effect:
 
 def _check(is_bound: Callable[[str], bool], subject: str, kind: str) -> None:
     if not ids.is_literal_subject(subject) or not is_bound(subject):
-        # Published all the same, it would be refused for ever and hold up everything behind it.
+        # The server would refuse it for ever, and every message behind it would wait.
         raise Unsendable("an outgoing subject belongs to no stream of the runtime")
     if not ids.is_opaque(kind):
         raise Unsendable("an outgoing type must be 1..128 printable ASCII characters without spaces")

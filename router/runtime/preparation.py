@@ -1,9 +1,9 @@
-"""What an agent stands on, made or refused before it begins: streams, its durables, and that nobody else works on them.
+"""Create or check what an agent needs before it starts: streams and durables that no other agent uses.
 
 another store's id in the durable's metadata    refused: it would find every redelivery new (docs/requirements.md#mf-12)
 filters that overlap on a work queue            refused, with the other durable's name (the server says 10100, and no name)
-a stream that is not as declared                told, and left as its operator made it
-a durable of ours that is not as declared       brought to what this start says
+a stream that differs from the declared one     logged, and left as its operator made it
+a durable of ours that differs                  changed to what this start declares
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OVERLAPS = (10099, 10100)  # a work queue's consumers must not share a message
 
 
 async def prepare(jetstream: JetStream, subscriptions: Sequence[AgentSubscription], topology: AgentTopology, store_id: str) -> Topology:
-    """What there is now. Raises Misconfigured, BrokerUnavailable, BrokerRefused."""
+    """Return the declared topology once it exists. Raises Misconfigured, BrokerUnavailable, BrokerRefused."""
     wanted = topology_of(subscriptions, topology, store_id)
     for difference in await create(jetstream, Topology(wanted.streams)):
         log.warning(events.TOPOLOGY_DRIFT, difference=str(difference))
@@ -35,7 +35,7 @@ async def prepare(jetstream: JetStream, subscriptions: Sequence[AgentSubscriptio
 
 
 async def restore_durable(jetstream: JetStream, wanted: Topology, stream: str, durable: str) -> str | None:
-    """A durable's identity: found, or made again after somebody deleted it. None: its stream is not there."""
+    """Return a durable's identity; create it again if it was deleted. None: its stream does not exist."""
     if (found := await identity(jetstream, stream, durable)) is not None:
         return found
     if await jetstream.stream(stream) is None:

@@ -1,8 +1,8 @@
-"""Where outgoing messages stand: PubAcks come in on the loop, and are written down with the next commit (protocol, step 5).
+"""Record where outgoing messages are stored: publish acks arrive on the loop, and are written with the next commit (protocol, step 5).
 
-    expect (store's thread) ──> note: told by the lane's observer ──> take: in the next batch's commit, or a quarter second later
+    expect (store's thread) ──> note: called by the consumer's observer ──> take: in the next batch's commit, or a quarter second later
 
-A mark that is lost with the process costs nothing but its message once more, under the same id.
+A mark that is lost with the process costs only a second publish of its message, under the same id.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ PAUSE_S = 0.25
 
 
 class Receipts:
-    """Marks on their way into the store. `expect` and `take` are called in the store's thread, the others on the loop."""
+    """Marks on their way into the store. The store's thread calls `expect` and `take`, the event loop the others."""
 
     def __init__(self) -> None:
-        self._expected: dict[str, tuple[int, int]] = {}  # by message id: its place in the store
+        self._expected: dict[str, tuple[int, int]] = {}  # place in the store by message id
         self._marks: deque[Mark] = deque()
         self.wanted = asyncio.Event()
 
@@ -30,10 +30,10 @@ class Receipts:
             self._expected[one.id] = (one.place, one.number)
 
     def note(self, receipts: Sequence[Receipt]) -> None:
-        """All of a message's effects have their receipt; it is not stamped yet."""
+        """All effects of a message have their publish ack; the message itself is not acked yet."""
         for receipt in receipts:
             place = self._expected.pop(receipt.id, None)
-            if place is not None:  # else a letter, or a message that was told twice
+            if place is not None:  # else a dead letter, or a second ack of one message
                 self._marks.append((receipt.stream, receipt.sequence, *place))
         self.wanted.set()
 
@@ -41,7 +41,7 @@ class Receipts:
         return [self._marks.popleft() for _ in range(len(self._marks))]
 
     async def run(self, flush: Callable[[], Awaitable[None]]) -> None:
-        """A supervised child: an idle agent's marks are written down too, and the last ones at the end."""
+        """A supervised child: writes an idle agent's marks too, and the last ones at the end."""
         try:
             while True:
                 await self.wanted.wait()

@@ -43,7 +43,7 @@ class ReplayDiverged(RouterError):
 
 
 class ReplayResult(Struct, frozen=True):
-    """What the store says, and what applying its events again says."""
+    """The hashes of the store, and those after applying its events again."""
 
     stored: Hashes
     replayed: Hashes
@@ -54,7 +54,7 @@ class ReplayResult(Struct, frozen=True):
 
 
 def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None) -> ReplayResult:
-    """Raises Misconfigured when there is something at `into`, StoreFailed, Diverged. The source is only read."""
+    """Raises Misconfigured when there is a file at `into`, StoreFailed, ReplayDiverged. The source is only read."""
     check_adapter(adapter)
     if into.exists():
         raise Misconfigured("into", f"{into} exists: a replay begins from nothing")
@@ -94,7 +94,7 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
             build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ANYWHERE)
             for number, one in enumerate(answers)
         ]
-    except Exception as exc:  # whatever an author's code raises
+    except Exception as exc:  # the author's code may raise anything
         raise ReplayDiverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {exc}") from exc
     state.commit()
     return messages

@@ -1,7 +1,7 @@
-"""Before an agent begins to fetch: what an earlier life left half done is finished (docs/durability.md#protocol).
+"""Before an agent fetches: finish what its earlier run left half done (docs/durability.md#protocol).
 
-received, not applied    one after the other, each attempt written down first: one that kills the process takes no other along
-applied, not sent        published under the same ids; it is waited for until the broker takes them
+received, not applied    apply them one by one; each attempt is recorded first, so one that kills the process affects no other
+applied, not sent        publish under the same ids; wait until the broker stores them
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def resume(batch: BatchProcessor, store: Store, receipts: Receipts, *, thr
 
 
 async def _send(store: Store, receipts: Receipts, thread: StoreThread, jetstream: JetStream) -> int:
-    """Everything that has no receipt yet; how many that were."""
+    """Publish every message without a publish ack; return how many there were."""
     count, after = 0, (0, -1)
     async with open_publisher(jetstream) as publisher:
         while page := await thread.run(store.list_unsent, *after):

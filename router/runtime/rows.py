@@ -1,4 +1,4 @@
-"""What goes into the store, and what it says, as values."""
+"""The rows of the store, as values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class KnownEvent(Struct, frozen=True, gc=False):
-    """What the store knows of one key."""
+    """The store's row of one key."""
 
     place: int
     status: str
@@ -14,7 +14,7 @@ class KnownEvent(Struct, frozen=True, gc=False):
 
 
 class NewEvent(Struct, frozen=True, gc=False):
-    """A row to be: one event, as it was received."""
+    """A row to insert: one event, as it was received."""
 
     place: int
     key: str
@@ -43,5 +43,5 @@ class OutgoingRow(Struct, frozen=True, gc=False):
     traceparent: str | None
 
 
-Mark = tuple[str, int, int, int]  # stream, stream sequence, place, number: where an outgoing message stands
-Memory = tuple[str, bytes | None]  # name, value as JSON; None: forgotten
+Mark = tuple[str, int, int, int]  # stream, stream sequence, place, number: where an outgoing message is stored
+Memory = tuple[str, bytes | None]  # name, value as JSON; None: deleted

@@ -1,7 +1,7 @@
-"""Whether a store's schema is ours, whole: tables, indexes, triggers, views, word for word.
+"""Check that a store's schema is ours, and nothing else: tables, indexes, triggers, views, word for word.
 
-A trigger that was put into the file runs inside the agent's own commits: what it writes is counted as the agent's. So a store that
-holds anything beside its schema is refused when an agent opens it, and `router agent verify` names what it holds.
+A trigger that was added to the file runs inside the agent's own commits, and its writes count as the agent's. So an agent refuses to open
+a store that holds anything beside its schema, and `router agent verify` names what it holds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Object = tuple[str, str, str, str]  # type, name, table, its SQL with single spa
 
 
 def differences(connection: sqlite3.Connection, version: int) -> Sequence[str]:
-    """What is there and is not ours, and what of ours is missing or changed; at most MOST_TOLD of them."""
+    """Objects that are not ours, and ours that are missing or changed; at most MOST_TOLD of them."""
     found, ours = _objects(connection), _expected_objects(schema.MIGRATIONS[:version])
     strange = [f"{kind} {_format_name(name)}" for kind, name, _, _ in sorted(found - ours)]
     missing = [f"no {kind} {name}" for kind, name, _, _ in sorted(ours - found) if f"{kind} {name}" not in strange]
@@ -32,7 +32,7 @@ def _format_name(name: str) -> str:
 
 @cache
 def _expected_objects(migrations: tuple[str, ...]) -> frozenset[Object]:
-    """What these migrations make of an empty file."""
+    """The objects that these migrations make in an empty file."""
     connection = sqlite3.connect(":memory:")
     try:
         for script in migrations:

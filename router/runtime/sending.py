@@ -1,4 +1,4 @@
-"""A message for an agent, made by a person: checked as the agent will read it, before anything is stored.
+"""A message to an agent, written by a person: checked as the agent will read it, before it is published.
 
 ledger.post                     -> cmd.{scope}.ledger.post
 cmd.shop.orders.pay, evt.…      as it is
@@ -19,7 +19,7 @@ from router.runtime.topology import AgentTopology
 
 
 def subject_of(text: str, topology: AgentTopology) -> str:
-    """Where it goes. Raises Misconfigured for what no agent can listen to."""
+    """The subject. Raises Misconfigured for one that no agent can consume."""
     subject = text if topology.is_bound(text) else f"cmd.{topology.scope}.{text}"
     if not ids.is_literal_subject(subject) or "." not in text:
         raise Misconfigured("SUBJECT", f"should be like ledger.post, or begin with cmd. or evt., and {text[:128]!r} is not")
@@ -27,7 +27,7 @@ def subject_of(text: str, topology: AgentTopology) -> str:
 
 
 def command_of(subject: str, kind: str, payload: Any, key: str) -> Effect:
-    """The message; its key is its id, so that it is stored once however often it is sent. Raises Malformed."""
+    """Build the message; its key is its id, so the stream stores it once, however often it is sent. Raises Malformed."""
     data = orjson.dumps({"idempotency_key": key, "type": kind, "payload": payload})
     read_envelope(Message(subject, data, {}, "", "", 0, now_ms() * 1_000_000, 1, ""))
     return Effect(subject, data, key)

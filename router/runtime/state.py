@@ -1,8 +1,8 @@
-"""An agent's state while a batch is applied: what one message changes is kept or dropped as a whole.
+"""An agent's state while a batch is applied: the changes of one message are committed or rolled back as a whole.
 
-    get ──> this message's draft ──> what the batch has changed so far ──> the store
+    get ──> this message's changes ──> the batch's changes so far ──> the store
 
-A message that fails leaves no trace, and costs no savepoint in SQLite: its draft was never written anywhere.
+A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never written.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ MOST_OF_A_VALUE = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, 
 
 
 class StateTooLarge(Poison):
-    """What is to be remembered is more than one state may hold: its message is refused, the agent goes on."""
+    """The value or its name is larger than a state may hold: its message is refused, the agent goes on."""
 
     code = "state_too_large"
 
 
 class StateTransaction:
-    """`adapter.State` for one batch. Values are kept as JSON, so what `get` returns is a copy."""
+    """`adapter.AgentState` for one batch. It keeps values as JSON, so `get` returns a copy."""
 
     def __init__(self, stored: Callable[[str], bytes | None]) -> None:
         self._stored = stored
@@ -61,5 +61,5 @@ class StateTransaction:
 
     @property
     def rows(self) -> list[Memory]:
-        """What the batch has changed, each name once."""
+        """The changes of the batch, each name once."""
         return list(self._kept.items())

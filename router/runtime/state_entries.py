@@ -1,4 +1,4 @@
-"""What an agent remembers, for people: its state by name, also while it works."""
+"""List an agent's state for people: its values by name, also while it works."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ class StateEntry(Struct, frozen=True):
 
 
 def list_state_entries(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[StateEntry]:
-    """By name; None: whatever it is. Raises Misconfigured, StoreFailed."""
+    """Sorted by name; None: any. Raises Misconfigured, StoreFailed."""
     with open_read_only(path) as db:
         return [StateEntry(agent, key, orjson.loads(value)) for agent, key, value in db.execute(_QUERY, (name, prefix, limit))]

@@ -19,11 +19,11 @@ from router.runtime.rows import KnownEvent, Mark, Memory, NewEvent, OutgoingRow,
 from router.runtime.schema import DEAD, LAST
 
 PAGE = 500
-HOT, HOT_BYTES = 4096, 4096  # values of the state that are kept at hand, and how large one may be with its name
+HOT, HOT_BYTES = 4096, 4096  # cached values of the state, and the largest size of one with its name
 
 
 class Store:
-    """One agent's rows in one open database. Raises Misconfigured for positions that no agent gives."""
+    """One agent's rows in one open store. Raises Misconfigured for positions that no agent writes."""
 
     def __init__(self, database: StoreFile, agent: str) -> None:
         self.database = database
@@ -81,7 +81,7 @@ class Store:
         self._db.executemany("UPDATE events SET attempts = attempts - 1 WHERE place = ?", [(place,) for place in places])
 
     def reset_dead(self, rows: Sequence[NewEvent]) -> None:
-        """Given up once, and sent again by an operator: as if new, with what it says now."""
+        """An operator sent a dead event again: store its new content as if it were new."""
         self._db.executemany(
             "UPDATE events SET status = 'received', attempts = 1, stream = ?, stream_seq = ?, subject = ?, content = ? WHERE place = ?",
             [(row.stream, row.stream_seq, row.subject, row.content, row.place) for row in rows],
@@ -90,7 +90,7 @@ class Store:
     # -- apply ---------------------------------------------------------------------------------------------------
 
     def apply(self, places: Sequence[int], outgoing: Sequence[OutgoingRow], memory: Sequence[Memory]) -> None:
-        """Everything that a batch did: status, messages, state."""
+        """Write everything that a batch did: status, messages, state."""
         for first, last in runs(places):
             statement = "UPDATE events SET status = 'applied', turn = place + ? WHERE place BETWEEN ? AND ?"
             self._db.execute(statement, (self._last_turn + 1 - first, first, last))
@@ -114,7 +114,7 @@ class Store:
         )
 
     def on_commit(self, memory: Sequence[Memory]) -> None:
-        """What `apply` wrote stands."""
+        """What `apply` wrote is committed."""
         self._keep_hot(memory)
 
     def read_state(self, name: str) -> bytes | None:
@@ -131,7 +131,7 @@ class Store:
             del self._hot[name]
 
     def _read(self, name: str) -> bytes | None:
-        try:  # once a message, from inside an author's code: what fails here is no message's fault
+        try:  # once a message, from inside the author's code: a failure here is no message's fault
             row = self._db.execute("SELECT value FROM memory WHERE agent = ? AND name = ?", (self._agent, name)).fetchone()
         except sqlite3.Error as exc:
             raise StoreFailed(self.database.path, exc) from exc
@@ -140,7 +140,7 @@ class Store:
     # -- afterwards ----------------------------------------------------------------------------------------------
 
     def mark(self, marks: Sequence[Mark]) -> None:
-        """Where outgoing messages stand."""
+        """Record where outgoing messages are stored."""
         write_rows(
             self._db,
             "WITH mark (stream, seq, place, number) AS (VALUES {rows})"
@@ -150,13 +150,13 @@ class Store:
         )
 
     def mark_dead(self, places: Sequence[int]) -> None:
-        """Their letters are stored."""
+        """Their dead letters are stored."""
         self._db.executemany(f"UPDATE events SET status = '{DEAD}' WHERE place = ? AND status = 'received'", [(place,) for place in places])  # noqa: S608 - a constant
 
     # -- what is left --------------------------------------------------------------------------------------------
 
     def list_resumable(self, limit: int) -> list[ResumableEvent]:
-        """Received, not applied, and begun less often than allowed; in the order of their arrival."""
+        """Received, not applied, and with attempts left; in the order of their arrival."""
         with self.database.translate_errors():
             rows = self._db.execute(
                 # The planner would take the agent's index, and look at every event there is.
@@ -167,7 +167,7 @@ class Store:
         return [ResumableEvent(*row) for row in rows]
 
     def list_unsent_of(self, places: Sequence[int]) -> list[OutgoingRow]:
-        """Messages of these events that may not stand in any stream yet."""
+        """Messages of these events that may not be in any stream yet."""
         with self.database.translate_errors():
             rows = self._db.execute(
                 "SELECT place, number, id, subject, data, traceparent FROM outgoing"

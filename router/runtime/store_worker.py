@@ -1,4 +1,4 @@
-"""An agent's protocol with its store's thread: what the lanes ask for on the loop, and what is done off it."""
+"""An agent's protocol together with its store's thread: the consumers call it on the event loop, it works in the thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from router.runtime.topology import AgentTopology
 
 
 class StoreWorker:
-    """Everything that touches the store, on the loop's side."""
+    """Everything that uses the store, on the event loop's side."""
 
     def __init__(
         self, adapter: AgentAdapter, database: StoreFile, thread: StoreThread, topology: AgentTopology, *, max_payload: int
@@ -51,7 +51,7 @@ class StoreWorker:
         await resume(self._batch, self._store, self.receipts, thread=self._thread, jetstream=jetstream, limit=self._limit)
 
     async def flush(self) -> None:
-        """Write down the receipts that no batch took along."""
+        """Write the publish acks that no batch has written."""
         await self._thread.run(self._write_marks)
 
     def _build_mark_dead(self, place: int) -> Commit:

@@ -1,11 +1,11 @@
-"""Where an agent works: MeshForge's streams, the filters of an agent, its durables (docs/requirements.md#meshforge).
+"""The streams, filters and durables of an agent: MeshForge's topology (docs/requirements.md#meshforge).
 
     MESHFORGE_EVENTS     evt.>                limits (or work queue)
     MESHFORGE_COMMANDS   cmd.>                work queue: a command goes to one durable, so the filters of all are disjoint
     MESHFORGE_FAILED     meshforge.failed.>   dead letters
 
 An agent has a durable `{agent}_consumer` on each stream that its filters name. The durable belongs to one store, whose id
-stands in its metadata: with another store every redelivery would be new, and its effects double.
+is in its metadata: with another store every redelivery would be new, and its effects double.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
     scope: str = "default.demo"
     events_retention: str = "limits"
     events_max_age: float = 0.0  # 0 = for ever
-    max_bytes: int = -1  # of each of the two streams; a full one takes nothing more
-    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of a message that an agent takes
+    max_bytes: int = -1  # of each of the two streams; a full one accepts nothing more
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of a message that an agent accepts
     duplicate_window: float = 120.0
     max_deliver: int = 5
     ack_wait: float = 30.0
     max_ack_pending: int = 10_000
     prefetch: int = 2_048
-    sweep: float = 60.0  # between two looks for stranded messages
+    sweep: float = 60.0  # between two scans for stranded messages
     replicas: int = 1
 
     def stream_of(self, subject: str) -> str | None:
-        """The stream that takes a subject, or all of a filter; None: none of ours."""
+        """The stream that accepts a subject, or all of a filter; None: none of ours."""
         head, dot, _ = subject.partition(".")
         return {"evt": self.events, "cmd": self.commands}.get(head) if dot else None
 
@@ -96,7 +96,7 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
 
 
 class AgentSubscription(Struct, frozen=True):
-    """One stream that an agent listens to."""
+    """One stream that an agent consumes."""
 
     stream: str
     durable: str
@@ -104,7 +104,7 @@ class AgentSubscription(Struct, frozen=True):
 
 
 def subscriptions_of(adapter: AgentAdapter, topology: AgentTopology) -> tuple[AgentSubscription, ...]:
-    """Where this agent works. Raises Misconfigured for a name or filters that cannot be."""
+    """The agent's subscriptions. Raises Misconfigured for an invalid name or filter."""
     name = adapter.name
     if not ids.is_token(name):
         raise Misconfigured("name", f"an agent's name should be 1..64 of A-Z a-z 0-9 _ -, {name!r} is not")
@@ -123,7 +123,7 @@ def subscriptions_of(adapter: AgentAdapter, topology: AgentTopology) -> tuple[Ag
 
 
 def topology_of(subscriptions: Sequence[AgentSubscription], topology: AgentTopology, store_id: str) -> Topology:
-    """What has to be there: every stream, the agent's durables, and those of its safety net."""
+    """The declared topology: every stream, the agent's durables, and those of its recovery."""
     return Topology(
         topology.streams(),
         (
@@ -134,7 +134,7 @@ def topology_of(subscriptions: Sequence[AgentSubscription], topology: AgentTopol
 
 
 def recovery_durable_of(subscription: AgentSubscription) -> str:
-    """The durable that hears which of the post's messages the server gave up."""
+    """The durable that gets advisories about messages of this subscription that the server gave up."""
     return f"{subscription.stream}_{subscription.durable}_stranded"
 
 

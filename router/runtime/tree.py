@@ -1,14 +1,14 @@
-"""An agent's supervision tree: its batches, its receipts, a lane for each stream with the safety net beside it.
+"""An agent's supervision tree: its batches, its receipts, a consumer for each stream with its recovery beside it.
 
-    {agent}   one_for_one, no restarts: what ends the store's work ends the agent
+    {agent}   one_for_one, no restarts: a failure of the store ends the agent
     ├── batches     many messages, two commits
-    ├── receipts    where outgoing messages stand
+    ├── receipts    where outgoing messages are stored
     └── lanes       one_for_one
         ├── MESHFORGE_COMMANDS             the agent's durable
-        ├── MESHFORGE_COMMANDS.stranded    what the server gave up
-        └── MESHFORGE_COMMANDS.sweep       and did not say so
+        ├── MESHFORGE_COMMANDS.stranded    advisories: messages that the server gave up
+        └── MESHFORGE_COMMANDS.sweep       messages that it gave up without an advisory
 
-Stopped in reverse: the lanes drain while batches are still worked on.
+They stop in reverse: the consumers drain while batches still run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BACKOFF_S = (1.0, 2.0, 4.0)
 
 
 class AgentTree:
-    """The tree of one life."""
+    """The tree of one run."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class AgentTree:
         alerts: AgentAlerts,
         drain_s: float,
     ) -> None:
-        """`there`: what `prepare` made; what is missing later is made again by it."""
+        """`declared`: what `prepare` made; a part that is missing later is created again from it."""
         self._agent = agent
         self._jetstream = jetstream
         self._declared = declared
@@ -58,11 +58,11 @@ class AgentTree:
         self._drain_s = drain_s
         self._batches = Batches(work.handle)
         self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes)
-        self.helpers: list[Helper] = []  # of the tree that was drawn last
+        self.helpers: list[Helper] = []  # of the latest tree
         self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)  # the few subjects that an agent uses
 
     def tree(self, subscriptions: Sequence[AgentSubscription], *beside: Child) -> Supervisor:
-        """`beside`: whatever else lives as long as the agent does."""
+        """`beside`: other children that live as long as the agent."""
         self.helpers.clear()
         lanes = Supervisor(
             "lanes", tuple(child for subscription in subscriptions for child in self._children_of(subscription)), intensity=Intensity(5, 30)
@@ -91,8 +91,7 @@ class AgentTree:
             stream=stream,
             durable=durable,
             options=ConsumerOptions(
-                max_attempts=2
-                * topology.max_deliver,  # the store counts attempts, and its word holds: the desk's count is not to come first
+                max_attempts=2 * topology.max_deliver,  # the store enforces the limit of attempts; this one is only a backstop
                 backoff=BACKOFF_S,
                 ack_wait=topology.ack_wait,
                 prefetch=prefetch,

@@ -38,7 +38,7 @@ class StoreFinding(Struct, frozen=True):
 
 
 def verify(path: Path, limit: int = 5) -> list[StoreFinding]:
-    """Reads every page of the file: it takes as long as that. Raises Misconfigured, StoreFailed."""
+    """Check a store. It reads every page of the file, and takes as long as that. Raises Misconfigured, StoreFailed."""
     with open_read_only(path) as db:
         return [
             _integrity(db),

@@ -1,17 +1,17 @@
-"""What other people import: `from router import Client, Worker`. Each is loaded when it is first asked for.
+"""What users' programs import: `from router import Client, Worker`. Each is loaded at its first use.
 
-client, answer                asking, from Python; what a decide request is answered with
-providers                     invoking a provider through the router: at once, or as a stream
-worker                        working, from Python
-    step, attempts            what a handler answers; its attempts at one assignment
-    assignments, reports      one assignment in, one outcome out; what is said of it, as bytes
-    echo, invoking            handlers that come with the package: what was given, and what a provider says to it
-    pulse, noted              heartbeats; what a worker logs
-ending                        how a program of a user's own ends by a signal: `router.run(worker)`
-bus                           publishing and consuming envelopes; what a handler may say: `from router.bus import Nak, Term`
-agent                         running an agent with exactly-once effects: `from router.agent import Agent, Outgoing`
-extension/                    writing extensions: `from router.extension import pre, serve`
-reach                         how all of them find their broker
+client, answer                ask for decisions; the answer to a decide request
+providers                     invoke a provider through the router: at once, or as a stream
+worker                        handle assignments
+    step, attempts            what a handler returns; its attempts at one assignment
+    assignments, reports      one assignment in, one outcome out; its acks and results as bytes
+    echo, provider_handler    handlers that come with the package: return the payload, or invoke the provider
+    heartbeat, consumer_logger    heartbeats; what a worker logs
+signals                       how a user's program ends by a signal: `router.run(worker)`
+bus                           publish and consume envelopes; what a handler may return: `from router.bus import Nak, Term`
+agent                         run an agent with exactly-once effects: `from router.agent import Agent, Outgoing`
+extension/                    write extensions: `from router.extension import pre, serve`
+connect                       opens the connection for all of them
 """
 
 from __future__ import annotations

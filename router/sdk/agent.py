@@ -1,4 +1,4 @@
-"""Running an agent, from Python: its effects happen once, however often its messages are delivered.
+"""Run an agent from Python: its effects happen once, however often its messages are delivered.
 
     class Greeter:
         name = "greeter"
@@ -9,7 +9,7 @@
 
     router.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db"))
 
-The protocol is `router.runtime`'s; here it gets a connection.
+`router.runtime` holds the protocol; this class gives it a connection.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Agent:
         drain_s: float = 10.0,
         http: tuple[str, int] | None = None,
     ) -> None:
-        """`http`: where its pages for operators are bound, None = nowhere. Raises Misconfigured for a name or filters that cannot be."""
-        from router.app.alerts import Alerts  # loads settings, which who only imports an agent has no use for
+        """`http`: address and port of its pages for operators, None = no pages. Raises Misconfigured for an invalid name or filter."""
+        from router.app.alerts import Alerts  # loads settings, which an import of `Agent` alone does not need
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)
@@ -57,18 +57,18 @@ class Agent:
 
     @property
     def applied(self) -> int:
-        """Messages acknowledged in this life, duplicates included."""
+        """Messages acknowledged in this run, duplicates included."""
         return self._runtime.stats.applied
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """`on_ready` hears the server's URL once, before the first message is fetched.
+        """`on_ready` gets the server's URL once, before the first message is fetched.
 
-        Raises BrokerUnavailable when no server answers, Misconfigured when the store or the durable is another's, StoreFailed.
+        Raises BrokerUnavailable when no server answers, Misconfigured when the store or the durable belongs to another agent, StoreFailed.
         """
         await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """The same, until cancelled, for a program that listens to signals itself."""
+        """The same, until cancelled, for a program that handles signals itself."""
         connection = await open_connection(self._nats, "router-agent", broker := BrokerLog("agent"))
         self._alerts.attach(connection)
         url = connection.connected_url
@@ -79,6 +79,6 @@ class Agent:
             await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
         finally:
             broker.is_closing = True
-            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+            with contextlib.suppress(Exception):  # closing must not fail on a connection that is closed already
                 await connection.flush()
                 await connection.close()

@@ -1,7 +1,7 @@
 """An agent's pages for operators, where a port is given: /metrics, /healthz, /readyz.
 
-Without one an agent is seen by its logs, its alerts and `router agent` alone: many of them live on one host, so none has a
-port unless somebody names it.
+Without a port an agent reports by its logs, its alerts and `router agent` alone: many agents run on one host, so none has a
+port by default.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from router.delivery.connection import Connection
 from router.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.observability.instruments import Labels, Value
 from router.runtime.agent import AgentRuntime
-from router.supervision import Child, Helper, failing
+from router.supervision import Child, Helper, helper_states
 
 
 class AgentPages:
-    """Of one agent. `where`: the address and the TCP port that they are bound to; 0 = any free one."""
+    """The pages of one agent. `where`: the address and the TCP port to bind; 0 = any free port."""
 
     def __init__(self, agent: str, runtime: AgentRuntime, where: tuple[str, int]) -> None:
         self._agent = agent
@@ -27,7 +27,7 @@ class AgentPages:
         self._helper: Helper | None = None
 
     def child(self, connection: Connection, on_bound: Callable[[int], None] = lambda _: None) -> Child:
-        """Beside the agent's lanes; `on_bound` hears the port."""
+        """The child beside the agent's consumers; `on_bound` gets the port."""
         self._connection = connection
         metrics = self._register(Metrics())
         server = HttpServer(*self._where, metrics.registry, self._checks)
@@ -38,7 +38,9 @@ class AgentPages:
         runtime, tally = self._runtime, self._runtime.stats
         metrics.ready.set_function(lambda: readiness_series(self._checks()))
         metrics.connected.set_function(self._is_connected)
-        metrics.helper_failing.set_function(lambda: failing([*runtime.helpers, *([self._helper] if self._helper is not None else ())]))
+        metrics.helper_failing.set_function(
+            lambda: helper_states([*runtime.helpers, *([self._helper] if self._helper is not None else ())])
+        )
         metrics.agent_applied.set_function(self._label(lambda: tally.applied))
         metrics.agent_duplicates.set_function(self._label(lambda: runtime.duplicates))
         metrics.agent_dead.set_function(self._label(lambda: tally.dead))

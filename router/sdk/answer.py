@@ -1,4 +1,4 @@
-"""What a client hears: the router's answer with its types, and its bytes as they came (docs/contracts.md#answers)."""
+"""The answer that a client gets: the router's answer with its types, and its bytes as received (docs/contracts.md#answers)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NO_CONTEXT: Mapping[str, str] = {}
 
 
 class Answer(Struct, frozen=True):
-    """`decision` when it is ok, else `error`; `context` has request_id and, when there was one, trace_id."""
+    """`decision` if it is ok, else `error`; `context` has request_id and, if there was one, trace_id."""
 
     ok: bool
     decision: Decision | None = None
     error: Refusal | None = None
     context: Mapping[str, str] = NO_CONTEXT
-    warnings: tuple[Refusal, ...] = ()  # decided, and something that was asked for was left out
+    warnings: tuple[Refusal, ...] = ()  # decided, but a part of the request was not carried out
     raw: bytes = b""
 
 
 class _Receipt(Struct):
-    """What JetStream itself says to a publisher."""
+    """JetStream's own answer to a publisher."""
 
     stream: str | None = None
     error: Mapping[str, object] | None = None
@@ -37,7 +37,7 @@ _RECEIPT = msgspec.json.Decoder(_Receipt)
 
 
 def read_answer(data: bytes) -> Answer | None:
-    """The answer in these bytes; None for a PubAck, which only says that the request is stored (confirm mode "stored").
+    """Read the answer; None for a PubAck, which only says that the request is stored (confirm mode "stored").
 
     Raises BrokerRefused when the stream would not store the request, RouterError for bytes that are no answer.
     """

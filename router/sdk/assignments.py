@@ -6,7 +6,7 @@
     not readable       -> Dead: a letter                                    ack: error, where it has an id
     done elsewhere     -> Done: before the durable was made (`start_point`)  ack: none
 
-Acknowledgements are a plain publish: nobody may listen (`ack_enabled`), and nothing waits for them.
+Acknowledgements are a plain publish: there may be no listener (`ack_enabled`), and nothing waits for them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OnDone = Callable[[ExecAssignment, StepResult, int], None]
 
 
 class WorkerTopology(Struct, frozen=True, kw_only=True):
-    """Where a worker finds and says what; the defaults are the router's."""
+    """The stream, subjects and bucket that a worker uses; the defaults are the router's."""
 
     stream: str = "ROUTER_ASSIGNMENTS"
     attempts: str = "ROUTER_ATTEMPTS"  # the bucket in which starts are written down
@@ -52,7 +52,7 @@ DEFAULT_TOPOLOGY = WorkerTopology()
 
 
 class Assignments:
-    """What a lane does with each assignment, over one connection."""
+    """Handles the assignments of one consumer, over one connection."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Assignments:
         self._start_point = start_point
 
     async def handle(self, message: Message) -> Outcome:
-        """The lane's handler."""
+        """The consumer's handler."""
         try:
             found = read_exec_assignment(message.data)
         except Poison as exc:
@@ -93,7 +93,7 @@ class Assignments:
         return Done((self._report(found, message, attempted),))
 
     async def _is_over(self, message: Message, found: ExecAssignment) -> bool:
-        """Whether it waited before the durable was made, and is not to be done for that."""
+        """Whether it was stored before the durable was made, and need not be done."""
         return (
             self._start_point is not None
             and self._start_point.is_before_start(message)
@@ -117,7 +117,7 @@ class Assignments:
         return reports.result_effect(self._topology.results, self._encode_result(found, attempted, self._encoding), found, message)
 
     def _encode_result(self, found: ExecAssignment, attempted: AttemptsResult, encoding: str) -> bytes:
-        """Its bytes, or an error's where it cannot be sent: an outcome must not be lost to what a handler put into it."""
+        """Encode the result, or an error where it cannot be sent: the content of a result must not lose the outcome."""
         try:
             data = reports.result_bytes(found, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
         except (TypeError, ValueError) as exc:

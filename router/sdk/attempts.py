@@ -4,7 +4,7 @@
     the deadline passes            -> a timeout           Poison                           -> an error, and hopeless
 
 An async handler runs on the loop and is cancelled at its deadline. A plain function runs in a thread, so that heartbeats
-and deadlines go on; nobody can stop a thread, so past its deadline it keeps its place in the pool until it returns.
+and deadlines go on; a thread cannot be stopped, so past its deadline it keeps its place in the pool until it returns.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logs.logger(__name__)
 
 
 class AttemptsResult(Struct, frozen=True):
-    """What came of all attempts; the step's cost is that of all of them."""
+    """The result of all attempts; the step's cost is their sum."""
 
     step: StepResult
     attempts: int
@@ -44,7 +44,7 @@ class Attempts:
         self._pool = None if is_async else ThreadPoolExecutor(slots, thread_name_prefix="router-worker")
 
     async def run(self, assignment: ExecAssignment) -> AttemptsResult:
-        """Every attempt that is allowed, or needed."""
+        """Make as many attempts as are allowed and needed."""
         begun, totals, is_hopeless = steady(), _AttemptTotals(), False
         try:
             async with asyncio.timeout(assignment.deadline_ms / 1000):
@@ -74,7 +74,7 @@ class Attempts:
             return await self._answer(assignment)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise  # by the deadline, or by a drain: not the handler's word
+                raise  # by the deadline, or by a drain: not by the handler
             return build_failure(FAILED, "the handler was cancelled", status=CANCELLED)
         except Poison:
             raise
@@ -91,14 +91,14 @@ class Attempts:
             answer = self._handler(assignment)
         else:
             answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._handler, assignment)
-        step: object = await answer if inspect.isawaitable(answer) else answer  # whatever a stranger's function gives
+        step: object = await answer if inspect.isawaitable(answer) else answer  # a user's function may return anything
         if not isinstance(step, StepResult):
             return build_failure(UNSENDABLE, f"the handler returned {type(step).__name__}, not a StepResult")
         return step
 
 
 class _AttemptTotals:
-    """What earlier attempts leave behind, also when the deadline cuts the last one off."""
+    """The sums of earlier attempts, known also when the deadline cuts the last one off."""
 
     def __init__(self) -> None:
         self.attempts = 0

@@ -1,4 +1,4 @@
-"""The envelope bus, for other people's programs (SR).
+"""The envelope bus for users' programs (SR).
 
     async with Bus() as bus:
         await bus.publish("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
@@ -9,8 +9,8 @@
     async with Bus() as bus:
         await bus.consume("projector", project, store="projector.db")     # until cancelled
 
-Where it connects and what its streams are called is said by SR's variables (NATS_URL, NATS_STREAM_PREFIX …), a settings
-file, or the arguments here.
+The specification's variables (NATS_URL, NATS_STREAM_PREFIX …), a settings file, or the arguments here say where it connects and what its
+streams are called.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class Bus:
     """One connection, for any number of publications, consumers and queries."""
 
     def __init__(self, nats_url: str | None = None, *, settings: Settings | None = None) -> None:
-        """`settings`: where they were read already; else they are read from the environment now. Raises Misconfigured."""
+        """`settings`: already read ones; else they are read from the environment now. Raises Misconfigured."""
         from router.config import load
 
         self._all = settings or load(None, {"nats.url": nats_url}).settings
         self.settings = bus_settings(self._all)
-        self.metrics = BusMetrics()  # of this connection; `metrics.registry` is shown by whoever has a page
+        self.metrics = BusMetrics()  # of this connection; a program with a metrics page exposes `metrics.registry`
         self._open = AsyncExitStack()
         self._jetstream: JetStream | None = None
         self._publisher: Publisher | None = None
 
     async def __aenter__(self) -> Self:
-        """Connected, and the streams there (`topology = off`: trusted). Raises BrokerUnavailable, BrokerRefused."""
+        """Connect and create the streams (`topology = off`: assume that they exist). Raises BrokerUnavailable, BrokerRefused."""
         async with AsyncExitStack() as opened:
             connection = await connect_by(self._all.nats)
             opened.push_async_callback(connection.close)
@@ -113,7 +113,7 @@ class Bus:
 
     @property
     def publisher(self) -> Publisher:
-        """For envelopes that are made already, and for commands."""
+        """For envelopes that exist already, and for commands."""
         if self._publisher is None:
             raise RouterError("the bus is not open: use it as `async with Bus() as bus`")
         return self._publisher
@@ -125,7 +125,7 @@ class Bus:
         return self._jetstream
 
     def shared_keys(self, name: str) -> BucketProcessed:
-        """A `store` for `consume` in a key-value bucket: what one process of that name has processed, the others know."""
+        """A `store` for `consume` in a key-value bucket: all processes of that name share the processed keys."""
         settings, bucket = self.settings, f"{self.settings.stream_prefix}-processed"
         return BucketProcessed(self.jetstream, bucket, settings.durable(name), ttl_s=settings.keys_ttl, replicas=settings.replicas)
 
@@ -165,7 +165,7 @@ class Bus:
             await processed.close()
 
     async def _durable_there(self, durable: ConsumerSpec) -> None:
-        """Made, or found as it should be. A broker that is away is waited for. Raises Misconfigured, BrokerRefused."""
+        """Create or check the durable, waiting for an unavailable broker. Raises Misconfigured, BrokerRefused."""
         while True:
             try:
                 differences = await apply_topology(self.jetstream, self.settings, Topology((), (durable,)))
@@ -177,7 +177,7 @@ class Bus:
             return
 
     async def query(self, query: str, envelope: MessageEnvelope, *, timeout: float = 5.0) -> Mapping[str, object]:  # noqa: ASYNC109
-        """Ask, and wait `timeout` seconds for the answer. Raises Unanswered, QueryRefused, BrokerUnavailable."""
+        """Send a query, and wait `timeout` seconds for its response. Raises Unanswered, QueryRefused, BrokerUnavailable."""
         return await ask(self.jetstream.connection, self.settings, query, envelope, timeout)
 
     async def respond(self, query: str, respond: Responder) -> None:

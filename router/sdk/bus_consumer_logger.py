@@ -1,4 +1,4 @@
-"""What a consumer of the bus logs of its lane: what every lane of ours says, and each message that became a dead letter."""
+"""Log a bus consumer: what every consumer of ours logs, and each message that became a dead letter."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logs.logger(__name__)
 
 
 class BusConsumerLogger(ConsumerLogger):
-    """A lane's observer."""
+    """The observer of a bus consumer."""
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if is_final and isinstance(outcome, Dead | Retry):

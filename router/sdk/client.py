@@ -1,12 +1,12 @@
-"""Asking a router, from Python.
+"""A client of the router, for Python.
 
     async with Client("nats://localhost:4222") as client:
         answer = await client.decide(tenant_id="acme", message_type="chat", payload="hello")
         print(answer.decision.provider_id)
 
-One inbox subscription for the client's whole life; answers find their question by the inbox' last token. Each request
-names that inbox itself (`Reply-To`) and carries a message id: so another router may answer it when the one that
-took it dies, and asking again is safe. A router cannot be seen from here: silence is told by `Unanswered`.
+A client has one inbox subscription for its whole life; the last token of the inbox tells which request an answer belongs to. Each request
+names that inbox itself (`Reply-To`) and carries a message id: so another router may answer it when the first one dies, and a repeated
+request is safe. A client cannot see whether a router runs: it reports silence as `Unanswered`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Client(ProviderCalls):
         self._subject = subject
         self._connection: Connection | None = None
         self._inbox = ""
-        self._waiting: dict[str, Callable[[bytes, bool], None]] = {}  # by token: what is done with an answer, and with 503
+        self._waiting: dict[str, Callable[[bytes, bool], None]] = {}  # by token: handles an answer, and the status 503
 
     async def __aenter__(self) -> Self:
         """Raises BrokerUnavailable when no server answers."""
@@ -150,7 +150,7 @@ class Client(ProviderCalls):
 
 
 def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
-    """In a span, where the process has an SDK to make one with. What makes it is heavier than all the rest of a client."""
+    """Open a span, where the process has an SDK for it. The module behind it is heavier than all the rest of a client."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return nullcontext(headers)
     from router.observability.tracing import trace_request
@@ -159,7 +159,7 @@ def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManag
 
 
 async def _wait_for_answer(answer: asyncio.Future[T], post: Callable[[], None], subject: str, *, timeout_s: float, attempts: int) -> T:
-    """Asked again while nobody answers. Raises Unanswered."""
+    """Send again while no answer comes. Raises Unanswered."""
     for _ in range(attempts):
         post()
         done, _pending = await asyncio.wait({answer}, timeout=timeout_s)
@@ -173,14 +173,14 @@ async def _wait_for_answer(answer: asyncio.Future[T], post: Callable[[], None], 
 
 
 def _build_settler(answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str) -> Callable[[bytes, bool], None]:
-    """What is done with each message that comes for a question; `read` gives None for one that is no answer yet."""
+    """Build the function that handles each message for a request; `read` returns None for a message that is no answer yet."""
 
     def settle(data: bytes, is_nobody: bool) -> None:
         if answer.done():
             return  # the second answer of a redelivery, or one that came too late
         try:
             if is_nobody:
-                raise Unanswered(f"nobody listens on {subject}: no router was ever started on this server")
+                raise Unanswered(f"no subscriber on {subject}: no router was ever started on this server")
             if (heard := read(data)) is not None:
                 answer.set_result(heard)
         except RouterError as exc:

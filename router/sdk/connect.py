@@ -1,4 +1,4 @@
-"""How what other people import reaches its broker: a URL, or the settings that say how to log in."""
+"""Open the NATS connection of the SDK's classes: by a URL, or by the settings that say how to log in."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_URL = "nats://localhost:4222"
 
 
 async def open_connection(nats: str | NatsConfig, name: str, broker: BrokerLog | None = None) -> Connection:
-    """A connection of its own; with a URL alone it is called `name`. Raises BrokerUnavailable when no server answers."""
+    """Open a connection; with a URL alone it is named `name`. Raises BrokerUnavailable when no server answers."""
     on_lost, on_back = (broker.on_disconnected, broker.on_reconnected) if broker is not None else (None, None)
     if isinstance(nats, str):
         return await connect({"servers": [nats], "name": name, "connect_timeout": 2}, timeout_s=2.0, on_lost=on_lost, on_back=on_back)

@@ -1,4 +1,4 @@
-"""What a worker logs of its lane: only what a person should know. Assignments that go well are counted by the router."""
+"""Log a worker's consumer: only what a person should know. The router counts assignments that succeed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logs.logger(__name__)
 
 
 class ConsumerLogger(NullObserver):
-    """A lane's observer."""
+    """The observer of a worker's consumer."""
 
     def __init__(self, durable: str) -> None:
         self._durable = durable
@@ -32,11 +32,11 @@ class ConsumerLogger(NullObserver):
         log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
 
     def on_missing_stream(self, stream: str) -> None:
-        """There is no such stream yet: no router has made it."""
+        """The stream does not exist yet: no router has made it."""
         if self._once.allow(stream):
             log.warning(events.CONSUMER_DELETED, stream=stream, consumer=self._durable)
 
     def on_start_failure(self, exc: BaseException) -> None:
-        """The durable can neither be found nor made for now; the worker asks again."""
+        """The durable can be neither found nor made now; the worker tries again."""
         if self._once.allow(str(exc)[:256]):
             log.warning(events.BROKER_ERROR, consumer=self._durable, error=str(exc)[:1024])

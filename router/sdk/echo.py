@@ -1,4 +1,4 @@
-"""A handler that answers with what it was given: for trying the circle out, and for measuring it."""
+"""A handler that returns its assignment's payload: to try the whole circle, and to measure it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from router.sdk.step import FAILED, StepResult, build_failure
 
 
 class Echo:
-    """Takes `latency_ms` and costs `cost`; of the assignments a share of `fail_rate` (0..1) fails, the same ones every time."""
+    """Takes `latency_ms` and costs `cost`; a share of `fail_rate` (0..1) of the assignments fails, the same ones every time."""
 
     def __init__(self, *, latency_ms: float = 0.0, fail_rate: float = 0.0, cost: float = 0.001) -> None:
         self._latency_s = latency_ms / 1000

@@ -1,4 +1,4 @@
-"""A worker's heartbeats: who it is, how busy, whether it is leaving (docs/contracts.md#heartbeats)."""
+"""A worker's heartbeats: its id, its load, and whether it is draining (docs/contracts.md#heartbeats)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRAINING = "draining"
 
 
 class WorkerHeartbeat:
-    """One beat every `interval_s` seconds; `in_hand` says how many assignments the worker has, of at most `capacity`."""
+    """Publishes one heartbeat every `interval_s` seconds; `in_hand` returns how many assignments are in flight, of at most `capacity`."""
 
     def __init__(
         self, connection: Connection, subject: str, worker_id: str, *, interval_s: float, capacity: int, in_hand: Callable[[], int]
@@ -31,7 +31,7 @@ class WorkerHeartbeat:
         self._is_draining = False
 
     async def run(self) -> None:
-        """As a supervised child; the last beat says `stopped`."""
+        """A supervised child; the last heartbeat says `stopped`."""
         try:
             while True:
                 self._beat()
@@ -40,7 +40,7 @@ class WorkerHeartbeat:
             self._say(STOPPED, 0)
 
     def drain(self) -> None:
-        """From now on: no new work. Told at once, since routers choose by it."""
+        """The worker accepts no new work from now on. It publishes that at once, since routers choose workers by it."""
         self._is_draining = True
         self._beat()
 
@@ -50,7 +50,7 @@ class WorkerHeartbeat:
 
     def _say(self, status: str, in_hand: int) -> None:
         if not self._connection.is_connected:
-            return  # an old sign of life, sent after a reconnect, would be a false one
+            return  # a heartbeat that is sent only after a reconnect would be out of date
         beat = {
             "version": "1",
             "worker_id": self._worker_id,

@@ -11,7 +11,7 @@ What is said of an outcome (provider breakers read the error code, never the tex
 
     success                                            ok, the response's body as output
     extension_timeout                                  timeout     TIMEOUT
-    extension_unavailable, breaker open, nobody there  error       PROVIDER_UNAVAILABLE, worth another attempt
+    extension_unavailable, breaker open, none there    error       PROVIDER_UNAVAILABLE, worth another attempt
     the provider's own error, or garbage from it       error       SERVER_ERROR; an error of its own is worth another attempt
     it refused the request (4xx)                       error       4XX, which no breaker counts
     not registered                                     error       PROVIDER_NOT_FOUND
@@ -43,7 +43,7 @@ _AGAIN = frozenset({"overloaded", "internal"})  # the router's own trouble: no f
 
 
 class ProviderHandler:
-    """`client` must be open for as long as the worker works."""
+    """`client` must stay open as long as the worker works."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -61,13 +61,13 @@ class ProviderHandler:
                 trace_id=assignment.trace_id,
                 timeout=assignment.deadline_ms / 1000,
             )
-        except RouterError as exc:  # nobody serves providers, or the broker is away
+        except RouterError as exc:  # no router serves providers, or the broker is unavailable
             return build_failure(FAILED, str(exc), is_retriable=True)
         return step_of(response)
 
 
 def step_of(response: ProviderResponse) -> StepResult:
-    """What a worker says of this response; the table above."""
+    """The worker's result for this response, by the table above."""
     if response.ok:
         return StepResult(output=response.body, cost=response.cost, metadata=response.metadata)
     status, code, is_retriable = _classify(response)
@@ -81,7 +81,7 @@ def step_of(response: ProviderResponse) -> StepResult:
 
 
 def _classify(response: ProviderResponse) -> tuple[str, str, bool]:
-    """Status, error code, and whether another attempt may mend it."""
+    """Status, error code, and whether another attempt may succeed."""
     fault = response.metadata.get("fault")
     match response.error_code:
         case "extension_timeout":

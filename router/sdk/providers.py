@@ -7,7 +7,7 @@
         print(chunk.data, end="")
 
 The router finds the provider in its registry, calls it within the time that is left, and measures it. A loop that is left
-early, or cancelled, stops the stream at its source: the subscription ends, and whoever sends hears of it (`calls.reply_streams`).
+early, or cancelled, stops the stream at its source: the subscription ends, and the server tells the sender (`calls.reply_streams`).
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ async def _chunks(stream: Stream) -> AsyncGenerator[StreamChunk, None]:
                 if chunk.done:
                     return
     except NoResponders as exc:
-        raise Unanswered(f"nobody listens on {INVOKE_STREAM}: no router serves providers on this server") from exc
+        raise Unanswered(f"no subscriber on {INVOKE_STREAM}: no router serves providers on this server") from exc
     except CallTimeout as exc:
         raise Unanswered(f"the stream on {INVOKE_STREAM} fell silent: {exc}") from exc
 

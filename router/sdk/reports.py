@@ -46,7 +46,7 @@ def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id:
 
 
 def result_effect(subject: str, data: bytes, assignment: ExecAssignment, message: Message) -> Effect:
-    """A result, to be stored once however often its assignment is delivered."""
+    """A result, which the stream stores once, however often its assignment is delivered."""
     return Effect(subject, data, f"result:{assignment.assignment_id}", build_headers(assignment, message))
 
 
@@ -57,21 +57,21 @@ def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[
 
 
 def cut_to_letter(done: AttemptsResult) -> AttemptsResult:
-    """What a letter keeps of it: why it was given up, cut to a length; no output, for that is a result's."""
+    """The part of a result that a dead letter keeps: why it was given up, cut to a length; no output, which only a result has."""
     step = done.step
     message = step.error_message[:MAX_TEXT] if step.error_message is not None else None
     return replace(done, step=replace(step, output=None, error_message=message))
 
 
 def unstarted_bytes(message: Message, assignment: ExecAssignment | None, fault: Fault, *, code: str, now_ms: int) -> bytes:
-    """The letter of an assignment that no handler answered: it cannot be read, nobody takes it, or it killed its worker."""
+    """The dead letter of an assignment without a handler's answer: unreadable, accepted by no worker, or one that killed its worker."""
     known = _correlation_of(assignment) if assignment is not None else _guess_correlation(message)
     why = {"error_code": code, "error_message": shorten(fault.message)}
     return orjson.dumps({**known, "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
 
 
 def build_headers(assignment: ExecAssignment, message: Message) -> dict[str, str]:
-    """The headers of what is said about an assignment: those of the header contract."""
+    """The headers of everything that a worker publishes about an assignment: those of the header contract."""
     headers = {"version": "1", "tenant_id": assignment.tenant_id}
     if assignment.trace_id is not None:
         headers["trace_id"] = assignment.trace_id
@@ -113,7 +113,7 @@ def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
 
 
 def _guess_correlation(message: Message) -> dict[str, Any]:
-    """An assignment's message id is its assignment id, and its tenant stands in a header."""
+    """An assignment's message id is its assignment id, and a header names its tenant."""
     found = {"assignment_id": contract.message_id_in(message.headers), "tenant_id": contract.tenant_in(message.headers)}
     return {"version": "1", **{name: value for name, value in found.items() if value is not None}}
 

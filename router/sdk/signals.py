@@ -1,8 +1,8 @@
-"""How a program of a user's own ends by a signal: what is in hand is finished first, and no traceback is written.
+"""End a user's program by a signal: the work in flight finishes first, and no traceback is written.
 
-    SIGTERM, Ctrl-C     `work` is cancelled: it drains, however long its own `drain_s` allows
-                        all of it has ended: the process ends with status 0, other tasks are cancelled
-    a second signal     what still drains is cut off; a second later the process ends with 130
+    SIGTERM, Ctrl-C     `work` is cancelled: it drains, as long as its own `drain_s` allows
+                        when all of it has ended, the process exits with status 0, and other tasks are cancelled
+    a second signal     what still drains is cut off; a second later the process exits with 130
 
 A signal for which the program has a handler of its own stays the program's, and so do all signals outside the main thread.
 """
@@ -58,13 +58,13 @@ async def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _run_program(program: Coroutine[Any, Any, None]) -> None:
-    """Signals are heard from its beginning to its end, and not while work of ours is at hand alone."""
+    """Handle signals from the program's start to its end, not only while our work runs."""
     signals = _get_signal_handler()
     await (signals.hold_program(program) if signals is not None else program)
 
 
 class _SignalHandler:
-    """Those that are left at their defaults, while work is at hand on one loop."""
+    """Handles the signals that have Python's default handler, while work runs on one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -98,7 +98,7 @@ class _SignalHandler:
             self._rest()
 
     def _rest(self) -> None:
-        """Where no work is left: a program that was told to end does so now."""
+        """Where no work is left: exit, if a signal came."""
         if self._tasks:
             return
         if self._times and not self._is_ending:
@@ -125,7 +125,7 @@ _LISTENING: list[_SignalHandler] = []  # one, or none: signals are the process' 
 
 
 def _get_signal_handler() -> _SignalHandler | None:
-    """None: the signals are not ours to hear."""
+    """None: the signals are not ours to handle."""
     loop = asyncio.get_running_loop()
     if threading.current_thread() is not threading.main_thread():
         return None

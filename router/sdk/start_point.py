@@ -42,7 +42,7 @@ BATCH = 1_000
 
 
 class StartPoint:
-    """Of one durable, as one worker sees it. `covers` is asked for every assignment."""
+    """The start of one durable, as one worker sees it. `is_before_start` is called for every assignment."""
 
     def __init__(self, jetstream: JetStream, stream: str, results: str, start: Start) -> None:
         self._jetstream = jetstream
@@ -55,7 +55,7 @@ class StartPoint:
         self._reading = asyncio.Lock()
 
     async def note(self) -> Mapping[str, str]:
-        """The metadata of a durable that is about to be made. Raises BrokerUnavailable."""
+        """The metadata for a durable that is about to be made. Raises BrokerUnavailable."""
         info = await self._jetstream.stream(self._stream)
         last = info["state"]["last_seq"] if info is not None and info["state"]["messages"] else 0
         if self._start == "all" or not last or (self._start == "unanswered" and not await self._may_read()):
@@ -63,7 +63,7 @@ class StartPoint:
         return {HOW: self._start, UP_TO: str(last)}
 
     def read_note(self, durable: Json) -> None:
-        """What the worker that made the durable noted."""
+        """Read what the worker that made the durable noted."""
         metadata = durable["config"].get("metadata") or {}
         how, up_to = metadata.get(HOW, ""), metadata.get(UP_TO, "")
         found = int(up_to) if up_to.isascii() and up_to.isdecimal() and len(up_to) < 20 else 0
@@ -75,7 +75,7 @@ class StartPoint:
         return message.sequence <= self._up_to
 
     async def is_over(self, tenant_id: str, assignment_id: str) -> bool:
-        """Whether an assignment that waited is not to be done. Raises BrokerUnavailable."""
+        """Whether an assignment that was stored before need not be done. Raises BrokerUnavailable."""
         if self._how != "unanswered":
             return True
         async with self._reading:
@@ -115,7 +115,7 @@ class StartPoint:
 
 
 def _assignment_key(result: StoredMessage) -> str:
-    """Which assignment it answers, behind the tenant that it names: one that names another tenant answers nothing. Empty: none."""
+    """The answered assignment, behind the tenant that the result names; one that names another tenant answers nothing. Empty: none."""
     try:
         body = read_body(result.data, RESULT)
     except Malformed:

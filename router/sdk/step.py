@@ -28,7 +28,7 @@ FAILED = "2001"  # the handler raised
 UNSENDABLE = "2002"  # what the handler answered cannot be sent
 HOPELESS = "3001"  # the handler says that it can never succeed
 OVERDUE = "4001"  # the deadline passed
-GIVEN_UP = "5001"  # begun as often as allowed, or taken by nobody
+GIVEN_UP = "5001"  # begun as often as allowed, or accepted by no worker
 
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
@@ -58,5 +58,5 @@ Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]
 
 
 def build_failure(code: str, message: str, *, status: str = ERROR, is_retriable: bool = False) -> StepResult:
-    """A step that the worker itself judges."""
+    """A failure that the worker itself reports."""
     return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable)

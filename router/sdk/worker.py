@@ -1,4 +1,4 @@
-"""A worker: takes assignments, runs your handler, tells its results; no assignment is lost, whoever dies.
+"""A worker: takes assignments, runs your handler, publishes its results; no assignment is lost when a process dies.
 
     import router
     from router import StepResult, Worker
@@ -16,7 +16,7 @@ others, and one that was done twice still has one result: both carry the same me
     the handler answers             -> caf.exec.result.v1
     it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no other result; there goes too
                                        what cannot be read, and what was refused, or killed its worker, as often as allowed
-    it is cut off by a drain        -> the assignment goes back, and is done by somebody else
+    it is cut off by a drain        -> the assignment goes back, and another worker does it
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 DURABLE = "caf-worker"
 LOOK_AGAIN_S = 0.25
-_FULL_RETRY_S = 60.0  # what comes again is done again
+_FULL_RETRY_S = 60.0  # seconds: a redelivered assignment is done again
 _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
 
@@ -101,7 +101,7 @@ class Worker:
         self._start_point: StartPoint | None = None
         self._attempts = Attempts(handler, slots)
         self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
-        # Nothing is pulled ahead: what waits here could be at work elsewhere.
+        # Nothing is pulled ahead: an assignment that waits here could be done elsewhere.
         self._pace = ConsumerOptions(
             max_attempts=max_attempts,
             ack_wait=ack_wait_s,
@@ -131,7 +131,7 @@ class Worker:
         await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """The same, until cancelled, for a program that listens to signals itself."""
+        """The same, until cancelled, for a program that handles signals itself."""
         connection = await open_connection(self._nats, "router-worker", broker := BrokerLog("worker"))
         jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
         self._start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
@@ -143,7 +143,7 @@ class Worker:
         finally:
             self._attempts.close()
             broker.is_closing = True
-            with contextlib.suppress(Exception):  # the end must not fail on a connection that is gone already
+            with contextlib.suppress(Exception):  # closing must not fail on a connection that is closed already
                 await connection.flush()
                 await connection.close()
 
@@ -158,7 +158,7 @@ class Worker:
             in_hand=lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0,
         )
         children = (
-            Child("heartbeats", heartbeat.run),  # the first to begin is the last to end: it says `stopped`
+            Child("heartbeats", heartbeat.run),  # the first to start is the last to end: it says `stopped`
             Child("assignments", lambda: _consume(consumer, heartbeat), shutdown_s=self._drain_s + 5),
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
@@ -189,13 +189,13 @@ class Worker:
                 if await self._restore(jetstream) is not None:
                     return
             except BrokerDenied:
-                raise  # waiting does not help
-            except RouterError as exc:  # the broker is away again: asked anew
+                raise  # waiting cannot help
+            except RouterError as exc:  # the broker is unavailable again: tried again
                 self._logger.on_start_failure(exc)
             await asyncio.sleep(LOOK_AGAIN_S)
 
     async def _restore(self, jetstream: JetStream) -> str | None:
-        """The durable's identity: found, or made. The stream is the router's to make; it is waited for."""
+        """Find or create the durable, and return its identity. The router makes the stream; this waits for it."""
         stream, durable = self._durable.stream, self._durable.durable
         info = await jetstream.consumer(stream, durable)
         if info is None:
@@ -213,12 +213,12 @@ class Worker:
 def worker_durable(
     stream: str = DEFAULT_TOPOLOGY.stream, durable: str = DURABLE, *, subject: str | None = assignment.SUBJECT, ack_wait_s: float = 30.0
 ) -> ConsumerSpec:
-    """The consumer that workers share. A worker makes it where it is missing, unless somebody with more rights has."""
+    """The durable that workers share. A worker creates it where it is missing, unless an operator has created it."""
     return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
 
 
 async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat) -> None:
-    """The consumer, and a heartbeat that says so before it drains."""
+    """Run the consumer, and publish a heartbeat that says `draining` before it drains."""
     work = asyncio.create_task(consumer.run())
     try:
         await asyncio.wait({work})

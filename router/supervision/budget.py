@@ -1,4 +1,4 @@
-"""How many restarts are too many: a window that slides, and the waits that grow inside it."""
+"""Limits restarts: a sliding window counts them, and the pauses grow with their number in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DELAYS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0)  # by the number of restarts inside
 
 
 class SupervisionFailed(RouterError):
-    """A child could not be kept alive within its supervisor's intensity; `__cause__` is its last failure."""
+    """A child ended more often than its supervisor allows; `__cause__` is its last failure."""
 
     code = "supervision_failed"
 
@@ -23,8 +23,8 @@ class SupervisionFailed(RouterError):
         self.child = child
 
 
-class Budget:
-    """Spent by restarts, refilled by time."""
+class RestartBudget:
+    """The restarts that a supervisor may still make: each uses one up, time gives them back."""
 
     def __init__(self, intensity: Intensity, clock: Clock) -> None:
         self._intensity = intensity
@@ -32,7 +32,7 @@ class Budget:
         self._restarts: deque[float] = deque()
 
     def spend(self) -> float | None:
-        """Seconds to wait before this restart; None: it would be one too many."""
+        """Seconds to wait before this restart; None if it exceeds the limit."""
         now = self._clock()
         while self._restarts and self._restarts[0] <= now - self._intensity.seconds:
             self._restarts.popleft()

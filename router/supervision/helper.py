@@ -1,9 +1,9 @@
-"""A child that its process can do without for a while: figures, retention, a sweep. Its failure never ends the process.
+"""A background task that its process can do without for a while: gauges, retention, a scan. Its failure never ends the process.
 
-    it fails ──> one log line a minute for each kind of failure, `is_failing` for a gauge ──> it rests ──> it begins again
+    it fails ──> one log line a minute for each kind of failure, `is_failing` for a gauge ──> a pause ──> it is restarted
 
-A failing child of a supervisor uses up its supervisor's restarts, and then all of the process ends. A helper restarts itself and
-uses up none. Only Misconfigured climbs, as from any child: no restart mends a setting.
+An ordinary child that fails uses up its supervisor's restarts, and then the process ends. A helper restarts itself and uses up
+none. Only Misconfigured is escalated, as from any child, because a restart does not correct a setting.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from router.supervision.tree import Child
 log = logs.logger(__name__)
 
 Pause = Callable[[float], Awaitable[None]]
-RESTS_S = (1.0, 5.0, 15.0, 30.0, 60.0)  # by the number of failures in a row
-CALM_S = 60.0  # a start that lasts longer begins a new row, and ends `is_failing`
+PAUSES_S = (1.0, 5.0, 15.0, 30.0, 60.0)  # by the number of failures in a row
+CALM_S = 60.0  # a run that lasts longer resets the count of failures, and `is_failing`
 
 
 class Helper:
-    """One helper. `run` is its child's; it ends only when it is cancelled."""
+    """Runs one background task until it is cancelled, restarting it after failures."""
 
     def __init__(self, name: str, run: Callable[[], Awaitable[None]], *, clock: Clock = steady, pause: Pause = asyncio.sleep) -> None:
         self.name = name
@@ -38,12 +38,12 @@ class Helper:
 
     @property
     def child(self) -> Child:
-        """For a supervision tree."""
+        """The child for a supervision tree."""
         return Child(self.name, self.run)
 
     @property
     def is_failing(self) -> bool:
-        """It failed, and has not worked for CALM_S since."""
+        """Whether it failed, and has not run for CALM_S since."""
         return self._clock() < self._failing_until
 
     async def run(self) -> None:
@@ -51,23 +51,23 @@ class Helper:
         while True:
             try:
                 await self._run()
-                await self._pause(RESTS_S[0])
+                await self._pause(PAUSES_S[0])
             except Misconfigured:
                 raise
-            except Exception as exc:  # a helper's failure must not climb, whatever it is
-                await self._pause(self._note(exc))
+            except Exception as exc:  # no failure of a helper is escalated
+                await self._pause(self._record(exc))
 
-    def _note(self, exc: Exception) -> float:
-        """How long to rest."""
+    def _record(self, exc: Exception) -> float:
+        """Count and log the failure; returns the seconds to pause."""
         self._failures = self._failures + 1 if self.is_failing else 1
-        rest = delay_after(self._failures, RESTS_S)
-        self._failing_until = self._clock() + rest + CALM_S
+        pause_s = delay_after(self._failures, PAUSES_S)
+        self._failing_until = self._clock() + pause_s + CALM_S
         if self._lines.allow(type(exc).__name__):
             cause = str(exc) if isinstance(exc, RouterError) else type(exc).__name__
-            log.error(events.HELPER_FAILED, helper=self.name, cause=cause, again_in_s=rest, exc_info=exc)
-        return rest
+            log.error(events.HELPER_FAILED, helper=self.name, cause=cause, restart_in_s=pause_s, exc_info=exc)
+        return pause_s
 
 
-def failing(helpers: Iterable[Helper]) -> Mapping[tuple[str, ...], int]:
-    """By name, 1 for those that fail: the series of `router_helper_failing`."""
+def helper_states(helpers: Iterable[Helper]) -> Mapping[tuple[str, ...], int]:
+    """The series of `router_helper_failing`: by name, 1 for a helper that fails."""
     return {(helper.name,): int(helper.is_failing) for helper in helpers}

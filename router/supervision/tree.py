@@ -1,8 +1,8 @@
-"""The supervision tree as data. Building one starts nothing; `supervise` brings it to life, `draw` prints it.
+"""The supervision tree as data. Building one starts nothing; `supervise` runs it, `draw` prints it.
 
-Children start in the order of the list, each one getting the loop until it first waits, and stop in the reverse
-order. There is no signal of being ready: the broker can go away at any moment, so a child has to cope with a
-neighbour that is not ready anyway, and a second way for the start alone would be one too many.
+Children start in the order of the list, each one running until it first waits, and stop in the reverse order. A child does
+not signal that it is ready: the broker can become unavailable at any moment, so every child must cope with another one that is
+not ready anyway, also at the start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 
 class Restart(StrEnum):
-    """When a child that ended is started again; ended by a cancellation of its own counts as a crash."""
+    """When a child that ended is restarted. A child that cancels itself counts as crashed."""
 
     PERMANENT = "permanent"  # always
     TRANSIENT = "transient"  # after a crash
@@ -22,21 +22,21 @@ class Restart(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Who is started again with a child that ended."""
+    """Which children are restarted with a child that ended."""
 
-    ONE_FOR_ONE = "one_for_one"  # nobody
-    REST_FOR_ONE = "rest_for_one"  # all that were started after it, for they lean on it
+    ONE_FOR_ONE = "one_for_one"  # no other
+    REST_FOR_ONE = "rest_for_one"  # those started after it, because they depend on it
 
 
 class Intensity(Struct, frozen=True):
-    """More than `restarts` within `seconds`, and the failure climbs."""
+    """With more than `restarts` within `seconds` the failure is escalated."""
 
     restarts: int = 3
     seconds: float = 10.0
 
 
 class Child(Struct, frozen=True, eq=False):
-    """One coroutine. `run` is called for each start; `shutdown_s`: seconds from its cancellation to being given up."""
+    """One coroutine. `run` is called at each start; `shutdown_s`: seconds that it has to end after its cancellation."""
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -45,7 +45,7 @@ class Child(Struct, frozen=True, eq=False):
 
 
 class Supervisor(Struct, frozen=True, eq=False):
-    """Children under one strategy. As somebody's child it has no deadline: its own children have theirs."""
+    """Children under one strategy. As a child of another supervisor it has no deadline, because its own children have theirs."""
 
     name: str
     children: tuple[Child | Supervisor, ...]

@@ -103,7 +103,7 @@ async def test_a_commit_that_fails_brings_the_message_again(run: Run) -> None:
         assert (at_work(driver, REPLIED), await driver.stored_on(driver.effects)) == ([b"yes"], [b"effect"])
 
 
-@pytest.mark.parametrize("last_word", [b"+ACK", b"+TERM exhausted"])
+@pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM exhausted"])
 async def test_a_retry_comes_spaced_and_then_leaves_one_letter_and_the_last_word(run: Run, dead_letter_ack: bytes) -> None:
     meaning = Meaning(Retry(FAULT))
     async with run(Script(handle=meaning, dead_letter_ack=dead_letter_ack)) as driver:
@@ -127,7 +127,7 @@ async def test_a_handler_that_raises_is_tried_again_and_may_succeed(run: Run) ->
         assert await driver.stored_on(driver.letters) == []
 
 
-@pytest.mark.parametrize("last_word", [b"+ACK", b"+TERM hopeless"])
+@pytest.mark.parametrize("dead_letter_ack", [b"+ACK", b"+TERM hopeless"])
 async def test_dead_is_a_letter_at_once(run: Run, dead_letter_ack: bytes) -> None:
     async with run(Script(handle=Meaning(Dead(FAULT)), dead_letter_ack=dead_letter_ack)) as driver:
         sequence = await driver.publish(b"x")

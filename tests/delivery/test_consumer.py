@@ -10,7 +10,7 @@ from router.delivery.consumer import Consumer, Deadlines, Health
 from router.delivery.topology import create, identity
 from router.message import Effect, Message
 from router.outcome import Done, Handler, Outcome
-from tests.support.delivery import Place, Watcher, a_subscription, a_place
+from tests.support.delivery import Place, Watcher, a_place, a_subscription
 from tests.support.waiting import until
 
 

@@ -25,11 +25,11 @@ class Evidence:
         self.room = 0
         self.tried: list[str] = []
 
-    async def stored(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
+    async def publish_and_wait(self, effects: Sequence[Effect]) -> Receipts | NotPublished:
         self.tried.append(effects[0].id)
         return receipts_for(effects) if len(effects[0].data) <= self.room else FULL
 
-    def store(self, effects: Sequence[Effect], told: object) -> None: ...
+    def publish(self, effects: Sequence[Effect], callback: object) -> None: ...
 
 
 class Waits:

@@ -95,9 +95,9 @@ def test_it_is_said_how_long_a_stream_lasts_at_the_rate_of_its_newest_tenth() ->
 
 def test_a_stream_whose_messages_leave_it_when_they_are_done_is_not_said_to_fill() -> None:
     busy = a_stream(size=100, messages=100, last_sequence=100, first_at=NOW - 600.0, last_at=NOW)
-    finding = told("room in S", streams=(busy,), swept="S")
+    finding = told("room in S", streams=(busy,), cleaned_stream="S")
     assert finding.verdict is Verdict.OK
-    assert finding.found == "10% full, holds 1.7 h of what comes in at this rate, and what is done leaves it"
+    assert finding.found == "10% full, holds 1.7 h of messages at this rate; finished ones are removed"
 
 
 def test_a_stream_without_a_limit_says_what_comes_in_a_day() -> None:

@@ -111,7 +111,7 @@ def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     compact(warehouse, at_least=2)
     report = read_report(warehouse, UsageQuery())
     assert report.totals is None or report.totals.count == totals["accepted"]
-    assert all(line.cost >= 0 and line.latency_sum_ms >= 0 for line in report.lines)
+    assert all(line.cost >= 0 and line.figures["latency_sum_ms"] >= 0 for line in report.lines)
     render_page(read_parts(warehouse, UsageQuery(by=BY)), "all")
     account = reconcile(warehouse)
     assert account.is_right, [check for check in account.checks if check.is_right is False]

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from router.errors import Misconfigured
-from router.supervision import Helper, Intensity, Supervisor, failing
-from router.supervision.helper import CALM_S, RESTS_S
+from router.supervision import Helper, Intensity, Supervisor, helper_states
+from router.supervision.helper import CALM_S, PAUSES_S
 from tests.support.observability import captured
 from tests.support.supervision import alive
 
@@ -44,9 +44,9 @@ async def test_a_helper_that_always_fails_ends_no_supervisor_and_floods_no_log()
         async with alive(Supervisor("root", (helper.child,), intensity=ONCE)) as tree:
             await asyncio.wait_for(time.rested.wait(), 5)
             assert not tree.done()
-    assert tuple(time.rests[: len(RESTS_S)]) == RESTS_S
-    assert set(time.rests[len(RESTS_S) :]) == {RESTS_S[-1]}
-    assert failing([helper]) == {("gauges",): 1}
+    assert tuple(time.rests[: len(PAUSES_S)]) == PAUSES_S
+    assert set(time.rests[len(PAUSES_S) :]) == {PAUSES_S[-1]}
+    assert helper_states([helper]) == {("gauges",): 1}
     causes = [line["cause"] for line in lines.all()]
     assert set(causes) == {"RuntimeError"}
     assert len(causes) <= 1 + time.now / 60
@@ -54,7 +54,7 @@ async def test_a_helper_that_always_fails_ends_no_supervisor_and_floods_no_log()
 
 async def test_a_helper_that_works_again_is_not_failing_and_its_rests_begin_anew() -> None:
     time = Time(until=4)
-    lives = iter((0.0, 0.0, RESTS_S[1] + CALM_S + 1, 0.0))  # how long each start works
+    lives = iter((0.0, 0.0, PAUSES_S[1] + CALM_S + 1, 0.0))  # how long each start works
     seen: list[bool] = []
 
     async def run() -> None:
@@ -65,7 +65,7 @@ async def test_a_helper_that_works_again_is_not_failing_and_its_rests_begin_anew
     helper = Helper("gauges", run, clock=time.clock, pause=time.pause)
     async with alive(Supervisor("root", (helper.child,), intensity=ONCE)):
         await asyncio.wait_for(time.rested.wait(), 5)
-    assert time.rests == [RESTS_S[0], RESTS_S[1], RESTS_S[0], RESTS_S[1]]
+    assert time.rests == [PAUSES_S[0], PAUSES_S[1], PAUSES_S[0], PAUSES_S[1]]
     assert seen == [False, True, False, True]
 
 

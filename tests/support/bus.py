@@ -58,7 +58,7 @@ async def a_bus(url: str, prefix: str, **variables: object) -> AsyncIterator[Bus
 @asynccontextmanager
 async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **options: Any) -> AsyncIterator[None]:
     """A consumer at work, until the end of the block; then it drains."""
-    task = asyncio.create_task(bus.consume(name, handle, **{"pace": QUICK, **options}))
+    task = asyncio.create_task(bus.consume(name, handle, **{"options": QUICK, **options}))
     try:
         yield
         if task.done():

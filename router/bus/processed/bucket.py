@@ -1,4 +1,4 @@
-"""Processed keys in a key-value bucket: every process of a durable sees them. Each key is created once; it goes with the bucket's TTL."""
+"""Processed keys in a key-value bucket, shared by all processes of a durable. Each key is created once; the bucket's TTL removes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CREATE = {"Nats-Expected-Last-Subject-Sequence": "0"}
 
 
 class BucketProcessed:
-    """`ttl_s`: how long a key is kept, at least as long as its message may come again."""
+    """`ttl_s`: how long a key is kept, at least as long as its message may be delivered again."""
 
     def __init__(self, jetstream: JetStream, bucket_name: str, durable: str, *, ttl_s: float, replicas: int = 1) -> None:
         self._jetstream = jetstream

@@ -1,4 +1,4 @@
-"""Processed keys in this process: forgotten with it. For tests, and for handlers that may run twice."""
+"""Processed keys in the memory of this process, lost with it. For tests, and for handlers that may run twice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from router.memory import Memory
 
 
 class MemoryProcessed:
-    """The newest `entries` keys, each for `keep_s` seconds."""
+    """Keeps the newest `entries` keys, each for `keep_s` seconds."""
 
     def __init__(self, entries: int = 100_000, keep_s: float = 7 * 86_400.0, clock: Clock = steady) -> None:
         self._keys: Memory[str, bool] = Memory(entries)

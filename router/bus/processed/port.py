@@ -14,11 +14,11 @@ from typing import Protocol
 
 from router.errors import BrokerUnavailable, Misconfigured
 
-Write = Callable[[sqlite3.Cursor], object]  # what a handler leaves behind; it must neither commit nor roll back
+Write = Callable[[sqlite3.Cursor], object]  # writes the handler's effect; it must neither commit nor roll back
 
 
 class StoreUnavailable(BrokerUnavailable):
-    """The keys cannot be read or written. As with any store that is away, the lane pauses and no message pays for it."""
+    """The keys cannot be read or written. The consumer pauses until they can be, and no message spends an attempt."""
 
     code = "store_unavailable"
 
@@ -27,22 +27,22 @@ class Processed(Protocol):
     """The keys of one durable."""
 
     async def open(self) -> None:
-        """Before the first message. Raises Misconfigured when it can never work."""
+        """Called before the first message. Raises Misconfigured when the store can never work."""
 
     async def close(self) -> None:
-        """After the last one."""
+        """Called after the last message."""
 
     async def has(self, key: str) -> bool:
-        """Whether it was marked before. Raises BrokerUnavailable."""
+        """Whether the key was marked before. Raises BrokerUnavailable."""
 
     async def mark(self, key: str, write: Write | None = None) -> bool:
-        """Keep the key, and with it what `write` writes. False: somebody else marked it meanwhile, and nothing was written.
+        """Store the key, and with it what `write` writes. False: another call marked it meanwhile, and nothing was written.
 
-        Raises BrokerUnavailable when it is not kept, Misconfigured where nothing can be written, and whatever `write` raises.
+        Raises BrokerUnavailable when it is not stored, Misconfigured where nothing can be written, and any error of `write`.
         """
 
 
 def refuse_to_write(write: Write | None) -> None:
-    """For a store that holds keys and nothing else."""
+    """For a store that holds keys only."""
     if write is not None:
         raise Misconfigured("processed", "a handler that returns what is to be written needs the SQLite store")

@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 class PendingKey(Struct):
-    """One key on its way to the disk. `result`: True if it was stored now, False if it was there before."""
+    """One key to be stored. `result`: True if it was stored now, False if it was there before."""
 
     key: str
     write: Write | None
@@ -67,7 +67,7 @@ class PendingKey(Struct):
 
 
 class SqliteProcessed:
-    """The keys of one durable in a file. `keep_s`: longer than a message may come again, seconds."""
+    """The keys of one durable in a file. `keep_s`: seconds, longer than a message may be delivered again."""
 
     def __init__(self, path: Path, durable: str, *, keep_s: float = 30 * A_DAY_S, clock: Clock = wall) -> None:
         self._path = path
@@ -97,7 +97,7 @@ class SqliteProcessed:
         self._thread.shutdown()
 
     async def has(self, key: str) -> bool:
-        # On the loop: a look at an index that is in memory takes microseconds, and a writer never blocks a reader.
+        # On the loop: a lookup in an index in memory takes microseconds, and a writer never blocks a reader.
         try:
             found = self._reader.execute("SELECT 1 FROM processed WHERE consumer = ? AND key = ?", (self._durable, key)).fetchone()
         except sqlite3.Error as exc:
@@ -112,21 +112,21 @@ class SqliteProcessed:
         return await mark.result
 
     async def _commit_all(self) -> None:
-        """Group after group, until nobody waits."""
+        """Commit group after group, until no key waits."""
         while self._waiting:
             group, self._waiting = self._waiting, []
             try:
                 results: Sequence[bool | BaseException] = await self._run_in_thread(partial(self._commit, group))
             except sqlite3.Error as exc:
                 results = [StoreUnavailable(f"{self._path}: {exc}")] * len(group)
-            except BaseException as exc:  # a write that wanted to end the process: nobody may wait for ever
+            except BaseException as exc:  # a write that ends the process: no caller may wait for ever
                 results = [exc] * len(group)
             for mark, result in zip(group, results, strict=True):
                 _resolve(mark.result, result)
         self._committing = None
 
     def _commit(self, group: Sequence[PendingKey]) -> list[bool | Exception]:
-        """In the thread. Raises sqlite3.Error: nothing of the group was kept."""
+        """Runs in the thread. Raises sqlite3.Error: nothing of the group was stored."""
         cursor, now = self._writer.cursor(), self._clock()
         cursor.execute("BEGIN IMMEDIATE")
         try:
@@ -149,7 +149,7 @@ class SqliteProcessed:
         if is_new and mark.write is not None:
             try:
                 mark.write(self._writer.cursor())
-            except Exception as exc:  # the handler's own failure: its message alone pays for it
+            except Exception as exc:  # the handler's own failure: only its message fails
                 if _is_of_the_file(exc):
                     raise
                 cursor.execute("ROLLBACK TO one")
@@ -176,7 +176,10 @@ class SqliteProcessed:
 
 
 def _describe_foreign(connection: sqlite3.Connection) -> str:
-    """What is put upon our two tables and is not ours: it would run, or refuse, inside every mark. Other tables are the handlers' own."""
+    """Describe indexes and triggers on our two tables that are not ours: they would run, or fail, inside every mark.
+
+    Other tables belong to the handlers.
+    """
     found = connection.execute(OURS).fetchall()
     with sqlite3.connect(":memory:") as fresh:
         fresh.executescript(SCHEMA)
@@ -186,7 +189,7 @@ def _describe_foreign(connection: sqlite3.Connection) -> str:
 
 
 def _is_of_the_file(exc: Exception) -> bool:
-    """Whether it would have met any write: a disk that is full, a file that is locked, gone or broken."""
+    """Whether any write would fail: the disk is full, the file locked, missing or broken."""
     return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in OF_THE_FILE
 
 

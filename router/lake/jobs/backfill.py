@@ -29,7 +29,8 @@ from router.lake.jobs.staging_file import read_staged, remove_staging
 from router.lake.tables.arrow import ARROW
 from router.lake.tables.dedupe import KEY_COLUMNS, KEYS, find_rejects
 from router.lake.tables.gold import KEYS as GROUP
-from router.lake.tables.gold import SUMS, merge_sums
+from router.lake.tables.gold import merge_sums
+from router.lake.tables.gold_columns import FIGURES
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.tables.wide import widen
 from router.lake.warehouse import Commit, DataFile, Warehouse
@@ -117,7 +118,7 @@ class Backfill:
 
     def _read_sums(self, table: str) -> pa.Table:
         """Read the committed sums of the days, without corrections of sealed days."""
-        rows = read_columns(self._warehouse, table, self._list_files(table), (*GROUP, *SUMS))
+        rows = read_columns(self._warehouse, table, self._list_files(table), (*GROUP, *FIGURES))
         return merge_sums(rows.filter(pc.is_null(rows["corrects_window"])), GROUP, GRAINS[table])
 
     def _read_corrections(self, table: str) -> pa.Table:
@@ -127,16 +128,16 @@ class Backfill:
 
 def _sum_task(one: DeriveTask) -> dict[str, pa.Table]:
     counting, _ = split_events(one)
-    return {table: sums.select([*GROUP, *SUMS]) for table, sums in sum_by_table(counting, one.sealed).items()}
+    return {table: sums.select([*GROUP, *FIGURES]) for table, sums in sum_by_table(counting, one.sealed).items()}
 
 
 def _make_empty(table: str) -> pa.Table:
-    return pa.schema([ARROW[table].field(name) for name in (*GROUP, *SUMS)]).empty_table()
+    return pa.schema([ARROW[table].field(name) for name in (*GROUP, *FIGURES)]).empty_table()
 
 
 def _count_differing(now: pa.Table, then: pa.Table) -> int:
     """Count the rows that are on one side only."""
-    mine, others = ({repr(row) for row in table.select([*GROUP, *SUMS]).to_pylist()} for table in (now, then))
+    mine, others = ({repr(row) for row in table.select([*GROUP, *FIGURES]).to_pylist()} for table in (now, then))
     return len(mine ^ others)
 
 

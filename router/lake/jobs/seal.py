@@ -1,13 +1,13 @@
 """Close a period: its bill no longer changes, and every later report gives the same bytes.
 
-A seal is a commit of its own. It names the last stream sequence that counts, the commit to read the tables as of, and a hash
-over the period's gold rows in one canonical form, which proves later that nothing changed. A later event of a sealed
+A seal is a commit of its own. It names the last stream sequence that counts, the commit to read the tables as of, the columns, and
+a hash over the period's gold rows in one canonical form, which proves later that nothing changed. A later event of a sealed
 day becomes an adjustment of the day on which it arrives (`tables.late`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from hashlib import sha256
 
@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from router.errors import Misconfigured
 from router.lake.files import read_columns
-from router.lake.tables.gold import DIMENSIONS, SUMS, merge_sums
+from router.lake.tables.gold import DIMENSIONS, merge_sums
+from router.lake.tables.gold_columns import AMOUNTS, FIGURES
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import Commit, Seal, Warehouse
 
@@ -35,7 +36,7 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
     """Close these days, both inclusive, UTC. Raises Misconfigured, and Conflict when something was committed meanwhile."""
     _check(warehouse, first, last)
     head = warehouse.head()
-    content = read_content(warehouse, first, last, head)
+    content = read_content(warehouse, first, last, head, FIGURES)
     ingested = warehouse.last_ingest()
     made = Seal(
         first_day=str(first),
@@ -44,6 +45,7 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
         commit=head,
         rows=content.rows,
         hash=content.hash,
+        columns=FIGURES,
     )
     warehouse.append(lambda commit, at: Commit(commit=commit, kind="seal", at=at, seals=made), after=head)
     return made
@@ -52,23 +54,25 @@ def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
 def is_unchanged(warehouse: Warehouse, sealed: Seal) -> bool:
     """Return whether the period still reads as it was sealed."""
     first, last = date.fromisoformat(sealed.first_day), date.fromisoformat(sealed.last_day)
-    return read_content(warehouse, first, last, sealed.commit) == SealContent(sealed.rows, sealed.hash)
+    return read_content(warehouse, first, last, sealed.commit, sealed.columns) == SealContent(sealed.rows, sealed.hash)
 
 
-def read_content(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> SealContent:
+def read_content(warehouse: Warehouse, first: date, last: date, as_of_commit: int, columns: Sequence[str]) -> SealContent:
     digest, rows = sha256(), 0
-    for line in read_canonical(warehouse, first, last, as_of_commit):
+    for line in read_canonical(warehouse, first, last, as_of_commit, columns):
         digest.update(line + b"\n")
         rows += 1
     return SealContent(rows, digest.hexdigest())
 
 
-def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int) -> Iterator[bytes]:
-    """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals."""
+def read_canonical(warehouse: Warehouse, first: date, last: date, as_of_commit: int, columns: Sequence[str]) -> Iterator[bytes]:
+    """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals.
+
+    `columns`: the figures of the seal, so that a later column changes no hash."""
     days = {str(day) for day in list_days(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_commit) if file.day in days]
     if files:
-        yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*GROUP, *SUMS)), GROUP, "day"))
+        yield from _format_rows(merge_sums(read_columns(warehouse, "gold_day", files, (*GROUP, *columns)), GROUP, "day"))
 
 
 def _format_rows(rows: pa.Table) -> Iterator[bytes]:
@@ -78,7 +82,7 @@ def _format_rows(rows: pa.Table) -> Iterator[bytes]:
             **row,
             "window_start": str(row["window_start"].date()),
             "corrects_window": None if corrects is None else str(corrects.date()),
-            "cost": f"{row['cost']:.9f}",
+            **{name: f"{row[name]:.9f}" for name in AMOUNTS & row.keys() if row[name] is not None},
         }
         yield orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
 

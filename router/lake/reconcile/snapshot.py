@@ -18,6 +18,10 @@ class WarehouseSnapshot(Struct, frozen=True):
     warehouse: Warehouse
     as_of: int
 
+    def has_column(self, table: str, name: str) -> bool:
+        """Whether every file of the table has the column; false if one is older."""
+        return all(name in self._read_names(file) for file in self.warehouse.files(table, self.as_of))
+
     def read_each(self, table: str, names: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the columns, one file at a time."""
         for file in self.warehouse.files(table, self.as_of):
@@ -35,6 +39,11 @@ class WarehouseSnapshot(Struct, frozen=True):
             return None
         rows = pa.concat_tables([self._read_file(file, names, (first, last)) for file in held])
         return rows.filter((pc.field("seq") >= first) & (pc.field("seq") <= last)).sort_by("seq").combine_chunks()
+
+    def _read_names(self, file: DataFile) -> list[str]:
+        storage = self.warehouse.storage
+        with pq.ParquetFile(storage.resolve(file.path), filesystem=storage.filesystem) as parquet:
+            return list(parquet.schema_arrow.names)
 
     def _read_file(self, file: DataFile, names: Sequence[str], span: tuple[int, int] | None = None) -> pa.Table:
         """Read one file; of a large, compacted one only the row groups that may hold the span."""

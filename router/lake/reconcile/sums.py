@@ -1,7 +1,7 @@
 """Sum silver and compare it with the sums in gold, for each tenant, provider, type and status.
 
-This module shares no code with the one that made gold: costs and latencies are added as Python integers, buckets are found among
-whole numbers.
+This module shares only the list of columns with the one that made gold: figures are added as Python integers, buckets are found
+among whole numbers. A column is compared once every file of gold has it: a backfill gives it to older files.
 """
 
 from __future__ import annotations
@@ -14,36 +14,47 @@ import pyarrow.compute as pc
 from router.lake.reconcile.checks import ReconcileCheck, name_first
 from router.lake.reconcile.exact import ExactSums, Group, find_buckets, format_money
 from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.tables.gold_columns import FIRST_FIGURES, HISTOGRAM, SUMMED, GoldColumn
 
 GROUP = ("tenant_id", "provider_id", "event_type", "status")
 GOLD = ("gold_minute", "gold_day")
-FIGURES = ("count", "cost", "latency", "buckets")
+BUCKETS = "buckets"
 
-ByGroup = dict[Group, tuple[int, ...]]  # count, cost in 1e-9, latency, sum of the latencies' bucket numbers
+ByGroup = dict[Group, tuple[int, ...]]  # the summed columns of gold, cost in 1e-9; and the sum of the latencies' bucket numbers
+Columns = tuple[GoldColumn, ...]
 
 
 def check_sums(tables: WarehouseSnapshot) -> tuple[ReconcileCheck, ReconcileCheck]:
     """Check minutes and days. An adjustment is in another window than its event, but in the same group."""
-    silver = _sum_tables(map(_select_silver, tables.read_each("silver", [*GROUP, "cost", "latency_ms"])))
-    gold = (
-        _sum_tables(map(_select_gold, tables.read_each(table, [*GROUP, "count", "cost", "latency_sum", "histogram"]))) for table in GOLD
-    )
-    minutes, days = (_compare(f"silver = {table}", silver, sums) for table, sums in zip(GOLD, gold, strict=True))
+    columns = {table: _choose_columns(tables, table) for table in GOLD}
+    silver = {names: _sum_silver(tables, names) for names in set(columns.values())}
+    minutes, days = (_compare(f"silver = {table}", silver[names], _sum_gold(tables, table, names)) for table, names in columns.items())
     return minutes, days
 
 
-def _select_silver(rows: pa.Table) -> pa.Table:
-    latency = rows["latency_ms"]
-    return _name_columns(rows, pa.repeat(pa.scalar(1, pa.int64()), len(rows)), latency, find_buckets(latency))
+def _choose_columns(tables: WarehouseSnapshot, table: str) -> Columns:
+    return tuple(one for one in SUMMED if one.name in FIRST_FIGURES or tables.has_column(table, one.name))
 
 
-def _select_gold(rows: pa.Table) -> pa.Table:
-    return _name_columns(rows, rows["count"], rows["latency_sum"], _sum_buckets(rows["histogram"]))
+def _sum_silver(tables: WarehouseSnapshot, columns: Columns) -> ByGroup:
+    sources = {one.source: None for one in columns if one.source is not None}
+    return _sum_tables((_select_silver(rows, columns) for rows in tables.read_each("silver", [*GROUP, *sources])), columns)
 
 
-def _name_columns(rows: pa.Table, *figures: pa.Array | pa.ChunkedArray) -> pa.Table:
-    count, latency, numbers = figures
-    return pa.table([*(rows[name] for name in GROUP), count, rows["cost"], latency, numbers], names=[*GROUP, *FIGURES])
+def _sum_gold(tables: WarehouseSnapshot, table: str, columns: Columns) -> ByGroup:
+    names = [*GROUP, *(one.name for one in columns), HISTOGRAM]
+    return _sum_tables((_select_gold(rows, columns) for rows in tables.read_each(table, names)), columns)
+
+
+def _select_silver(rows: pa.Table, columns: Columns) -> pa.Table:
+    ones = pa.repeat(pa.scalar(1, pa.int64()), len(rows))
+    figures = {one.name: ones if one.source is None else rows[one.source] for one in columns}
+    return pa.table({**{name: rows[name] for name in GROUP}, **figures, BUCKETS: find_buckets(rows["latency_ms"])})
+
+
+def _select_gold(rows: pa.Table, columns: Columns) -> pa.Table:
+    names = (*GROUP, *(one.name for one in columns))
+    return pa.table({**{name: rows[name] for name in names}, BUCKETS: _sum_buckets(rows[HISTOGRAM])})
 
 
 def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
@@ -54,8 +65,8 @@ def _sum_buckets(histograms: pa.ChunkedArray) -> pa.Array:
     return pc.subtract(running.take(maps.offsets[1:]), running.take(maps.offsets[:-1]))
 
 
-def _sum_tables(tables: Iterable[pa.Table]) -> ByGroup:
-    sums = ExactSums(GROUP, FIGURES)
+def _sum_tables(tables: Iterable[pa.Table], columns: Columns) -> ByGroup:
+    sums = ExactSums(GROUP, [*(one.name for one in columns), BUCKETS])
     for rows in tables:
         sums.add(rows)
     return sums.sum_groups()

@@ -10,6 +10,7 @@ from pyspark.sql import functions as f
 from router.lake.report.lines import FAILED, UsageQuery
 from router.lake.report.partials import SUMS, ReportPart
 from router.lake.report.read import TABLE
+from router.lake.tables.gold_columns import AMOUNTS
 from router.lake.tables.schemas import SCHEMAS
 from router.lake.tables.wide import widen
 from router.lake.warehouse import Warehouse
@@ -21,7 +22,7 @@ def read_parts_by_spark(spark: SparkSession, warehouse: Warehouse, query: UsageQ
     if not files:
         return []
     rows = _filter_rows(spark.read.schema(SCHEMAS[TABLE]).parquet(*(warehouse.storage.uri(file.path) for file in files)), query)
-    sums = _add_fraction(rows.groupBy(*query.by).agg(_sum_fraction(), *(_sum(*figure) for figure in SUMS.items())).toArrow())
+    sums = _add_fractions(rows.groupBy(*query.by).agg(*map(_sum_fraction, AMOUNTS), *(_sum(*figure) for figure in SUMS.items())).toArrow())
     entries = rows.select(*query.by, f.explode("histogram").alias("bucket", "n"))
     return [ReportPart(sums, entries.groupBy(*query.by, "bucket").agg(f.sum("n").alias("n")).toArrow())]
 
@@ -35,24 +36,26 @@ def _filter_rows(rows: DataFrame, query: UsageQuery) -> DataFrame:
 
 
 def _sum(name: str, how: str) -> Column:
-    """Sum a column. Spark's widest number has 38 digits, so a cost is summed in two parts that no sum can fill."""
+    """Sum a column. Spark's widest number has 38 digits, so an amount is summed in two parts that no sum can fill."""
     if how != "sum":
         return {"min": f.min, "max": f.max}[how](name).alias(name)
-    return f.sum(_take_units() if name == "cost" else f.col(name).cast("decimal(19,0)")).alias(name)
+    return f.sum(_take_units(name) if name in AMOUNTS else f.col(name).cast("decimal(19,0)")).alias(name)
 
 
-def _take_units() -> Column:
-    """Return the whole units of a cost, rounded towards zero."""
-    return f.when(f.col("cost") < 0, f.ceil("cost")).otherwise(f.floor("cost")).cast("decimal(29,0)")
+def _take_units(name: str) -> Column:
+    """Return the whole units of an amount, rounded towards zero."""
+    return f.when(f.col(name) < 0, f.ceil(name)).otherwise(f.floor(name)).cast("decimal(29,0)")
 
 
-def _sum_fraction() -> Column:
-    """Return a cost without its whole units: a remainder keeps all nine places, where a difference would round."""
-    return f.sum(f.col("cost") % f.lit(1).cast("decimal(1,0)")).alias("fraction")
+def _sum_fraction(name: str) -> Column:
+    """Sum an amount without its whole units: a remainder keeps all nine places, where a difference would round."""
+    return f.sum(f.col(name) % f.lit(1).cast("decimal(1,0)")).alias(f"{name}.fraction")
 
 
-def _add_fraction(sums: pa.Table) -> pa.Table:
-    """Add the two parts of a cost."""
-    units, fraction = (sums[name].cast(pa.decimal256(60, 9)) for name in ("cost", "fraction"))
-    place = sums.column_names.index("cost")
-    return widen(sums.set_column(place, "cost", pc.add(units, fraction)).drop_columns("fraction"))
+def _add_fractions(sums: pa.Table) -> pa.Table:
+    """Add the two parts of each amount."""
+    for name in AMOUNTS:
+        units, fraction = (sums[part].cast(pa.decimal256(60, 9)) for part in (name, f"{name}.fraction"))
+        place = sums.column_names.index(name)
+        sums = sums.set_column(place, name, pc.add(units, fraction)).drop_columns(f"{name}.fraction")
+    return widen(sums)

@@ -12,11 +12,13 @@ from decimal import Decimal
 from msgspec import Struct
 
 from router.errors import Misconfigured
+from router.lake.tables.gold_columns import COLUMNS
 
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "day")
 FAILED = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
-FIGURES = ("count", "cost", *PERCENTILES, "latency_sum_ms", "latency_min_ms", "latency_max_ms")  # columns after the group
+_LABELS = tuple(column.label for column in COLUMNS)
+FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:])  # columns after the group
 _SHORT = {"tenant": "tenant_id", "provider": "provider_id", "type": "event_type"}
 
 
@@ -33,29 +35,27 @@ class ReportLine(Struct, frozen=True):
     """One group. Latencies are milliseconds, `cost` is exact."""
 
     group: Mapping[str, str]
-    count: int
     failed: int
-    cost: Decimal
-    latency_sum_ms: int
-    latency_min_ms: int
-    latency_max_ms: int
+    figures: Mapping[str, int | Decimal]  # by label of `gold_columns`
     percentiles: Mapping[str, float]
+
+    @property
+    def count(self) -> int:
+        return int(self.figures["count"])
+
+    @property
+    def cost(self) -> Decimal:
+        return Decimal(self.figures["cost"])
 
     @property
     def error_rate(self) -> float:
         return self.failed / self.count if self.count else 0.0
 
     def to_json(self) -> dict[str, object]:
-        """Return the row of `--json`; the cost is text with nine decimals."""
-        return {
-            **self.group,
-            "count": self.count,
-            "cost": f"{self.cost:.9f}",
-            **self.percentiles,
-            "latency_sum_ms": self.latency_sum_ms,
-            "latency_min_ms": self.latency_min_ms,
-            "latency_max_ms": self.latency_max_ms,
-        }
+        """Return the row of `--json`; an amount is text with nine decimals."""
+        figures = {name: f"{value:.9f}" if isinstance(value, Decimal) else value for name, value in self.figures.items()}
+        values = {**figures, **self.percentiles}
+        return {**self.group, **{name: values[name] for name in FIGURES}}
 
 
 class UsageReport(Struct, frozen=True):

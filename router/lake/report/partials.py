@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from router.lake.report.lines import FAILED, UsageQuery
+from router.lake.tables.gold_columns import FIGURES, FOLDS
 from router.lake.tables.wide import widen
 
-SUMS = {"count": "sum", "failed": "sum", "cost": "sum", "latency_sum": "sum", "latency_min": "min", "latency_max": "max"}
+SUMS = {**FOLDS, "failed": "sum"}
 DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status")
-COLUMNS = (*DICTIONARIES, "count", "cost", "latency_sum", "latency_min", "latency_max", "histogram")
+COLUMNS = (*DICTIONARIES, *FIGURES)
 
 
 class ReportPart(Struct, frozen=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +17,18 @@ import pyarrow.parquet as pq
 from router.lake.report.lines import PERCENTILES, ReportLine, UsageQuery, UsageReport
 from router.lake.report.log_histogram import compute_percentiles
 from router.lake.report.partials import COLUMNS, DICTIONARIES, ReportPart, merge_parts, sum_day
+from router.lake.tables.arrow import ARROW
+from router.lake.tables.gold_columns import COLUMNS as GOLD_COLUMNS
+from router.lake.tables.gold_columns import MONEY, GoldColumn
 from router.lake.warehouse import DataFile, Warehouse
 
 TABLE = "gold_day"
 AT_ONCE = 4  # days; pyarrow releases the interpreter's lock while it works
 
 Group = tuple[str, ...]
+
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_NO_ROWS = pa.schema([(name, _TEXT if name in DICTIONARIES else ARROW[TABLE].field(name).type) for name in COLUMNS]).empty_table()
 DayProgress = Callable[[int, int], None]
 
 
@@ -61,7 +68,9 @@ def _group_by_day(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
 
 
 def _read_rows(warehouse: Warehouse, files: Iterable[DataFile]) -> pa.Table:
-    return pa.concat_tables([_read_file(warehouse, file) for file in files])
+    """Read one day's files. A file that is older than a column gives null there."""
+    rows = [*(_read_file(warehouse, file) for file in files), _NO_ROWS]
+    return pa.concat_tables(rows, promote_options="default").select(list(COLUMNS))
 
 
 def _read_file(warehouse: Warehouse, file: DataFile) -> pa.Table:
@@ -84,11 +93,13 @@ def _make_line(row: Mapping[str, Any], by: Group, buckets: list[tuple[int, int]]
     found = compute_percentiles(buckets, list(PERCENTILES.values()), least, most)
     return ReportLine(
         group={name: row[name] for name in by},
-        count=int(row["count"]),
         failed=int(row["failed"]),
-        cost=row["cost"],
-        latency_sum_ms=int(row["latency_sum"]),
-        latency_min_ms=least,
-        latency_max_ms=most,
+        figures={column.label: _read_figure(row[column.name], column) for column in GOLD_COLUMNS},
         percentiles=dict(zip(PERCENTILES, (round(value, 3) for value in found), strict=True)),
     )
+
+
+def _read_figure(value: Any, column: GoldColumn) -> int | Decimal:
+    """Return 0 for null: no file of the group has the column."""
+    number = Decimal(value or 0)
+    return number if column.kind == MONEY else int(number)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from router.lake.tables.gold import HISTOGRAM, INSTANT
-from router.lake.tables.schemas import MONEY, SCHEMAS, list_columns
+from router.lake.tables.gold_columns import MONEY
+from router.lake.tables.schemas import SCHEMAS, list_columns
 from router.lake.tables.wide import MONEY as COST
 
 _KINDS = {

@@ -1,6 +1,6 @@
 """Partial sums: they add up to the same figures over any grouping, in any order. Arrow in, Arrow out; no Spark.
 
-    count, cost, latency sum, min, max      by addition, least and greatest
+    the figures of `gold_columns`           by addition, least and greatest
     histogram {bucket: count}               bucket i holds latencies in (1.02^(i-1), 1.02^i] ms, and -1 holds 0 ms
 
 A percentile read from a bucket's middle, 2 * 1.02^i / 2.02, is off by 1 % at most. Several rows of one window are its
@@ -17,23 +17,21 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from router.lake.tables.gold_columns import COLUMNS, FOLDS
 from router.lake.tables.wide import narrow, widen
 
 GAMMA = 1.02
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status")
-SUMS = ("count", "cost", "latency_sum", "latency_min", "latency_max", "histogram")
 KEYS = ("window_start", *DIMENSIONS, "late", "corrects_window")
 INSTANT = pa.timestamp("us", "UTC")
 HISTOGRAM = pa.map_(pa.int32(), pa.int64())
-
-_FIGURES = {"count": "sum", "cost": "sum", "latency_sum": "sum", "latency_min": "min", "latency_max": "max"}
 
 
 def sum_events(events: pa.Table) -> pa.Table:
     """Sum events, which have the key columns, by those."""
     latency = events["latency_ms"]
-    figures = {"count": pa.repeat(pa.scalar(1, pa.int64()), len(events)), "cost": events["cost"]}
-    figures |= dict.fromkeys(("latency_sum", "latency_min", "latency_max"), latency)
+    ones = pa.repeat(pa.scalar(1, pa.int64()), len(events))
+    figures = {column.name: ones if column.source is None else events[column.source] for column in COLUMNS}
     single = pa.table({**{key: events[key] for key in KEYS}, "bucket": find_buckets(latency), **figures})
     return _fold_buckets(_aggregate(single, [*KEYS, "bucket"]), KEYS)
 
@@ -57,9 +55,10 @@ def floor_instants(instants: pa.ChunkedArray, grain: str) -> pa.ChunkedArray:
 
 
 def _aggregate(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Add integers and decimals exactly, so any order gives the same sums. Raises SumOverflow."""
-    made = widen(rows).group_by(list(keys), use_threads=False).aggregate(list(_FIGURES.items()))
-    return narrow(made.rename_columns([*keys, *_FIGURES]), keys)
+    """Fold the figures that the rows have. Integers and decimals are added exactly, in any order. Raises SumOverflow."""
+    folds = {name: fold for name, fold in FOLDS.items() if name in rows.column_names}
+    made = widen(rows).group_by(list(keys), use_threads=False).aggregate(list(folds.items()))
+    return narrow(made.rename_columns([*keys, *folds]), keys)
 
 
 def _fold_buckets(by_bucket: pa.Table, keys: Sequence[str]) -> pa.Table:

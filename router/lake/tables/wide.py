@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from router.errors import RouterError
+from router.lake.tables.gold_columns import AMOUNTS, SUMMED
 
 MONEY = pa.decimal128(38, 9)
-WIDE = {"cost": pa.decimal256(76, 9), **dict.fromkeys(("count", "failed", "latency_sum"), pa.decimal128(38, 0))}
-_FITS = {"cost": pa.scalar(10**29, pa.decimal256(76, 9)), "count": pa.scalar(2**63, pa.decimal128(38, 0))}
+_WIDE_MONEY, _WIDE_COUNT = pa.decimal256(76, 9), pa.decimal128(38, 0)
+WIDE = {"failed": _WIDE_COUNT, **{column.name: _WIDE_MONEY if column.name in AMOUNTS else _WIDE_COUNT for column in SUMMED}}
+_TOO_LARGE = {_WIDE_MONEY: pa.scalar(10**29, _WIDE_MONEY), _WIDE_COUNT: pa.scalar(2**63, _WIDE_COUNT)}
 
 
 class SumOverflow(RouterError):
@@ -36,12 +38,12 @@ def narrow(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
     for place, name in enumerate(sums.column_names):
         if name in WIDE:
             _check(sums, name, keys)
-            sums = sums.set_column(place, name, sums[name].cast(MONEY if name == "cost" else pa.int64()))
+            sums = sums.set_column(place, name, sums[name].cast(MONEY if name in AMOUNTS else pa.int64()))
     return sums
 
 
 def _check(sums: pa.Table, name: str, keys: Sequence[str]) -> None:
-    is_too_large = pc.greater_equal(pc.abs(sums[name]), _FITS.get(name, _FITS["count"]))
+    is_too_large = pc.greater_equal(pc.abs(sums[name]), _TOO_LARGE[WIDE[name]])
     if pc.any(is_too_large).as_py():
         (row,) = sums.filter(is_too_large).slice(0, 1).select([*keys, name]).to_pylist()
         group = "/".join(str(row[key]) for key in keys if row[key] is not None)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from router.errors import Poison
+from router.lake.tables.gold_columns import FIRST_FIGURES
 
 CommitKind = Literal["ingest", "compact", "seal", "backfill"]
 
@@ -32,6 +33,7 @@ class Seal(Struct, frozen=True, kw_only=True):
     commit: int  # read the tables as of this one for the same bytes
     rows: int
     hash: str  # sha256 of the period's canonical gold rows, hex
+    columns: tuple[str, ...] = FIRST_FIGURES  # the figures in those rows; a seal without a list is of gold's first version
 
 
 class Commit(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,9 +1,10 @@
-"""The inbox: what was received is handled once.
+"""The inbox: handles each received message once.
 
-joined, rules                         one inbox as a tree; how it is driven
-event                                 headers, subject and stream time read as one event
-consumer, adapter, ledger, pile       receipts; the rows' SQL; what came of many, written at once
-handling, one_by_one, in_process, http_handler    what a handler may answer, and how it is asked
-process, letters, net, sweep, watch   what an answer does; what nobody will deliver again
-nats_consumer                         the specified port, for loops of one's own
+inbox, rules                             one inbox with its supervision tree; its options
+event                                    headers, subject and stream time read as one event
+consumer, adapter, status_writer, batch_queue    receipts; the rows' SQL; results of many messages written in one commit
+handling, http_strategy, transactional_strategy, http_handler    what a handler may answer, and how it is called
+process, dead_letters, observer          what an answer does
+max_deliver_recovery, stale_row_scan     messages that the server delivers no more
+nats_consumer                            the specified port, for programs with a loop of their own
 """

@@ -1,10 +1,10 @@
-"""The inbox's rows: `InboxRepository` on PostgreSQL, one at a time as specified and many at once as the consumer needs it.
+"""The inbox's rows: `InboxRepository` on PostgreSQL, one row at a time as specified, and many at once as the consumer needs it.
 
-    receive   insert, or one attempt more where it is not processed yet; no answer for a message: it was (docs/durability.md#inbox)
-    lock      mark as processed and hold the rows until the transaction ends: two processes never apply one message
-    settle    what came of many messages, in one statement
+    receive   insert a row, or add an attempt where it is not processed; a processed message is not in the answer (docs/durability.md#inbox)
+    lock      mark rows as processed and hold them until the transaction ends: two processes never apply one message
+    settle    write the results of many messages in one statement
 
-Both times are the database's own clock, and the later of two if that steps back (POL-047-004).
+Both times are the database's own clock, and the later of the two if that clock steps back (POL-047-004).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ON CONFLICT (is_only) DO UPDATE SET is_only = TRUE RETURNING d.stream, d.durable
 
 
 class InboxMark(Struct, frozen=True, gc=False):
-    """What is written down of one message: processed or not, and the error if there is one."""
+    """The result of one message: processed or not, and the error if there is one."""
 
     message_id: str
     is_processed: bool
@@ -66,7 +66,7 @@ class PostgresInboxAdapter:
     # -- the port ----------------------------------------------------------------------------------------------
 
     async def insert(self, msg: InboxMessage) -> int | None:
-        """How often it was begun, this time included; None: it was processed, so skip it (docs/requirements.md#sd-15)."""
+        """Return how often the message was begun, this time included; None if it was processed, so skip it (docs/requirements.md#sd-15)."""
         return (await self.receive([(str(msg.message_id), msg.subject)])).get(str(msg.message_id))
 
     async def mark_processed(self, id: UUID) -> None:  # noqa: A002 - the specification's name
@@ -78,34 +78,34 @@ class PostgresInboxAdapter:
     # -- many at once ------------------------------------------------------------------------------------------
 
     async def receive(self, messages: Sequence[tuple[str, str]]) -> dict[str, int]:
-        """Attempts by message id, for those that are to be processed; each (id, subject) at most once in `messages`."""
+        """Return attempts by message id, for those to process; `messages` holds each (id, subject) at most once."""
         columns = [message_id for message_id, _ in messages], [subject for _, subject in messages]
         return dict(await self._session.fetch(_RECEIVE, columns, make=_attempts))
 
     async def lock(self, message_ids: Sequence[str]) -> set[str]:
-        """Mark them as processed; those that somebody else had processed are not in the answer."""
+        """Mark them as processed; return those that no other process had processed before."""
         return set(await self._session.fetch(_LOCK, (list(message_ids),), make=str))
 
     async def settle(self, marks: Sequence[InboxMark]) -> int:
-        """Write them down; how many rows that changed. What is processed stays as it is."""
+        """Write the marks; return how many rows changed. A processed row stays as it is."""
         columns = [m.message_id for m in marks], [m.is_processed for m in marks], [m.error for m in marks]
         return await self._session.execute(_SETTLE, columns)
 
-    # -- looks -------------------------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------------------
 
     async def is_processed(self, message_id: str) -> bool:
-        """False too when there is no such row."""
+        """False also when there is no such row."""
         return bool(await self._session.fetch_one(_IS_PROCESSED, (message_id,), make=bool))
 
     async def list_unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
-        """Rows received longer ago than that and still not processed, oldest first; among them those of a time that cannot be.
+        """Return rows received longer ago than that and still not processed, oldest first, including those with an impossible time.
 
-        No column stops it, whatever it holds: subjects and errors come cut, impossible times as None.
+        No value of a column makes this fail: subjects and errors come cut, impossible times as None.
         """
         return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
 
     async def claim(self, stream: str, durable: str) -> tuple[str, str]:
-        """Whose inbox this is: ours from now on, if it was nobody's (docs/requirements.md#x9)."""
+        """Return the owner of this inbox; an inbox without an owner becomes ours (docs/requirements.md#x9)."""
         owner = await self._session.fetch_one(_CLAIM, (stream, durable), make=_owner)
         return owner if owner is not None else (stream, durable)
 

@@ -1,6 +1,6 @@
-"""What comes one by one, worked on together: whatever came while the last ones were worked on is taken at once.
+"""Queue that hands out everything queued since the last call as one batch (group commit): a commit costs as much for fifty as for one.
 
-add ... add --> take --> [many]        a commit costs as much for fifty as for one
+add ... add --> take --> [many]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class BatchQueue(Generic[T]):
-    """On one event loop; one taker."""
+    """For one event loop and one taker."""
 
     def __init__(self) -> None:
         self._things: deque[T] = deque()
@@ -24,13 +24,13 @@ class BatchQueue(Generic[T]):
         self._is_there.set()
 
     def take_all(self) -> list[T]:
-        """All of it, for whoever ends."""
+        """Return and remove all of it, at the end."""
         left, self._things = list(self._things), deque()
         self._is_there.clear()
         return left
 
     async def take(self, most: int, linger_s: float = 0.0) -> list[T]:
-        """At least one, at most so many, oldest first; `linger_s`: how long more may come after the first."""
+        """Return at least one and at most so many, oldest first; `linger_s`: how long to wait for more after the first."""
         await self._is_there.wait()
         if linger_s:
             await asyncio.sleep(linger_s)

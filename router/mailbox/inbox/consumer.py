@@ -1,11 +1,11 @@
-"""InboxConsumer: from a delivery to a handler that is told an event once its receipt is committed (docs/requirements.md#sd-15).
+"""InboxConsumer: commits the receipt of a delivery, then gives the event to a handler (docs/requirements.md#sd-15).
 
-    handle --> read --> [pile] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
-                  \\                                       \\-> to be processed: begun by its treatment
-                   \\-> never an event: dead
-The receipt is a status, not a verdict: a row that is there and not processed was begun by somebody who died, and is begun
-again (docs/durability.md#inbox). `handle` is a lane's handler (delivery owns pulling, signals in progress, stamps and drains); `run`
-is the work behind it. Two copies of one message are never in a handler of this process together.
+    handle --> read --> [queue] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
+                  \\                                        \\-> not processed: its strategy starts it
+                   \\-> not an event: dead
+The receipt is a status, not a result: a row that is not processed was begun by a process that died, so this one begins it again
+(docs/durability.md#inbox). `handle` is the handler of a consumer (delivery pulls, signals progress, acks and drains); `run` does the
+work behind it. Handlers of this process never work on two copies of one message at the same time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ AT_ONCE = 500
 
 
 class InboxMeter(Protocol):
-    """Who counts what comes in; called on the loop, so it must be quick."""
+    """Counts what arrives. Called on the event loop, so it must be quick."""
 
     def on_duplicate(self, message: Message) -> None:
-        """It was processed before."""
+        """The message was processed before."""
 
 
 class InboxConsumer:
@@ -54,10 +54,10 @@ class InboxConsumer:
         self._max_bytes = max_bytes
         self._max_depth = max_depth
         self._queue: BatchQueue[InboxDelivery] = BatchQueue()
-        self._copies: dict[str, deque[InboxDelivery]] = {}  # by message id: in hand; its further copies wait for the first one's end
+        self._copies: dict[str, deque[InboxDelivery]] = {}  # in flight, by message id: further copies wait until the first one ends
 
     def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
-        """CMD-051 (docs/requirements.md#cmd-051); called by delivery with one message at a time."""
+        """CMD-051 (docs/requirements.md#cmd-051); delivery calls it with one message at a time."""
         event = read_event(message, self._max_bytes, self._max_depth)
         if isinstance(event, Fault):
             return Dead(event)
@@ -66,7 +66,7 @@ class InboxConsumer:
         return delivery.later
 
     async def run(self) -> None:
-        """Until cancelled. Raises nothing on purpose: a database that is away pauses the lane."""
+        """Run until cancelled. Raises nothing on purpose: an unavailable database pauses the consumer."""
         while True:
             deliveries = await self._queue.take(AT_ONCE, self._strategy.linger_s)
             await self._receive([delivery for delivery in deliveries if not delivery.later.is_resolved])

@@ -1,10 +1,10 @@
 """The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one (docs/contracts.md#inbox-dead-letters).
 
     subject   {context}.dlq.{original_subject}, in {CONTEXT}_DLQ; the context is the consumer's own
-    id        dlq:{durable}:{message_id}: one message has one letter, whoever writes it
-    body      message_id, original_subject, reason, attempts; then every field of a letter of ours, `message{…}` among them
+    id        dlq:{durable}:{message_id}: one message has one dead letter, whichever process writes it
+    body      message_id, original_subject, reason, attempts; then every field of our dead letters, `message{…}` among them
 
-They are stored by delivery before anything is stamped, and read back by `router dlq` like all others.
+Delivery stores them before it acks anything; `router dlq` reads them like all others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWN_FIELDS = 256  # bytes that the event's four names and values add to a lette
 
 
 class InboxDeadLetters(Struct, frozen=True, kw_only=True):
-    """How one inbox writes them. `max_bytes`: the connection's `max_payload`."""
+    """Writes the dead letters of one inbox. `max_bytes`: the connection's `max_payload`."""
 
     context: str
     durable: str
@@ -50,7 +50,7 @@ class InboxDeadLetters(Struct, frozen=True, kw_only=True):
 
 
 def pattern_of(context: str) -> str:
-    """Where a context's letters go, for `{original_subject}`."""
+    """The subject of a context's dead letters, with `{original_subject}`."""
     return f"{context}.dlq.{{original_subject}}"
 
 

@@ -1,12 +1,12 @@
-"""What the inbox reads of a message: the event that a handler is told (docs/requirements.md#sd-32), or why it can never be one.
+"""Read a message as the event that a handler gets (docs/requirements.md#sd-32), or say why it can never be one.
 
     headers Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id    else, what is missing:
     subject `{context}.event.{name}.v{n}`                                           name and version
     stream time                                                                     when it occurred
-    Nats-Msg-Id                                                                     a UUID as it is, any other text derived
+    Nats-Msg-Id                                                                     a UUID as it is, any other text derived (X1)
 
-A malformed header counts as absent. The body is the payload, any JSON value, told on byte for byte. Nothing here asks
-anybody; whether the event was handled before is the table's to say.
+A malformed header counts as absent. The body is the payload, any JSON value, passed on byte for byte. Nothing here reads the database:
+the table alone knows whether the event was handled before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TYPE = re.compile(r"[\x21-\x7e]{1,256}")
 
 
 class InboxEvent(Struct, frozen=True, gc=False):
-    """One event as its handler is told it. Ids are UUIDs in lower case, `occurred_at` is RFC 3339; `body` is the payload's JSON."""
+    """One event as its handler gets it. Ids are UUIDs in lower case, `occurred_at` is RFC 3339; `body` is the payload's JSON."""
 
     message_id: str
     subject: str
@@ -130,6 +130,6 @@ def _instant(text: str | None) -> str | None:
 
 
 def _stream_time(message: Message) -> str:
-    """Of the first storing, which a replay says in a header."""
+    """The time of the first storing, which a replay names in a header."""
     seconds = first_stored_ms(message) / 1e3 if FIRST_STORED in message.headers else message.stored_at
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

@@ -1,11 +1,11 @@
-"""What is kept of a handler's failure, with its row and its dead letter: what kind it was, and what it said.
+"""The text that is kept of a handler's failure, with its row and its dead letter: the kind of failure, and its message.
 
     Poison("no customer")     no customer
     ValueError("no stock")    ValueError: no stock
-    the database's refusal    PostgreSQL 23505 orders_pkey: its own text may hold a value, and is left out
+    a database's refusal      PostgreSQL 23505 orders_pkey: its own text may hold a value, and is left out
 
 Both places hold the event as well, so the text may quote it; no log line does. Logins and keys are hidden, a long text is cut,
-and what a column of PostgreSQL cannot hold is written as an escape.
+and characters that a column of PostgreSQL cannot hold are escaped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_OF_A_TEXT = 500  # characters
 
 
 def describe_failure(exc: BaseException) -> str:
-    """Raises nothing, whatever the exception's own text does."""
+    """Raises nothing, even if the exception's own text raises."""
     kind = type(exc).__name__
     if isinstance(exc, DatabaseRefused):
         return f"PostgreSQL {exc.sqlstate}{f' {exc.constraint}' if exc.constraint else ''}"

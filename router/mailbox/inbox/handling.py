@@ -1,8 +1,8 @@
-"""Between the inbox and its handlers: what arrived, what a handler says of it, and the port behind which one is left alone.
+"""Between the inbox and its handlers: deliveries, answers, and the breaker that keeps calls from a failing handler.
 
-    Arrival --> Treatment.begin --> Answer --> `process_inbox`
+    InboxDelivery --> HandlerStrategy.start --> HandlerAnswer --> `process_inbox`
 
-`http_handler` asks a service, `transactional_strategy` runs a function of yours in the row's own transaction; both are told arrivals
+`http_handler` calls a service, `transactional_strategy` runs a function of yours in the row's own transaction; both get deliveries
 whose receipt is committed.
 """
 
@@ -22,7 +22,7 @@ from router.outcome import Outcome
 
 
 class HandlerResult(StrEnum):
-    """What became of a message; the policies POL-047-005…007 say what follows (`process_inbox`)."""
+    """The result of a message; the policies POL-047-005…007 say what follows (`process_inbox`)."""
 
     PROCESSED = "processed"  # 200: mark, ack
     ALREADY_PROCESSED = "already_processed"  # 409: mark, ack
@@ -31,7 +31,7 @@ class HandlerResult(StrEnum):
 
 
 class InboxDelivery(Struct, eq=False):
-    """One delivery on its way: `later` is what delivery waits for, `attempts` the row's, once its receipt is committed."""
+    """One delivery. Delivery waits for `later`; `attempts` is the row's, once its receipt is committed."""
 
     message: Message
     event: InboxEvent
@@ -40,15 +40,15 @@ class InboxDelivery(Struct, eq=False):
 
 
 class Blame(Enum):
-    """Whose fault it is that an event is not served."""
+    """The cause of an event that is not served."""
 
-    EVENT = "event"  # or its handler's own, which the policies treat alike
-    SERVICE = "service"  # it serves none at present
+    EVENT = "event"  # or its handler, which the policies treat alike
+    SERVICE = "service"  # it serves no event now
     UNKNOWN = "unknown"  # whether others are served will show
 
 
 class HandlerAnswer(Struct, frozen=True, gc=False):
-    """A result, and what is written down of it: a status, or what `failure_text` keeps of an error."""
+    """A result, and the text that is kept of it: a status, or the error as `failure_text` writes it."""
 
     result: HandlerResult
     detail: str = ""
@@ -56,57 +56,57 @@ class HandlerAnswer(Struct, frozen=True, gc=False):
 
     @property
     def is_useful(self) -> bool:
-        """Whether its handler is there and understood the event."""
+        """Whether the handler is there and understood the event."""
         return self.result is not HandlerResult.TRANSIENT
 
 
 class InboxUnavailable(BrokerUnavailable):
-    """What the inbox stands on (its database, its handler) is away: the lane pauses until it is back, and nothing is spent."""
+    """The database or the handler of the inbox is unavailable: the consumer pauses until it is back, and no delivery is spent."""
 
     code = "inbox_away"
 
 
 class HandlerStrategy(Protocol):
-    """How arrivals get their answers."""
+    """How deliveries get their answers."""
 
     @property
     def unavailable(self) -> InboxUnavailable | None:
-        """Why nobody is to be asked at present."""
+        """Why the handler cannot be called now."""
 
     @property
     def linger_s(self) -> float:
-        """How long receipts are gathered before they are written."""
+        """How long receipts are collected before they are written."""
 
     def start(self, deliveries: Sequence[InboxDelivery]) -> None:
-        """Each of them is concluded, once, in its own time."""
+        """Start each delivery; each is concluded once, at its own time."""
 
 
 class HandlerPermit(Protocol):
-    """The right to ask once. One of these is called, once."""
+    """The right to make one call. The caller ends it with exactly one of these methods."""
 
     def record_success(self, latency_ms: float) -> None:
-        """It answered as it should, whatever it said of the event."""
+        """The handler answered as it should, whatever it said of the event."""
 
     def record_failure(self) -> None:
-        """It did not."""
+        """The handler did not answer as it should."""
 
     def release(self) -> None:
-        """Nobody waited for it."""
+        """The call ended without an answer that counts."""
 
 
 class RemoteBreaker(Protocol):
-    """Who fails too often is left alone for a while."""
+    """Stops calls to a handler that fails too often, for a while."""
 
     @property
     def is_open(self) -> bool:
-        """Nobody may ask at present."""
+        """Whether no call is allowed now."""
 
     def acquire(self, seconds: float) -> HandlerPermit | None:
-        """For a call of at most so many seconds; None: not now."""
+        """A permit for a call of at most so many seconds; None: not now."""
 
 
 class NullRemoteBreaker:
-    """Everybody may ask, always; a breaker and a permit in one."""
+    """Allows every call; a breaker and a permit in one."""
 
     is_open = False
 

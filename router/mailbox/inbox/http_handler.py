@@ -1,16 +1,15 @@
-"""An event told to a service over HTTP: `POST /handle`, and what its answer means (docs/requirements.md#sd-handler).
+"""Call a service over HTTP with an event: `POST /handle`, and the meaning of its answer (docs/requirements.md#sd-handler).
 
     2xx                                  PROCESSED            the row is marked, then the message is acknowledged
     409                                  ALREADY_PROCESSED    the same
     422                                  POISON               a dead letter, then the same
     5xx, 408, no answer in time          TRANSIENT            nothing is acknowledged (POL-047-007)
     3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `unserved` finds out
-    429                                  TRANSIENT, unserved  a tired service, never the message
-    no connection                        raises Away          the same: the lane pauses, and nothing is spent
+    429                                  TRANSIENT, unserved  the service throttles; the message is not at fault
+    no connection                        InboxUnavailable     the same: the consumer pauses, and nothing is spent
 
-Behind a breaker that it is given: a service that answers nothing useful is left alone for a while, and meanwhile no
-message spends a delivery on it. This is the one file that knows httpx2; its transport is used without the client around
-it, whose redirects, cookies and proxies would be no help here.
+Calls go through a breaker: while a service gives no useful answer, it gets no calls for a while, and no message spends a delivery.
+Only this file imports httpx2; it uses the transport without the client around it, since redirects, cookies and proxies do not help here.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class HttpRules(Struct, frozen=True, kw_only=True):
 
     url: str
     timeout_s: float = 30.0
-    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event that `handle` reads
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # the largest event that `handle` reads
     max_depth: int = MAX_DEPTH
 
 
@@ -71,7 +70,7 @@ class HttpEventHandler:
         return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
 
     async def answer(self, event: InboxEvent) -> HandlerAnswer:
-        """What the service says of this event. Raises Away while its breaker is open."""
+        """Return what the service answers to this event. Raises InboxUnavailable while its breaker is open."""
         permit = self._breaker.acquire(self._rules.timeout_s)
         if permit is None:
             raise InboxUnavailable(LEFT_ALONE)
@@ -93,7 +92,7 @@ class HttpEventHandler:
         elif answer.blame is Blame.EVENT:
             permit.record_failure()
         else:
-            permit.release()  # somebody is there; whether it serves any event, `unserved` finds out
+            permit.release()  # a service answers; `unserved` finds out whether it serves any event
         return answer
 
     async def _post(self, event: InboxEvent) -> int:
@@ -111,14 +110,14 @@ class HttpEventHandler:
         return response.status_code
 
     def _add_transport(self) -> httpx2.AsyncHTTPTransport:
-        """For one call at a time: a pool of many looks at each of its idle connections, for each call twice."""
+        """Add a transport for one call at a time: a pool of many checks each of its idle connections, for each call twice."""
         transport = httpx2.AsyncHTTPTransport(verify=self._tls, limits=httpx2.Limits(max_connections=1))
         self._transports.append(transport)
         return transport
 
 
 def result_of(status: int) -> HandlerResult:
-    """What a status means (POL-047-005..007)."""
+    """The meaning of a status (POL-047-005..007)."""
     if 200 <= status <= 299:
         return HandlerResult.PROCESSED
     if status == 409:
@@ -127,7 +126,7 @@ def result_of(status: int) -> HandlerResult:
 
 
 def blame_of(status: int) -> Blame:
-    """Whose fault it is: a service that is there answers 2xx, 409, 422 or 5xx."""
+    """The cause by status: a service that is there answers 2xx, 409, 422 or 5xx."""
     if status == THROTTLED:
         return Blame.SERVICE
     is_served = 200 <= status <= 299 or status >= 500 or status in (409, 422, TIMED_OUT)

@@ -1,6 +1,6 @@
-"""Each arrival told to an `EventHandler` by a call of its own, as many at once as delivery has in hand.
+"""Give each delivery to a handler by a call of its own, as many at once as are in flight.
 
-What a call does to the outside is at least once for everybody: the handler is told the message id, and answers 409 to one
+A call may happen more than once: the handler gets the message id, and answers 409 to one
 that it knows (docs/requirements.md#sd-36). In-process handlers do better (`transactional_strategy`).
 """
 
@@ -25,7 +25,7 @@ Alarm = Callable[[Message, BaseException], None]
 
 
 class RemoteHandler(Protocol):
-    """A handler that is asked about one event. Raises Away when it cannot be asked."""
+    """A handler that answers one event. Raises InboxUnavailable when it cannot be called."""
 
     @property
     def unavailable(self) -> InboxUnavailable | None: ...
@@ -34,9 +34,9 @@ class RemoteHandler(Protocol):
 
 
 class HttpStrategy:
-    """A `Treatment`; `run` holds its calls."""
+    """A `HandlerStrategy`; `run` owns its calls."""
 
-    linger_s = 0.005  # room comes free call by call: messages do, too
+    linger_s = 0.005  # capacity comes free call by call, so messages arrive one by one
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class HttpStrategy:
 
     @property
     def trouble(self) -> str | None:
-        """Why no event is served at present."""
+        """Why no event is served now."""
         return self._unserved.trouble
 
     def start(self, deliveries: Sequence[InboxDelivery]) -> None:
@@ -68,7 +68,7 @@ class HttpStrategy:
                 self._tasks.create_task(self._call(delivery))
 
     async def run(self) -> None:
-        """Until cancelled; then its calls are, too."""
+        """Run until cancelled; then cancel its calls."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
@@ -83,10 +83,10 @@ class HttpStrategy:
         except BrokerUnavailable as exc:
             delivery.later.resolve(exc)
         finally:
-            delivery.later.cancel()  # says nothing where something was said
+            delivery.later.cancel()  # does nothing where an outcome was set
 
     async def _answer(self, delivery: InboxDelivery) -> HandlerAnswer:
-        current_message.set(delivery.message)  # this task's own
+        current_message.set(delivery.message)  # in this task's context alone
         crashpoint("inbox_handling")
         try:
             return await self._handler.answer(delivery.event)

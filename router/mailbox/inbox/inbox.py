@@ -1,13 +1,13 @@
-"""One inbox, joined: the durable, the rows, the handler, the letters, the net under them. A tree for a supervisor.
+"""One inbox: its durable, rows, handler, dead letters and recovery, in a tree for a supervisor.
 
     inbox  rest_for_one
-    ├── ledger      what came of messages, into their rows
-    ├── handler     the treatment: your function in the row's transaction, or calls over HTTP
-    ├── receipts    deliveries, into rows
-    ├── net         a lane on the advisories
-    ├── sweep       rows that nobody settles
-    ├── retention   rows that are of no use any more
-    └── consumer    the lane on the durable: the last to begin, the first to drain
+    ├── status_writer    writes the results of messages into their rows
+    ├── handler          the strategy: your function in the row's transaction, or calls over HTTP
+    ├── receipts         writes deliveries into rows
+    ├── recovery         a consumer on the advisories
+    ├── stale_row_scan   finds rows of messages that are delivered no more
+    ├── retention        deletes rows that are of no use any more
+    └── consumer         the consumer on the durable: the last to start, the first to drain
 
 A table belongs to one durable; `open` refuses a second one (docs/requirements.md#x9).
 """
@@ -44,7 +44,7 @@ NET_PACE = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an a
 
 
 class Inbox:
-    """`handler`: who is told of events. `starts_bucket`: where recorded starts stand; `may_create`: durables that are missing."""
+    """`handler` gets the events. `starts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Inbox:
 
     @property
     def trouble(self) -> str | None:
-        """Why the handler serves no event, though somebody answers; for readiness."""
+        """Why the handler serves no event, though it answers; for readiness."""
         return self._strategy.trouble
 
     async def open(self) -> None:
@@ -109,7 +109,7 @@ class Inbox:
             raise Misconfigured("inbox.durable", f"this schema's inbox belongs to {whose}: give {self.rules.durable} a schema of its own")
 
     def tree(self) -> Supervisor:
-        """Raises nothing; `open` comes first."""
+        """Raises nothing; call `open` first."""
         children = (
             Child("status_writer", self._writer.run),
             Child("handler", self._strategy.run),
@@ -140,7 +140,7 @@ class Inbox:
         )
 
     async def _restore(self, spec: ConsumerSpec) -> str | None:
-        """The durable's identity: found, or made. The stream of events is its publisher's to make; it is waited for."""
+        """Find or create the durable and return its identity. The publisher of the events makes their stream; this waits for it."""
         if (identity := await topology.identity(self._jetstream, spec.stream, spec.durable)) is not None:
             return identity
         if not self._may_create or await self._jetstream.stream(spec.stream) is None:

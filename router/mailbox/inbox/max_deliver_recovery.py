@@ -1,12 +1,12 @@
-"""The safety net: messages that the server stopped delivering, because whoever had them died or hung each time.
+"""Recover messages that the server stopped delivering, because each process that had them died or hung.
 
 Rule: docs/durability.md#safety-net.
 
-    an advisory ──> the message, fetched by its sequence ──> its letter ──> its row marked ──> the advisory acknowledged
-                       └─ its row is processed: only the ack was lost, there is nothing to do
-                       └─ it is deleted already: the sweep finds its row
+    an advisory ──> fetch the message by its sequence ──> store its dead letter ──> mark its row ──> ack the advisory
+                       └─ its row is processed: only the ack was lost, nothing to do
+                       └─ it is deleted: the stale row scan finds its row
 
-A lane of its own on ROUTER_ADVISORIES, so that what cannot be done now is done later.
+A consumer of its own on ROUTER_ADVISORIES, so that what cannot be done now is done later.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from router.message import Effect, Message
 from router.outcome import MAXDELIVER_EXHAUSTED, Done, Fault, Outcome, Receipt
 
 STRANDED = Fault("stranded", "delivered as often as allowed, and never settled")
-NO_SUBJECT = "unreadable_subject"  # of a row: what stands there could be no message's
+NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have
 GONE = Fault("stranded", "never settled, and its stream does not hold it any more")
 
 
 class InboxMaxDeliverRecovery:
-    """Writes the letters that nobody lived to write, of one durable; `told` hears of each."""
+    """Writes the dead letters that no process lived to write, for one durable; calls `on_dead_letter` for each."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class InboxMaxDeliverRecovery:
         self._on_dead_letter = on_dead_letter
 
     async def handle(self, advisory: Message) -> Outcome:
-        """A lane's handler."""
+        """Handle one advisory."""
         stored = await read_stranded(self._jetstream, self.stream, advisory)
         return await self.give_up(stored) if stored is not None else Done()
 
     async def give_up(self, stored: StoredMessage) -> Done:
-        """A letter for this message, and then its row, unless it was processed. Raises Away."""
+        """Return the dead letter and then the row's mark for this message, unless it was processed. Raises InboxUnavailable."""
         message = self.to_message(stored)
         message_id = message_id_of(message)
         if not await self._is_open(message_id):
@@ -78,7 +78,7 @@ class InboxMaxDeliverRecovery:
         return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE, is_whole=False), message_id, GONE)
 
     def to_message(self, stored: StoredMessage) -> Message:
-        """A stored message as its last delivery was."""
+        """Build the message as its last delivery was."""
         return self._message(stored.subject, stored.data, stored.headers, stored.sequence, nanos(stored.time))
 
     def _message(self, subject: str, data: bytes, headers: Mapping[str, str], sequence: int, stored_ns: int) -> Message:

@@ -1,7 +1,7 @@
-"""PORT-047-004 as the specification words it: fetch some, acknowledge one, hand one back (docs/requirements.md#sd-24).
+"""PORT-047-004 as the specification words it: fetch messages, ack one, NAK one (docs/requirements.md#sd-24).
 
-For whoever writes a loop of his own. The inbox itself stands on `delivery.consumer`, which pulls ahead, keeps alive what
-is in hand, counts starts and drains; an `ack` here costs a round trip and is confirmed.
+For programs with a loop of their own. The inbox itself uses `delivery.consumer`, which pulls ahead, keeps messages in flight alive,
+counts attempts and drains. An `ack` here costs a round trip, and the server confirms it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AT_ONCE_S = 0.01  # the server's floor for a NAK that asks for no delay
 
 
 class NatsJetStreamConsumer:
-    """On a durable that is there. `wait_s`: how long a fetch waits for the first message."""
+    """Works on an existing durable. `wait_s`: how long a fetch waits for the first message."""
 
     def __init__(self, jetstream: JetStream, stream: str, durable: str, wait_s: float = 1.0) -> None:
         self._connection = jetstream.connection
@@ -36,7 +36,7 @@ class NatsJetStreamConsumer:
         self._wait_s = wait_s
 
     async def fetch(self, batch: int) -> Sequence[Message]:
-        """At most `batch`; none when none came in time. Raises BrokerUnavailable."""
+        """Return at most `batch` messages; none if none came in time. Raises BrokerUnavailable."""
         fetched: list[Message] = []
         ended = asyncio.Event()
         inbox = self._connection.new_inbox()

@@ -1,6 +1,6 @@
-"""What an inbox tells of its work: counted as plain figures, logged only where a person should know.
+"""Count an inbox's work as plain figures, and log only what a person should know.
 
-A message that killed whoever began it is given up by delivery, unread: its letter stands, and its row is marked from here.
+Delivery gives up a message that killed its process, without reading it: its dead letter is stored, and this module marks its row.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ log = logs.logger(__name__)
 
 
 class InboxStats(Struct):
-    """Since this process began."""
+    """Since this process started."""
 
-    settled: int = 0  # acknowledged, whatever became of them
+    settled: int = 0  # acknowledged, with any result
     duplicates: int = 0  # of these, those that were processed before
     letters: int = 0  # of these, those in the dead letters
     failed: int = 0  # not acknowledged
@@ -34,12 +34,12 @@ CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSIN
 
 
 class InboxObserver(NullObserver):
-    """The lane's observer, and the consumer's meter. `codes`: how often each end came, `router_inbox_handled_total{code}`."""
+    """The observer of the consumer, and its meter. `codes`: how often each result came, `router_inbox_handled_total{code}`."""
 
     def __init__(self, durable: str, writer: InboxStatusWriter) -> None:
         self.stats = InboxStats()
         self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
-        self._known: set[tuple[str, int, int]] = set()  # in hand and processed before
+        self._known: set[tuple[str, int, int]] = set()  # in flight and processed before
         self._durable = durable
         self._writer = writer
         self._once = LogRateLimit(every_s=1.0)
@@ -63,7 +63,7 @@ class InboxObserver(NullObserver):
             self._on_dead_letter(message, outcome)
 
     def on_recovered(self) -> None:
-        """The safety net wrote a letter that nobody had lived to write."""
+        """The max-deliver recovery wrote a dead letter that no process had lived to write."""
         self.codes[STRANDED] += 1
 
     def _on_dead_letter(self, message: Message, outcome: Outcome) -> None:
@@ -81,7 +81,7 @@ class InboxObserver(NullObserver):
             log.info(events.CONSUMER_RESUMED, consumer=self._durable)
 
     def on_handler_trouble(self, trouble: str | None) -> None:
-        """It serves no event any more, and why; None: it serves again."""
+        """The handler serves no event any more, and why; None: it serves again."""
         if trouble is not None:
             log.error(events.INBOX_UNSERVED, consumer=self._durable, cause=trouble)
         else:
@@ -93,5 +93,5 @@ class InboxObserver(NullObserver):
 
 
 def _message_key(message: Message) -> tuple[str, int, int]:
-    """A stream that was made anew begins its sequences again: its time tells them apart."""
+    """A re-created stream starts its sequences again: the stored time distinguishes them."""
     return message.stream, message.sequence, message.stored_ns

@@ -1,11 +1,11 @@
 """CMD-051 ProcessInboxMessage and CMD-052 RouteToDeadLetter: what a handler's answer does to a message and its row.
 
     PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005
-    POISON                          letter stored, row marked with why       +ACK        POL-047-006
-    TRANSIENT                       error written down                       nothing     POL-047-007
-    TRANSIENT, the last delivery    letter stored, row marked with why       +ACK        we give up ourselves
+    POISON                          dead letter, row marked with why         +ACK        POL-047-006
+    TRANSIENT                       error written into the row               nothing     POL-047-007
+    TRANSIENT, the last delivery    dead letter, row marked with why         +ACK        we give up ourselves
 
-The stamp is delivery's, after all that stands before it (docs/requirements.md#sd-33). Letters are written by `dead_letters`.
+Delivery acks last, after all of that (docs/requirements.md#sd-33). `dead_letters` writes the dead letters.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ TRANSIENT = "handler_transient"
 
 
 class FailureRules(Struct, frozen=True, kw_only=True):
-    """How long a message may fail. `nak_after_s` None: a failure is not acknowledged, word for word; else it is NAKed with that delay."""
+    """How long a message may fail. `nak_after_s` None: a failed message gets no ack and no NAK, and is redelivered after its ack wait."""
 
     max_deliver: int = 20
     nak_after_s: float | None = None
 
 
 class ProcessInboxMessage:
-    """The end of both commands, the same for every handler."""
+    """The last step of both commands, the same for every handler."""
 
     def __init__(self, writer: InboxStatusWriter, rules: FailureRules = FailureRules()) -> None:  # noqa: B008 - frozen
         self._writer = writer
         self._rules = rules
 
     async def conclude(self, delivery: InboxDelivery, answer: HandlerAnswer) -> None:
-        """Delivery hears of the outcome once the row says so."""
+        """Write the row, then resolve the outcome for delivery."""
         delivery.later.resolve(await self._outcome(delivery, answer))
 
     async def _outcome(self, delivery: InboxDelivery, answer: HandlerAnswer) -> Outcome:
@@ -77,7 +77,7 @@ class ProcessInboxMessage:
 
 
 def build_dead_mark(message_id: str, reason: str, fault: Fault) -> InboxMark:
-    """The row of a message that stands in the dead letters: no backlog holds it, and no lost ack makes a second letter.
+    """The mark of a message with a dead letter: no backlog counts it, and a lost ack makes no second dead letter.
 
     Rule: docs/requirements.md#x15.
     """

@@ -28,12 +28,12 @@ CLEAN: Final = """
 
 
 class InboxRetentionRules(Struct, frozen=True, kw_only=True):
-    """Times are seconds. `pages`: looked through in one transaction, about eighty rows each."""
+    """Times are seconds. `pages`: pages of the table per transaction, about eighty rows each."""
 
     keep: float = 30 * 86_400.0
     every: float = 600.0
     pages: int = 100
-    pause: float = 0.05  # between two handfuls
+    pause: float = 0.05  # between two transactions
 
 
 class InboxRetention:
@@ -46,7 +46,7 @@ class InboxRetention:
         self._rules = rules
 
     async def run(self) -> None:
-        """Look now and then, for ever; what is away is tried again."""
+        """Delete old rows now and then, for ever; retry when the database or the broker is unavailable."""
         while True:
             try:
                 if rows := await self.sweep():
@@ -56,7 +56,7 @@ class InboxRetention:
             await asyncio.sleep(self._rules.every)
 
     async def sweep(self) -> int:
-        """All that is old enough now; how many rows it was. Raises DatabaseUnavailable, BrokerUnavailable."""
+        """Delete all rows that are old enough now; return how many. Raises DatabaseUnavailable, BrokerUnavailable."""
         if (keep := await self._keep()) is None:
             return 0
         rows = 0
@@ -67,7 +67,7 @@ class InboxRetention:
         return rows
 
     async def _keep(self) -> float | None:
-        """Seconds; None: for ever, or as long as nobody knows how long the stream keeps its events."""
+        """Seconds; None: keep for ever, also while the stream's own limit is unknown."""
         info = await self._jetstream.stream(self._stream)
         max_age_ns = info["config"].get("max_age", 0) if info is not None else 0
         return max(self._rules.keep, max_age_ns / NANOS) if max_age_ns else None

@@ -1,4 +1,4 @@
-"""How one inbox is driven, and what it needs on the server: its durable, its letters, the advisories that its net hears.
+"""The options of one inbox, and what it needs on the server: its durable, its dead letters, the advisories for its recovery.
 
 The defaults are the specification's example: SEA consumes what VibesPro publishes (docs/requirements.md#sd-31).
 """
@@ -19,7 +19,7 @@ SHORTEST_SIGNAL_S = 1.0
 
 
 class InboxRules(Struct, frozen=True, kw_only=True):
-    """Durations are seconds. `max_ack_pending` is also how many messages are in hand at once."""
+    """Durations are seconds. `max_ack_pending` is also how many messages are in flight at once."""
 
     context: str = "sea"  # whose inbox it is; letters carry it
     stream: str = "VIBESPRO_EVENTS"
@@ -28,11 +28,13 @@ class InboxRules(Struct, frozen=True, kw_only=True):
     ack_wait: float = 120.0
     max_deliver: int = 20  # the server's own limit; on the last delivery we give up ourselves
     max_ack_pending: int = 50
-    nak_after: float | None = None  # a failure is NAKed with this delay; None: not acknowledged, word for word (POL-047-007)
+    nak_after: float | None = (
+        None  # a failure is NAKed with this delay; None: neither ack nor NAK, so the ack wait redelivers it (POL-047-007)
+    )
     handler_timeout: float = 30.0
-    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event; a larger one, or a deeper one, is a dead letter
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event; a larger or deeper one becomes a dead letter
     max_depth: int = MAX_DEPTH
-    store_retry: float = 1.0  # how often a database, a handler or a broker that is away is tried again
+    store_retry: float = 1.0  # seconds between two tries of an unavailable database, handler or broker
 
     def validate(self) -> InboxRules:
         """Raises Misconfigured."""
@@ -49,7 +51,7 @@ class InboxRules(Struct, frozen=True, kw_only=True):
 
 
 def pace_of(rules: InboxRules) -> ConsumerOptions:
-    """A message is in hand until its handler has answered; handlers end by their own timeout, so the lane has none of its own."""
+    """A message is in flight until its handler has answered; handlers end by their own timeout, so the consumer has none of its own."""
     return ConsumerOptions(
         max_attempts=rules.max_deliver,
         ack_wait=rules.ack_wait,
@@ -73,12 +75,12 @@ def durable_of(rules: InboxRules) -> ConsumerSpec:
 
 
 def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
-    """Who hears the advisories about it."""
+    """The consumer of the advisories about this durable."""
     return ConsumerSpec(
         stream=STREAM, durable=rules.recovery_durable, filter_subject=advisory_subject(rules.stream, rules.durable), max_ack_pending=1000
     )
 
 
 def inbox_streams(rules: InboxRules, attempts: StreamSpec) -> Topology:
-    """All but the stream of events, which is its publisher's to make. `attempts`: the bucket of recorded starts."""
+    """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded attempts."""
     return Topology((letters_stream(rules.context), advisories_stream(), attempts))

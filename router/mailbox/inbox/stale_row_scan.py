@@ -1,11 +1,11 @@
-"""The sweep: rows that were received and never processed, of messages that nobody will deliver again (docs/requirements.md#x18).
+"""Find rows that were received and never processed, of messages that the server delivers no more (docs/requirements.md#x18).
 
-    a row older than any delivery lasts ──> its message is looked for on its subject
-        where the durable is done     nobody delivers it again: its letter, as the safety net writes it
-        beyond that                   still on its way: left alone
-        nowhere                       the stream has let it go, or never had it: a letter that says so
+    a row older than all its deliveries ──> look for its message on its subject
+        the durable is done with it   not delivered again: write its dead letter, as the max-deliver recovery does
+        the durable is not            still to be delivered: leave it
+        not in the stream             deleted, or never there: write a dead letter that says so
 
-The net hears of nearly all of them; this finds what it could not: an advisory that was lost, a message that was deleted.
+The recovery handles nearly all of them; this scan finds the rest: an advisory that was lost, a message that was deleted.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from router.outcome import Done
 
 log = logs.logger(__name__)
 
-HEADS = 1000  # read at once
+HEADS = 1000  # headers in one read
 NO_SUBJECT_OF_THE_STREAM = 10093  # JetStream's error: a consumer's filter is no part of its stream's subjects
 
 
 class StaleRowScanRules(Struct, frozen=True, kw_only=True):
-    """Seconds. `older_than_s`: longer than all deliveries of one message last together."""
+    """Seconds. `older_than_s`: longer than all deliveries of one message take together."""
 
     every_s: float = 60.0
     older_than_s: float = 3600.0
-    most: int = 1000  # rows in one round
+    most: int = 1000  # rows in one scan
 
 
 class StaleRowScan:
@@ -60,7 +60,7 @@ class StaleRowScan:
         self._rules = rules
 
     async def run(self) -> None:
-        """Look now and then, for ever; what is away is tried again."""
+        """Scan now and then, for ever; retry when the database or the broker is unavailable."""
         while True:
             try:
                 await self.scan()
@@ -69,7 +69,7 @@ class StaleRowScan:
             await asyncio.sleep(self._rules.every_s)
 
     async def scan(self) -> int:
-        """One round; how many letters it wrote. Raises DatabaseUnavailable, BrokerUnavailable."""
+        """Scan once; return how many dead letters it wrote. Raises DatabaseUnavailable, BrokerUnavailable."""
         async with self._database.transaction() as session:
             rows = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.most)
         if not rows:
@@ -83,11 +83,11 @@ class StaleRowScan:
         """The last sequence that the durable is done with. Its ack floor alone stands still behind what was given up last."""
         info = await self._jetstream.consumer(self._stream, self._durable)
         if info is None:
-            raise BrokerUnavailable(f"consumer {self._durable} is missing: nobody knows what it still delivers")
+            raise BrokerUnavailable(f"consumer {self._durable} is missing: what it still delivers is unknown")
         return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
 
     async def _sequences_by_id(self, subject: str) -> dict[str, int]:
-        """Sequences by message id, of all that the stream holds on a subject; nothing on one that it does not take."""
+        """Return the sequences of all messages on a subject by message id; none for a subject that the stream does not accept."""
         found: dict[str, int] = {}
         if not ids.is_literal_subject(subject):
             return found

@@ -1,9 +1,9 @@
-"""What came of messages, written into their rows: gathered from many, one statement and one commit for all of them.
+"""Write the results of messages into their rows: one statement and one commit for many of them.
 
     write(mark) ... write(mark) --> one UPDATE --> each writer goes on
 
-A database that is away is waited for, however long: an effect that stands and a letter that is stored must not be
-forgotten, and until they are written down nothing is acknowledged.
+The writer waits for an unavailable database, however long: it must not forget an effect that is committed or a dead letter that is
+stored, and no message is acknowledged before its row says so.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from router.mailbox.inbox.batch_queue import BatchQueue
 from router.mailbox.postgres import Database
 
 AT_ONCE = 1000
-LINGER_S = 0.005  # answers come one by one: a commit for each would cost more than its call
+LINGER_S = 0.005  # answers arrive one by one: a commit for each would cost more than its call
 
 
 class _PendingStatus(Struct, eq=False):
@@ -28,7 +28,7 @@ class _PendingStatus(Struct, eq=False):
 
 
 class InboxStatusWriter:
-    """For one database; `run` is its work."""
+    """For one database; `run` does its work."""
 
     def __init__(self, database: Database, retry_s: float = 1.0) -> None:
         self._database = database
@@ -36,13 +36,13 @@ class InboxStatusWriter:
         self._queue: BatchQueue[_PendingStatus] = BatchQueue()
 
     def write(self, mark: InboxMark) -> Deferred[None]:
-        """It comes when the mark is committed."""
+        """Queue the mark; the result resolves when it is committed."""
         writing = _PendingStatus(mark, Deferred())
         self._queue.add(writing)
         return writing.written
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             writings = await self._queue.take(AT_ONCE, LINGER_S)
             await self._insist([writing.mark for writing in writings])

@@ -5,14 +5,15 @@ Rule: docs/requirements.md#sd-36.
     async def handle(connection, event):                        # psycopg's connection; the transaction is ours
         await connection.execute("INSERT INTO orders …", (event.message_id, …))
 
-    begin --> [pile] --> lock many rows, their handlers one after the other, one commit --> acknowledged
-                             \\-> one of them does not succeed: undone as a whole, and each of them again alone
-                                  \\-> it takes long, or was begun before: one by one, beside the others
+    start --> [queue] --> lock many rows, call their handlers in order, one commit --> acknowledged
+                              \\-> one of them fails: roll back, and handle each of them again alone
+                                   \\-> it takes long, or was begun before: one by one, beside the others
 
-It returns None or a HandlerResult; with anything else the inbox ends, and its events stay. It raises Poison for what can never
-succeed, anything else for what may. It must not commit, and may wait as long as `inbox.handler.timeout_ms` says. Its connection is
-planned for as the server is set up. Together, statements go through psycopg's pipeline: one that fails may be told of at the end,
-and then alone and at once. Since what was undone is run again, calls that it makes to the outside are at least once, as everywhere.
+The handler returns None or a HandlerResult; anything else ends the inbox, and its events stay. It raises Poison for an event that can
+never succeed, any other exception for one that may. It must not commit, and may wait as long as `inbox.handler.timeout_ms` says. The
+planner treats its connection by the server's own settings. Statements of a batch go through psycopg's pipeline, which may report a failure
+only at the end; the event is then handled again alone, where the failure shows at once. A rolled-back handler runs again, so its calls to
+the outside happen at least once, as everywhere.
 """
 
 from __future__ import annotations
@@ -39,20 +40,20 @@ from router.signatures import HandlerMisused, require_call
 Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
 
 AT_ONCE = 100
-QUICK_S = 0.5  # a handful that takes longer was too large
-FIRST = 1 / 6  # of its time is what an event may take while the others wait for it; all of it, it has beside them
-SPARE_S = 5.0  # after a handler's own timeout the server ends a transaction that idles: of a process that hangs or was cut off
-HANDLERS = 2  # transactions at once: those of events that none has begun, and of those that were begun before
+QUICK_S = 0.5  # a batch that takes longer was too large
+FIRST = 1 / 6  # the share of its timeout that an event may take while others wait for it; alone it has all of it
+SPARE_S = 5.0  # added to the handler's timeout: then the server ends an idle transaction, of a process that hangs or lost its network
+HANDLERS = 2  # transactions at once: one for first attempts, one for retries
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
 
 def check_handler(handler: Handler) -> None:
-    """Raises Misconfigured for one that could not be called."""
+    """Raises Misconfigured for a handler that could not be called."""
     require_call("handler", handler, "connection", "event", is_async=True)
 
 
 class _RollbackRequested(Exception):
-    """A handler said that its effect is not to stand."""
+    """The handler answered that its effect must be rolled back."""
 
     def __init__(self, result: HandlerResult) -> None:
         super().__init__(result.value)
@@ -60,29 +61,29 @@ class _RollbackRequested(Exception):
 
 
 class TransactionalStrategy:
-    """A `Treatment`; `run` is its work."""
+    """A `HandlerStrategy`; `run` does its work."""
 
-    linger_s = 0.0  # room comes free by the handful
+    linger_s = 0.0  # capacity comes free by the batch
     trouble: str | None = None  # a function is always there
 
     def __init__(self, database: Database, handler: Handler, conclude: Conclude, on_error: Alarm, timeout_s: float = 30.0) -> None:
         check_handler(handler)
         self._database = database
-        self._handlers = database  # while it runs: a pool that is set up for a service's own code
+        self._handlers = database  # while it runs: a pool whose settings suit a service's own code
         self._handler = handler
         self._conclude = conclude
         self._on_error = on_error
         self._timeout_s = timeout_s
         self._queue: BatchQueue[InboxDelivery] = BatchQueue()
         self._retries: BatchQueue[InboxDelivery] = BatchQueue()
-        self.unavailable: InboxUnavailable | None = None  # its database is the inbox's own, which says so itself
+        self.unavailable: InboxUnavailable | None = None  # its database is the inbox's own, which reports that itself
 
     def start(self, deliveries: Sequence[InboxDelivery]) -> None:
         for delivery in deliveries:
             (self._queue if delivery.attempts <= 1 else self._retries).add(delivery)
 
     async def run(self) -> None:
-        """Until cancelled; then what was under way is undone. Raises HandlerMisused."""
+        """Run until cancelled; then the open transactions roll back. Raises HandlerMisused."""
         try:
             handlers = self._database.build_handler_pool(idle_in_transaction=self._timeout_s + SPARE_S, connections=HANDLERS)
             async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
@@ -96,35 +97,35 @@ class TransactionalStrategy:
             raise misuse from None
 
     def _suspend_all(self, misuse: HandlerMisused) -> None:
-        """The handler is not called again: what waits for it is kept, and so is what still comes."""
+        """The handler is not called again: waiting and later deliveries stay in the stream."""
         self.unavailable = InboxUnavailable(str(misuse))
         _suspend([*self._queue.take_all(), *self._retries.take_all()], misuse)
 
     async def _handle_batches(self) -> None:
-        """Events that nobody has begun, a handful at a time."""
+        """Handle events at their first attempt, many in one transaction."""
         most = 1
         while True:
             deliveries = await self._queue.take(most)
             begun = steady()
             stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
-            # As the pull window: what is slow, or fails, takes few along.
+            # Like the pull window: after a slow or failing batch the next one is small, so few events share its fate.
             most = min(2 * most, AT_ONCE) if stands and steady() - begun < QUICK_S else 1
 
     async def _handle_retries(self) -> None:
-        """Those that were begun before, or took too long: one by one, each with all of its time, and nobody waits for them."""
+        """Handle events that were begun before, or took too long, one by one, each with its whole time; no other event waits for them."""
         while True:
             for delivery in await self._retries.take(1):
                 if not delivery.later.is_resolved:
                     await self._handle_alone(delivery)
 
     async def _handle(self, deliveries: Sequence[InboxDelivery]) -> bool:
-        """Whether they all stand, at the first try."""
+        """Return whether all of them were applied at the first try."""
         try:
             await self._apply(deliveries, FIRST * self._timeout_s)
         except HandlerMisused as exc:
             _suspend(deliveries, exc)
             raise
-        except Exception as exc:  # a handler's own, or the database's: the message alone will show whose it is
+        except Exception as exc:  # the handler's or the database's: one message alone shows whose it is
             if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
                 _suspend(deliveries, exc)
             elif len(deliveries) > 1:
@@ -138,7 +139,7 @@ class TransactionalStrategy:
         return True
 
     async def _handle_alone(self, delivery: InboxDelivery) -> None:
-        """A database that is back already: once more, and then it is the message."""
+        """Try once more if the database is back already; a second failure is the message's own."""
         for is_last in (False, True):
             try:
                 await self._apply([delivery], self._timeout_s)
@@ -156,9 +157,9 @@ class TransactionalStrategy:
 
     async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
         async with asyncio.timeout(within_s), self._handlers.transaction() as session:
-            # The mark is the lock: another process that was handed one of these too waits here, and finds it processed.
+            # The mark is the lock: another process with one of these messages waits here, and then finds it processed.
             ours = await PostgresInboxAdapter(session).lock([delivery.event.message_id for delivery in deliveries])
-            # Many in one pipeline, their statements sent without waiting for each; alone without, so that an error is its own.
+            # Many share a pipeline, which sends statements without waiting for each; one alone has none, so that an error is its own.
             async with session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
                 for delivery in deliveries:
                     if delivery.event.message_id in ours:
@@ -203,6 +204,6 @@ def _misuse_error(result: object) -> HandlerMisused:
 
 
 def _suspend(deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
-    """They are kept as they are: the database is away, or the inbox ends."""
+    """Resolve the deliveries as unavailable: the database is, or the inbox ends."""
     for delivery in deliveries:
         delivery.later.resolve(InboxUnavailable(str(cause)))

@@ -2,7 +2,7 @@
 
     404, 302, 400 …   ──> held, asked again after 1, 2, 4 … times `retry_s`; no delivery is spent
         others are served in between       it is this event: a failure, at this delivery and the next ones
-        none is                            it is the service: held until somebody mends the address, and readiness says so
+        none is                            it is the service: held until an operator mends the address, and readiness says so
     429               ──> held: a service that throttles says nothing of the event
 
 An event that is held keeps one of the inbox's places and none of the others from being asked: a lane that paused for it
@@ -25,7 +25,7 @@ TIMES = (1, 2, 4, 8, 16, 32)  # the waits, in `retry_s`
 
 
 class UnservedEvents:
-    """Of one inbox. `on_trouble` hears the cause when the service serves none any more, None when it serves again."""
+    """Of one inbox. `on_trouble` gets the cause when the service serves no event any more, and None when it serves again."""
 
     def __init__(self, retry_s: float, on_trouble: Callable[[str | None], None]) -> None:
         self._waits = tuple(times * retry_s for times in TIMES)
@@ -37,7 +37,7 @@ class UnservedEvents:
         self.trouble: str | None = None  # why no event is served
 
     async def ask(self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]]) -> HandlerAnswer:
-        """The answer that counts; whatever `ask` raises ends it."""
+        """Return the answer that counts; an error of `ask` passes."""
         first, times = self._served, 0
         while True:
             answer = await ask()
@@ -51,7 +51,7 @@ class UnservedEvents:
             await self._wait(delay_after(times, self._waits))
 
     def _is_suspect(self, message_id: str, others: int) -> bool:
-        """Whether it is this event: others were served since it was first refused, now or at an earlier delivery."""
+        """Whether the event is at fault: others were served since it was first refused, now or at an earlier delivery."""
         if others >= OTHERS:
             self._suspects[message_id] = None
             if len(self._suspects) > MOST_SUSPECTS:
@@ -77,7 +77,7 @@ class UnservedEvents:
             self._on_trouble(self.trouble)
 
     async def _wait(self, seconds: float) -> None:
-        """So long, or until the service serves again."""
+        """Wait so long, or until the service serves again."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await (self._back.wait() if self.trouble is not None else asyncio.Event().wait())

@@ -1,7 +1,8 @@
-"""The outbox: what a service commits is published, in the order of its aggregate.
+"""The outbox: the relay publishes what a service commits, in the order of its aggregate.
 
-add, message                          an event added in the service's own transaction; how it travels
-repository, round, publisher, config  rows claimed, published, marked; the worker that goes round, and how
-nats_publisher                        pages stored in order
-lost, watch, retention, parked        what the broker lost is published again; what leaves; what an operator mends
+add, message                                  add an event in the service's own transaction; its form on the wire
+repository, relay_batch, publisher, config    rows claimed, published, marked; the polling worker and its options
+nats_publisher                                pages stored in order
+broker_loss, missing, integrity_scan, broker_loss_detector    acked events that the broker lost: found, and published again
+retention, failed_rows                        old rows deleted; rows that an operator mends
 """

@@ -1,23 +1,23 @@
-"""An event put into the outbox by the service's own transaction: what it commits is published, what it rolls back never was.
+"""Add an event to the outbox in the service's own transaction: the relay publishes what it commits, and nothing that it rolls back.
 
     async with connection.transaction():
         await connection.execute("UPDATE orders …")
         await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
 
-A synchronous psycopg connection works alike, without `await`; one inside SQLAlchemy is handed over by it (`connections`). Any other
-driver inserts the row itself:
+A synchronous psycopg connection works alike, without `await`; SQLAlchemy hands over the one inside it (`connections`). With any other
+driver the service inserts the row itself:
 
     INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
     VALUES ('0198c0de-…', 'order', 'o-17', 'order_paid', '{"amount": 5}')
 
-Time: `occurred_at` is the database's unless the event names one. Clocks differ, so the table takes an event that is up to a minute
-ahead of its transaction, and the relay publishes it when its time has come (POL-047-002). One that is further ahead is refused by the
-table's own CHECK: FutureEvent, or in a pipeline, where statements are answered at its end, what the driver raises there. Nothing here
-hangs on a count of rows, which a pipeline tells too late.
+Time: the database sets `occurred_at` unless the event names one. Clocks differ, so the table accepts an event up to a minute ahead of its
+transaction, and the relay publishes it when its time has come (POL-047-002). The table's CHECK refuses one that is further ahead: `add`
+raises FutureEvent; in a pipeline, where the server answers at the end, the driver raises its own error there. Nothing here depends on a
+count of rows, which a pipeline reports too late.
 
-Order: events of one aggregate are published by `(occurred_at, id)`. `NOW()` stands still within a transaction, so there the
-ids decide, and `new_id` makes rising ones. Of two transactions the one that began first is first, if it also commits first:
-whoever needs more than that locks the aggregate's row.
+Order: the relay publishes events of one aggregate by `(occurred_at, id)`. `NOW()` is constant within a transaction, so there the ids
+decide, and `new_id` makes rising ones. Of two transactions, the one that began first is first, if it also commits first. A service that
+needs a stricter order locks the aggregate's row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEve
 
 CHANNEL: Final = "outbox_events"
 
-IN_TIME: Final = "chk_occurred_not_future"  # the table's own constraint: the database's clock judges (POL-047-002), not the service's
+IN_TIME: Final = "chk_occurred_not_future"  # the table's own constraint: the database's clock decides (POL-047-002), not the service's
 ADD: Final = """
     INSERT INTO outbox_events
       (id, aggregate_type, aggregate_id, event_type, event_version, payload, occurred_at, correlation_id, causation_id)
@@ -54,20 +54,20 @@ _last_ms = 0
 
 
 class ExecuteResult(Protocol):
-    """A cursor, as far as it tells one from an awaitable; nothing is read of it."""
+    """A cursor, by the one attribute that distinguishes it from an awaitable; nothing reads it."""
 
     @property
     def rowcount(self) -> int: ...
 
 
 class SyncConnection(Protocol):
-    """psycopg.Connection, or what behaves like it."""
+    """psycopg.Connection, or a class that behaves like it."""
 
     def execute(self, query: LiteralString, params: Sequence[object], /) -> ExecuteResult: ...
 
 
 class AsyncConnection(Protocol):
-    """psycopg.AsyncConnection, or what behaves like it."""
+    """psycopg.AsyncConnection, or a class that behaves like it."""
 
     def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[ExecuteResult]: ...
 
@@ -103,7 +103,7 @@ def add(
 
 
 def new_id() -> UUID:
-    """A UUIDv7: rises with time, and within this process with every call."""
+    """Return a UUIDv7: it rises with time, and within this process with every call."""
     global _last_ms  # noqa: PLW0603 - one clock for the process
     _last_ms = max(_last_ms, time.time_ns() // 1_000_000)
     rising = next(_ids) & 0xFFFF_FFFF  # spread over rand_a and the head of rand_b, which sort after the time
@@ -121,7 +121,7 @@ async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: 
 
 @contextmanager
 def _translate_future_event(event: OutboxEvent) -> Iterator[None]:
-    """The table's CHECK in the policy's words; any other error is left alone. A pipeline may tell of an event that was added earlier."""
+    """Raise FutureEvent when the table's CHECK refuses the event. A pipeline may report an event that was added earlier."""
     try:
         yield
     except Exception as exc:
@@ -134,7 +134,7 @@ def _translate_future_event(event: OutboxEvent) -> Iterator[None]:
 def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
     try:
         payload = json_text(event.payload).decode()
-        # As an inbox reads it: what it would refuse is told here, where it can be mended.
+        # Read it as an inbox does: what an inbox would refuse fails here, where the service can mend it.
         read_value(payload.encode(), min(max_bytes, LARGEST))
     except (TypeError, ValueError) as exc:
         raise InvalidEntity(VALID_OUTBOX, "payload must be a JSON value") from exc

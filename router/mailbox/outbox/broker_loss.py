@@ -1,15 +1,15 @@
-"""What the broker acknowledged and has no more: the rows are unpublished again, and so published again.
+"""Find events that the broker acknowledged and lost, and reset their rows, so that the relay publishes them again.
 
-A server may acknowledge before the disk has it; after a power failure the newest part of a stream is gone, and nobody tells.
-We know where each event stood, so after every reconnect we look:
+A server may acknowledge a message before its disk holds it; after a power failure the newest part of a stream is missing, and the server
+does not report that. The receipts say where each event was stored, so after every reconnect this module compares:
 
     newest receipt still in place, by id     all older ones are: a stream loses its end
-    another event there, or none             lost; look at the one before
+    another event there, or none             lost; check the receipt before it
     below the stream's first sequence        expired, not lost
-    the stream was created anew              all of the old one is lost
-    holes inside (a damaged block)           the server tells which sequences they are, or does not see them: then `integrity_scan` does
+    the stream was created anew              all events of the old one are lost
+    holes inside (a damaged block)           the server reports their sequences; those that it does not see, `integrity_scan` finds
 
-Publishing twice is harmless, the id is the same; forgetting once is not.
+Publishing an event twice is harmless, since its id is the same. Not publishing it loses it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from router.delivery.api import JetStream
 from router.mailbox.postgres import Database, Session
 
 PAGE = 20
-AT_ONCE = 100  # messages asked for at a time
+AT_ONCE = 100  # requests at once
 
 NEWEST: Final = """
     SELECT id, stream_created, outbox_ids, sequences FROM outbox_receipts
@@ -59,11 +59,11 @@ class StreamSnapshot(Struct, frozen=True):
     first: int
     last: int
     holes: list[int]
-    subjects: tuple[str, ...] = (">",)  # that it takes
+    subjects: tuple[str, ...] = (">",)  # that the stream accepts
 
 
 async def reset_lost_rows(database: Database, jetstream: JetStream, stream: str) -> tuple[StreamSnapshot, int]:
-    """The stream as it stands, and how many rows are to be published again (docs/durability.md#lost-by-broker).
+    """Reset the rows of lost events; return the stream's snapshot and the number of rows (docs/durability.md#lost-by-broker).
 
     Raises BrokerUnavailable (also when there is no such stream), BrokerRefused, DatabaseUnavailable.
     """
@@ -106,14 +106,14 @@ async def _reset_rows_in_holes(database: Database, snapshot: StreamSnapshot) -> 
 
 
 async def reset_rows(session: Session, snapshot: StreamSnapshot, receipt: ReceiptRow, lost: set[int]) -> int:
-    """The rows of one receipt that stood at these sequences are unpublished again; how many."""
+    """Mark the rows of one receipt that were stored at these sequences as unpublished; return how many."""
     places = list(zip(receipt.ids, receipt.sequences, strict=True))
     gone = [event for event, sequence in places if sequence in lost]
     kept = [(event, sequence) for event, sequence in places if sequence not in lost]
     if not gone:
         return 0
     if not await session.execute(FORGET, ([receipt.id],)):
-        return 0  # another relay, or the scrub beside this one, was first
+        return 0  # another relay, or the integrity scan beside this one, was first
     if kept:
         sequences = [sequence for _, sequence in kept]
         await session.execute(KEEP, (snapshot.name, receipt.stream_created, max(sequences), [event for event, _ in kept], sequences))
@@ -121,16 +121,16 @@ async def reset_rows(session: Session, snapshot: StreamSnapshot, receipt: Receip
 
 
 async def read_stream_snapshot(jetstream: JetStream, stream: str, *, with_holes: bool = True) -> StreamSnapshot:
-    """`with_holes`: as many numbers as were deleted. Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
+    """`with_holes`: the answer lists deleted sequences. Raises BrokerUnavailable, BrokerRefused (also when there is no such stream)."""
     info = await jetstream.ask(f"STREAM.INFO.{stream}", {"deleted_details": with_holes})
     state = info["state"]
-    subjects = tuple(map(str, info["config"].get("subjects") or (">",)))  # one that is fed by other streams names none
+    subjects = tuple(map(str, info["config"].get("subjects") or (">",)))  # a stream that mirrors or sources others names none
     holes = list(state.get("deleted") or ())
     return StreamSnapshot(stream, str(info["created"]), int(state["first_seq"]), int(state["last_seq"]), holes, subjects)
 
 
 async def _is_in_place(jetstream: JetStream, snapshot: StreamSnapshot, receipt: ReceiptRow) -> bool:
-    """Whether the newest of a receipt stands where it stood, or has expired."""
+    """Whether the newest event of a receipt is where it was stored, or has expired."""
     sequence = max(receipt.sequences)
     if sequence < snapshot.first:
         return True
@@ -146,12 +146,12 @@ async def _find_missing(jetstream: JetStream, snapshot: StreamSnapshot, receipt:
         missing |= {sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there}
     if not missing:
         return missing
-    snapshot = await read_stream_snapshot(jetstream, snapshot.name, with_holes=False)  # what expired while it was looked for is not lost
+    snapshot = await read_stream_snapshot(jetstream, snapshot.name, with_holes=False)  # an event that expired meanwhile is not lost
     return {sequence for sequence in missing if sequence >= snapshot.first}
 
 
 async def is_at(jetstream: JetStream, snapshot: StreamSnapshot, event: UUID, sequence: int) -> bool:
-    """Whether the event stands there. Raises BrokerUnavailable, BrokerRefused."""
+    """Whether the stream holds the event at this sequence. Raises BrokerUnavailable, BrokerRefused."""
     if sequence > snapshot.last:
         return False
     found = await jetstream.get(snapshot.name, {"seq": sequence})

@@ -1,8 +1,8 @@
-"""When to ask whether the broker still has what it acknowledged; `broker_loss` is what asks.
+"""Decide when to check that the broker still has what it acknowledged; `broker_loss` does the check.
 
-it reconnected                     a server that was away may come back with less: a quick look, then `integrity_scan` is begun
-it could not store something       it may be another one soon
-its sequences went back            a stream of the same name was created anew, while we were connected
+it reconnected                     a server that restarted may have lost messages: a quick check, then `integrity_scan` restarts
+it could not store something       it may be replaced soon
+its sequences went back            a stream of the same name was created anew while we were connected
 a minute passed
 """
 
@@ -16,11 +16,11 @@ from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.outbox.relay_batch import RelayReport
 from router.mailbox.postgres import Database
 
-Restore = Callable[[], Awaitable[object]]  # makes the stream if it is gone, where that is ours to do
+Restore = Callable[[], Awaitable[object]]  # makes the stream if it is missing and we may make it
 
 
 class BrokerLossDetector:
-    """One relay's. `every`: seconds between two looks that nothing asked for; `on_new_life`: the connection is another one."""
+    """The detector of one relay. `every`: seconds between two checks without a cause; `on_new_life`: called after a reconnect."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class BrokerLossDetector:
         self._on_new_life = on_new_life
         self._clock = clock
         self._newest = 0
-        self._looked: tuple[int, float] | None = None  # in which life of the connection, and when
-        self.created = ""  # which stream of that name it is
-        self.subjects: tuple[str, ...] = (">",)  # that it takes
+        self._looked: tuple[int, float] | None = None  # the reconnect count at the last check, and its time
+        self.created = ""  # when the stream of that name was created
+        self.subjects: tuple[str, ...] = (">",)  # that the stream accepts
 
     async def check(self) -> int:
-        """How many rows are to be published again. Raises as `reset_lost_rows`, and what `restore` raises."""
+        """Return how many rows are to be published again. Raises as `reset_lost_rows`, and what `restore` raises."""
         now, lives = self._clock(), self._jetstream.connection.reconnect_count
         if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
             return 0
@@ -59,7 +59,7 @@ class BrokerLossDetector:
         return taken_back
 
     def observe(self, report: RelayReport) -> None:
-        """What a round came to."""
+        """Note the result of a batch."""
         has_gone_back = report.published > report.duplicates and report.newest <= self._newest
         if report.broker_error is not None or has_gone_back:
             self._looked = None

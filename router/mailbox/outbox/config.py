@@ -1,4 +1,4 @@
-"""How a relay of the outbox works, and what it came to: plain values, for whoever starts one and whoever watches it."""
+"""The options of a relay and its counters, as plain values."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ class RelayOptions(Struct, frozen=True, kw_only=True):
 
     context: str
     stream: str
-    round: int = 8000  # rows that one transaction claims, more or less
-    page: int = 1000  # of them in one batch: it has a fixed cost of some milliseconds, and the server takes no more
+    round: int = 8000  # rows that one transaction claims, about
+    page: int = 1000  # of them in one publish: a publish has a fixed cost of some milliseconds, and the server accepts no more
     lanes: int = LANES
     retry_policy: RetryPolicy = RetryPolicy()
     poll_least: float = 0.005
     poll_most: float = 0.5
     retry: float = 0.5  # after a failure of the broker or the database
-    check: float = 60.0  # between two looks whether the broker still has what it acknowledged
+    check: float = 60.0  # between two checks that the broker still has what it acknowledged
     store_timeout: float = 5.0
     is_atomic: bool = True
     listens: bool = False
 
 
 class RelayTotals(Struct):
-    """What this process came to: counters for whoever watches."""
+    """The counters of one process."""
 
     rounds: int = 0
     published: int = 0

@@ -1,9 +1,9 @@
-"""Which connections `outbox.add` works with: psycopg's, and what behaves like them. Others are refused with the way to do it.
+"""The connections that `outbox.add` works with: psycopg's, and classes that behave like them. It refuses others and names the way to do it.
 
-    SQLAlchemy          it wraps the driver's connection, which it hands over within a transaction
-    asyncpg, psycopg2   they read parameters otherwise: the service inserts the row itself
+    SQLAlchemy          wraps the driver's connection, and hands it over within a transaction
+    asyncpg, psycopg2   write parameters otherwise: the service inserts the row itself
 
-Told by the class and its bases, never by trying: half a statement would end the service's transaction.
+The class and its bases decide, never a trial: half a statement would end the service's transaction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WAYS: Final = {
 
 
 def require_connection(connection: Any) -> None:
-    """TypeError: it is another library's, or no connection; the text says what to do."""
+    """Raises TypeError for another library's connection, or for no connection; the text names the way to do it."""
     if (refusal := _refusal_of(type(connection))) is not None:  # type: ignore[arg-type]  # every class is hashable
         raise TypeError(refusal)
 

@@ -1,7 +1,7 @@
-"""Rows that wait or are parked: looked at, and put back among those that are published.
+"""List rows that failed or are parked, and put parked rows back among those to publish.
 
-A parked row holds back its aggregate, for order's sake. Mend what it failed of and requeue it; or, if it must never go out,
-delete it from outbox_events, and what stood behind it moves on.
+A parked row holds back its aggregate, to keep the order. Mend the cause and requeue it; or, if it must never be published, delete it from
+outbox_events: the rows behind it are then published.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL
 
 
 class FailedRow(Struct, frozen=True):
-    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: it is tried again by itself.
+    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: the relay tries it again by itself.
 
-    Names are cut at 256 characters, the error at 500; a time before the year 1 is told as its first moment.
+    Names are cut at 256 characters, the error at 500; a time before the year 1 is shown as the first moment of that year.
     """
 
     id: UUID
@@ -47,7 +47,7 @@ class FailedRow(Struct, frozen=True):
 
 
 async def list_failed_rows(session: Session, *, limit: int = 100, is_also_waiting: bool = False) -> Sequence[FailedRow]:
-    """Parked rows, oldest first; with `is_also_waiting` those in backoff, too."""
+    """Return parked rows, oldest first; with `is_also_waiting` also those in backoff."""
     return await session.fetch(FAILING, (is_also_waiting, limit), make=FailedRow)
 
 
@@ -56,7 +56,7 @@ async def count_parked(session: Session) -> int:
 
 
 async def requeue(session: Session, ids: Sequence[UUID] | None = None) -> int:
-    """Forget that these rows failed (None: all that are parked): they are published next. How many there were."""
+    """Delete the failures of these rows (None: of all parked ones), so that they are published next. Returns how many there were."""
     if ids is None:
         return await session.execute(REQUEUE_ALL)
     return await session.execute(REQUEUE, (list(ids),))

@@ -1,13 +1,13 @@
-"""Whether each event still stands where the broker acknowledged it: read by sequence, newest first, a step now and then.
+"""Check that the stream still holds each acknowledged event: read by sequence, newest first, one step now and then.
 
-A server that was killed reads its blocks again and cuts off what is damaged; `broker_loss` sees that. One that was stopped in order
-trusts its own index: a block that rotted meanwhile is still counted, no hole is told, and its message is only found missing
-by who reads it. So after every reconnect all that was acknowledged is read once, heads alone.
+A killed server reads its blocks again and cuts off what is damaged; `broker_loss` sees that. A server that was stopped in order trusts its
+own index: it still counts a block that rotted meanwhile, reports no hole, and only a reader finds the message missing. So after every
+reconnect this scan reads everything that was acknowledged once, headers only.
 
-A child of its own beside the relay, so that no step stands between an event and its publishing: a step takes a bounded time
-(`find_missing`) and rests nine times as long; one that fails is told once for each kind of failure and tried again a minute later.
-It needs what `broker_loss` needs, STREAM.INFO and STREAM.MSG.GET, and CONSUMER.CREATE, MSG.NEXT and DELETE on the events' stream:
-a role without them publishes as before, and what rotted stays unseen.
+It is a child of its own beside the relay, so that no step delays publishing. A step takes a bounded time (`missing`), then the scan rests
+nine times as long. It logs a failure once for each kind and tries again a minute later. It needs the rights of `broker_loss`, STREAM.INFO
+and STREAM.MSG.GET, and CONSUMER.CREATE, MSG.NEXT and DELETE on the events' stream. A role without them publishes as before, but does not
+see what rotted.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from router.observability import events, logs
 
 log = logs.logger(__name__)
 
-PAGE: Final = 20  # receipts found at once
-MOST: Final = 1000  # events looked for in one step; a receipt has no more than that
+PAGE: Final = 20  # receipts in one query
+MOST: Final = 1000  # events checked in one step; a receipt has no more than that
 SHARE: Final = 10  # a step is followed by a rest of nine times as long
 AGAIN_S: Final = 60.0  # after a failure
 TOP: Final = (1 << 62, 0)  # above every receipt
 
 
 class ScanCursor(Struct):
-    """One way through the receipts."""
+    """The position of one scan through the receipts."""
 
-    before: tuple[int, int] | None = TOP  # the last receipt that was found; None: there are no more
-    due: list[ReceiptRow] = field(default_factory=list)  # found and not yet looked at
+    before: tuple[int, int] | None = TOP  # the last receipt that was read; None: there are no more
+    due: list[ReceiptRow] = field(default_factory=list)  # read and not yet checked
 
     @property
     def is_over(self) -> bool:
@@ -48,7 +48,7 @@ class ScanCursor(Struct):
 
 
 class IntegrityScan:
-    """One relay's. `run` is a supervised child; `on_lost` hears how many rows are to be published again."""
+    """The scan of one relay. `run` is a supervised child; `on_lost` gets the number of rows that are to be published again."""
 
     def __init__(
         self,
@@ -69,15 +69,15 @@ class IntegrityScan:
         self._cursor = ScanCursor(before=None)
         self._has_work = asyncio.Event()
         self._trouble: str | None = None  # the kind of the last failure
-        self.read = 0  # events that were looked for
+        self.read = 0  # events that were checked
 
     def restart(self) -> None:
-        """From the newest receipt on, whatever was left of the last time."""
+        """Start again from the newest receipt."""
         self._cursor = ScanCursor()
         self._has_work.set()
 
     async def run(self) -> None:
-        """Step by step while something is left; then wait to be begun again."""
+        """Run step by step while receipts are left; then wait for `restart`."""
         while True:
             await self._has_work.wait()
             since = self._clock()
@@ -85,8 +85,8 @@ class IntegrityScan:
             await self._sleep((SHARE - 1) * (self._clock() - since) if went_well else AGAIN_S)
 
     async def step(self) -> None:
-        """The next receipts of MOST events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
-        cursor = self._cursor  # `begin` may put another in its place meanwhile
+        """Check the next receipts, MOST events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
+        cursor = self._cursor  # `restart` may replace it meanwhile
         if not cursor.due and cursor.before is not None:
             await self._find(cursor, cursor.before)
         some = _take_first(cursor.due)
@@ -99,14 +99,14 @@ class IntegrityScan:
     async def _try_step(self) -> bool:
         try:
             await self.step()
-        except Exception as exc:  # whatever it is: a failure of the scrub must not climb to the relay's supervisor
+        except Exception as exc:  # of any kind: a failure of the scan must not reach the relay's supervisor
             self._tell(exc)
             return False
         self._trouble = None
         return True
 
     def _tell(self, exc: Exception) -> None:
-        kind = type(exc).__name__  # not the text: it names a reader, another one each time
+        kind = type(exc).__name__  # not the text: it names a reader, which differs each time
         if kind != self._trouble:
             self._trouble = kind
             log.warning(events.OUTBOX_SCRUB_FAILED, stream=self._stream, cause=str(exc) if isinstance(exc, RouterError) else kind)
@@ -123,14 +123,16 @@ class IntegrityScan:
         gone = await find_missing(self._jetstream, snapshot, wanted)
         if not gone:
             return 0
-        snapshot = await read_stream_snapshot(self._jetstream, self._stream, with_holes=False)  # what expired while it was read is not lost
+        snapshot = await read_stream_snapshot(
+            self._jetstream, self._stream, with_holes=False
+        )  # an event that expired meanwhile is not lost
         gone &= _places(receipts, snapshot).keys()
         async with self._database.transaction() as session:
             return sum([await reset_rows(session, snapshot, receipt, gone) for receipt in _select_current(snapshot, receipts)])
 
 
 def _take_first(due: list[ReceiptRow]) -> list[ReceiptRow]:
-    """As many as have MOST events together, and at least one."""
+    """Return the first receipts that have MOST events together, and at least one."""
     count, events_of_them = 0, 0
     for receipt in due:
         events_of_them += len(receipt.sequences)
@@ -141,11 +143,11 @@ def _take_first(due: list[ReceiptRow]) -> list[ReceiptRow]:
 
 
 def _select_current(snapshot: StreamSnapshot, receipts: list[ReceiptRow]) -> list[ReceiptRow]:
-    """Those of this stream, and not of an older one of its name, whose sequences mean something else."""
+    """Return the receipts of this stream; in an older stream of the same name the sequences mean other messages."""
     return [receipt for receipt in receipts if receipt.stream_created == snapshot.created]
 
 
 def _places(receipts: list[ReceiptRow], snapshot: StreamSnapshot) -> dict[int, UUID]:
-    """Where what has not expired should stand."""
+    """The sequences at which unexpired events should be."""
     places = [place for receipt in _select_current(snapshot, receipts) for place in zip(receipt.sequences, receipt.ids, strict=True)]
     return {sequence: event for sequence, event in places if sequence >= snapshot.first}

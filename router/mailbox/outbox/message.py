@@ -18,7 +18,7 @@ ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
 
 
 class EventEncoder:
-    """How one context publishes. `max_payload`: bytes that the connection takes; `most`: of them, those of a body."""
+    """Encodes the events of one context. `max_payload`: bytes that the connection accepts; `most`: bytes of them that a body may have."""
 
     def __init__(self, context: str, max_payload: int) -> None:
         self._context = context
@@ -26,7 +26,7 @@ class EventEncoder:
         self._subject = lru_cache(maxsize=1024)(_subject)
 
     def effect_of(self, event: OutboxEvent) -> Effect:
-        """Raises Poison: this event can never be published as it stands."""
+        """Raises Poison if this event can never be published as it is."""
         data = json_text(event.payload)
         if len(data) > self.most:
             raise Poison(f"payload of {len(data)} bytes, the connection takes {self.most}")
@@ -44,7 +44,7 @@ def _subject(context: str, event_type: str, event_version: int) -> str:
 def _headers(event: OutboxEvent) -> dict[str, str]:
     headers = {"Event-Type": event.event_type, "Event-Version": str(event.event_version)}
     if event.occurred_at is not None:
-        headers["Occurred-At"] = event.occurred_at.isoformat()[: -len("+00:00")] + "Z"  # a session of ours speaks UTC
+        headers["Occurred-At"] = event.occurred_at.isoformat()[: -len("+00:00")] + "Z"  # our sessions use UTC
     if event.correlation_id is not None:
         headers["Correlation-Id"] = str(event.correlation_id)
     if event.causation_id is not None:

@@ -1,9 +1,7 @@
-"""Which events are no longer where they stood, at a cost that nobody else who writes to the stream can raise.
+"""Find outbox events missing from the stream. Reads headers only, at most GAP + 1 messages per event, so other writers cannot slow it down.
 
-    . 2 3 . 5 6 7 . 9      close together: the heads alone, by one reader
-    900 … 17000            far apart: each asked for by itself, as is whatever a reader did not find
-
-Between two events that are read together stand at most GAP strangers, so GAP + 1 heads are the most that an event costs.
+. 2 3 . 5 6 7 . 9      close together: one reader reads their headers
+900 … 17000            far apart: one request each, and one for each event that a reader did not find
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ from router.delivery.api import JetStream
 from router.delivery.stream_reader import reading
 from router.mailbox.outbox.broker_loss import StreamSnapshot, is_at
 
-GAP: Final = 10  # strangers between two neighbours: to read over them is cheaper than a request for each side
-FEW: Final = 20  # fewer are asked for one by one: a reader costs three requests
-HEADS: Final = 1000  # read at once
-AT_ONCE: Final = 10  # asked for at once: the server answers with the payload, too
+GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
+FEW: Final = 20  # fewer events get one request each: a reader costs three requests
+HEADS: Final = 1000  # headers in one read
+AT_ONCE: Final = 10  # requests at once: the server's answer holds the payload, too
 
 
 async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]) -> set[int]:
-    """The sequences at which these events are not. Raises BrokerUnavailable, BrokerRefused."""
+    """Return the sequences that no longer hold their event. Raises BrokerUnavailable, BrokerRefused."""
     found: set[int] = set()
     for first, last in stretches(wanted):
         found |= await _read(jetstream, snapshot.name, first, last, wanted)
@@ -38,7 +36,7 @@ async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: M
 
 
 def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
-    """The first and last of each stretch that is worth a reader."""
+    """Group sequences that are close enough for one reader; return the first and last of each group."""
     runs: list[list[int]] = []
     for sequence in sorted(sequences):
         if not runs or sequence - runs[-1][-1] > GAP + 1:
@@ -48,7 +46,7 @@ def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
 
 
 async def _read(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
-    """Those of the wanted ones from `first` to `last` that are in place; heads of others are not kept."""
+    """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
     found: set[int] = set()
     async with reading(jetstream, stream, first, headers_only=True) as reader:
         while first <= last and (heads := await reader.read(min(HEADS, last - first + 1))):

@@ -1,10 +1,11 @@
-"""NatsJetStreamPublisher: events stored in their stream, in order, each with its receipt (PORT-047-003).
+"""NatsJetStreamPublisher: stores events in their stream, in order, and returns a receipt for each (PORT-047-003).
 
-    store_in_order   an atomic batch: one receipt for all, so nothing of it can be out of order
-                     └─ refused, or one is on no subject of the stream: in waves, the first event of each aggregate, then
-                        the second …; what fails holds back the rest of its own aggregate, and nobody else's
+    publish_in_order   an atomic batch: one publish ack for all, so no event of it can be out of order
+                       └─ refused, or a subject is not bound: in waves, the first event of each aggregate, then the
+                          second …; a failure holds back the later events of its own aggregate only
 
-What a refusal means is said here alone: `PublishUnavailable` is the broker's fault and spends nothing, `PublishRefused` is the event's own.
+Only this module says what a refusal means: `PublishUnavailable` is the broker's failure and costs no attempt, `PublishRefused` is the
+event's own.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from router.ids import subject_matcher
 from router.message import Effect
 from router.outcome import Receipt
 
-TOO_LARGE = 10054  # for this stream: the only refusal that can be nobody's fault but the message's
-# No answer; no room (memory, storage, account, stream); no leader; JetStream off: they pass, or an operator ends them.
+TOO_LARGE = 10054  # for this stream: the only refusal that is certainly the message's own
+# No answer; no room (memory, storage, account, stream); no leader; JetStream off: these pass, or an operator ends them.
 AWAY = frozenset({0, 10002, 10008, 10023, 10028, 10039, 10047, 10076, 10077})
 
 
 class PublishRefused(Struct, frozen=True):
-    """The stream does not take this event; `cause` holds nothing of it."""
+    """The stream does not accept this event; `cause` holds nothing of its content."""
 
     cause: str
 
 
 class PublishSkipped(Struct, frozen=True):
-    """Held back: an earlier event of its aggregate was refused, or the waves took long enough."""
+    """Not sent: an earlier event of its aggregate was refused, or the waves took too long."""
 
 
 class PublishUnavailable(Struct, frozen=True):
@@ -49,14 +50,14 @@ PublishResult = Receipt | PublishRefused | PublishSkipped | PublishUnavailable
 
 
 class OutgoingMessage(Struct, frozen=True, gc=False):
-    """An event on its way. `order`: what must stay in order with what (its aggregate)."""
+    """An event to publish. Messages of one `order` (the aggregate) keep their order."""
 
     effect: Effect
     order: tuple[str, str]
 
 
 class NatsJetStreamPublisher:
-    """One for the process (docs/requirements.md#sd-35); made by `open_nats_publisher`."""
+    """One for the process (docs/requirements.md#sd-35); `open_nats_publisher` makes it."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class NatsJetStreamPublisher:
         self._is_bound = subject_matcher(self._subjects)
 
     def set_subjects(self, subjects: tuple[str, ...]) -> None:
-        """The stream's subjects. An event on none of them has no answer, as if the broker were away: the fault is its own all the same."""
+        """Set the stream's subjects. No server answers an event on another subject, as if it were unavailable; the event is at fault."""
         if subjects != self._subjects:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
@@ -88,7 +89,7 @@ class NatsJetStreamPublisher:
         return Receipt(headers["Nats-Msg-Id"], str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
 
     async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
-        """What became of each of at most `atomic.MOST` events."""
+        """Publish at most `atomic.MOST` events; return the result of each."""
         if self._is_atomic and len(messages) > 1 and all(self._is_bound(message.effect.subject) for message in messages):
             told = await self._batches.store([message.effect for message in messages])
             if not isinstance(told, NotPublished):
@@ -116,7 +117,7 @@ class NatsJetStreamPublisher:
         return results
 
     def _refusal(self, told: NotPublished, has_neighbours: bool) -> PublishResult:
-        """An unknown refusal is the event's own only if others were stored beside it."""
+        """An unknown refusal is the event's own only if other events were stored with it."""
         if not told.err_code and not self._is_bound(told.subject):
             return PublishRefused(f"{told.subject} is no subject of the stream")
         if told.err_code == TOO_LARGE or (has_neighbours and told.err_code not in AWAY):
@@ -128,7 +129,7 @@ class NatsJetStreamPublisher:
 async def open_nats_publisher(
     jetstream: JetStream, *, is_atomic: bool = True, timeout_s: float = 5.0
 ) -> AsyncIterator[NatsJetStreamPublisher]:
-    """A publisher for as long as the block lasts."""
+    """Open a publisher for as long as the block lasts."""
     batches = AtomicPublisher(jetstream, timeout_s)
     await batches.open()
     try:
@@ -139,7 +140,7 @@ async def open_nats_publisher(
 
 
 def _split_wave(messages: Sequence[OutgoingMessage], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The places of the next wave, and those that wait on."""
+    """Return the positions of the next wave, and those that wait on."""
     seen: set[tuple[str, str]] = set()
     wave: list[int] = []
     later: list[int] = []

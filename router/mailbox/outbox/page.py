@@ -1,11 +1,11 @@
-"""The next page of unpublished rows, bounded in bytes; a row that cannot be told is named, so that the relay can park it.
+"""Read the next page of unpublished rows, bounded in bytes; name a row that cannot be read, so that the relay can park it.
 
     index ──> at most `limit` rows, locked ──> cut where their stored sizes reach PAGE_BYTES ──> payloads as text, none above `most`
-    refused ──> once more, row by row, until it is clear which one it is
+    refused ──> read again, row by row, until the row at fault is known
 
-Nothing that a column may hold can fail here: a time before the year 1 and a payload above `most` stay in the database and come as
-an `UnreadableRow`, long names come cut. What PostgreSQL itself cannot turn into text (one gigabyte) fails alone.
-A compressed payload counts sixteenfold, so what a page holds in memory is near PAGE_BYTES, whatever a service writes.
+No value that a column may hold makes this fail: a time before the year 1 and a payload above `most` stay in the database and come as an
+`UnreadableRow`, long names come cut. A payload that PostgreSQL itself cannot turn into text (one gigabyte) fails alone.
+A compressed payload counts sixteenfold, so a page holds about PAGE_BYTES in memory, whatever a service writes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Session
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
-MOST: Final = 64 * 1024 * 1024  # bytes of one payload: no NATS server takes more
+MOST: Final = 64 * 1024 * 1024  # bytes of one payload: no NATS server accepts more
 NO_BODIES: Final = -1
 TOO_EARLY: Final = "occurred_at lies before the year 1: no header can tell it"
 
-# Where a page begins: a time as PostgreSQL reads it, the id there, and the id that was told last.
+# Where a page begins: a time as PostgreSQL reads it, the id there, and the id that was read last.
 Position = tuple[datetime | str, UUID, UUID | None]
 FIRST: Final[Position] = ("-infinity", UUID(int=0), None)
 
@@ -72,12 +72,12 @@ Row = OutboxEvent | UnreadableRow
 
 
 async def find_page(session: Session, after: Position, lanes: Sequence[int], limit: int, most: int = MOST) -> Sequence[Row]:
-    """At most `limit` rows behind this position. Raises DatabaseUnavailable, DatabaseRefused."""
+    """Return at most `limit` rows behind this position. Raises DatabaseUnavailable, DatabaseRefused."""
     return await session.fetch(FIND, (after[0], *after, list(lanes), limit, most, PAGE_BYTES, most, most), make=_row)
 
 
 async def find_next(session: Session, after: Position, lanes: Sequence[int], most: int = MOST) -> Sequence[Row]:
-    """The next row alone; one that PostgreSQL cannot tell is an Unreadable. Raises as `find_page` does where no row is the cause."""
+    """Return the next row alone, as an UnreadableRow if PostgreSQL cannot read it. Raises as `find_page` does where no row is the cause."""
     try:
         async with session.savepoint():
             return await find_page(session, after, lanes, 1, most)
@@ -86,18 +86,18 @@ async def find_next(session: Session, after: Position, lanes: Sequence[int], mos
 
 
 def position_of(row: Row) -> Position:
-    """Where the page behind this row begins."""
+    """The position of the page behind this row."""
     place = row.place if isinstance(row, UnreadableRow) else row.occurred_at
     return place if place is not None else FIRST[0], row.id, row.id
 
 
 def _drop_payload(row: Row, cause: str) -> UnreadableRow:
-    """What is known of a row whose payload the database cannot tell."""
+    """Keep what is readable of a row whose payload the database cannot read."""
     place = row.place if isinstance(row, UnreadableRow) else row.occurred_at
     return UnreadableRow(row.id, row.aggregate_type, row.aggregate_id, place if place is not None else FIRST[0], cause)
 
 
-def _row(  # noqa: PLR0917 - a row is told column by column
+def _row(  # noqa: PLR0917 - a row comes column by column
     event_id: UUID,
     aggregate_type: str,
     aggregate_id: str,

@@ -1,13 +1,15 @@
 """OutboxPublisher: the worker that polls the outbox and publishes to JetStream (docs/requirements.md#sd-14).
 
-    look ── rounds while there is work ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
-     └───────────────────────────────────────────┘
-    broker away      nothing is claimed and nothing is spent; tried again as soon as it is back
-    database away    the same; what it refuses and a clock that stepped back are told loudly, and park nothing
-    told to stop     the round in hand is finished and committed, then it ends
+    check ── batches while there are rows ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
+     └──────────────────────────────────────────────┘
+    broker unavailable     the relay claims nothing and spends no attempt; it tries again as soon as the connection is back
+    database unavailable   the same; a refusal by the database, and a clock that stepped back, are logged, and park nothing
+    stop                   the relay finishes and commits the current batch, then it ends
 
-Several of them may run: each round takes what lanes are free, at most `lanes` of eight. With the default of all, one works
-and the others stand by; with 4, two share. Whoever dies loses its lanes with its connection.
+Rule: docs/requirements.md#x10.
+
+Several relays may run: each batch takes free lanes, at most `lanes` of eight. With the default of eight, one relay works and the others
+stand by; with 4, two share the work. A relay that dies loses its lanes with its connection.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ CLOCK_STEPPED_BACK = "the database's clock stepped back: its rows cannot be mark
 
 
 async def _leave_stream() -> None:
-    """The stream is somebody else's to make."""
+    """Do nothing: another service makes the stream."""
 
 
 class OutboxPublisher:
@@ -49,7 +51,7 @@ class OutboxPublisher:
         self._jetstream = jetstream
         self._encoder = EventEncoder(config.context, self._jetstream.connection.max_payload)
         self._first_lane = 0
-        self._is_careful = False  # the last round was refused: the next one looks row by row for one that the database cannot tell
+        self._is_careful = False  # the last batch was refused: the next one reads row by row, to find a row that the database cannot read
         self.integrity_scan = IntegrityScan(
             database, jetstream, config.stream, self._on_lost
         )  # a child beside this one; begun by `broker_loss_detector`
@@ -59,10 +61,10 @@ class OutboxPublisher:
         self._is_stopping = asyncio.Event()
         self.totals = RelayTotals()
         self.on_batch: Callable[[RelayReport], None] = lambda _: None
-        self.trouble: str | None = None  # why nothing is published now; for readiness
+        self.trouble: str | None = None  # why the relay publishes nothing now; for readiness
 
     async def run(self) -> None:
-        """The child: until cancelled; then the round in hand is finished. Raises what no waiting can mend."""
+        """The supervised child: on cancellation it finishes the current batch. Raises what no waiting can mend."""
         self._is_stopping.clear()
         async with open_nats_publisher(
             self._jetstream, is_atomic=self._config.is_atomic, timeout_s=self._config.store_timeout
@@ -80,7 +82,7 @@ class OutboxPublisher:
         return self._config.is_atomic
 
     async def run_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport:
-        """One transaction's worth. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
+        """Publish one transaction's rows. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
         await self._check_for_loss()
         publisher.set_subjects(self._loss_detector.subjects)
         async with self._database.transaction() as session:
@@ -108,16 +110,16 @@ class OutboxPublisher:
                 pause = min(pause * 2, self._config.poll_most)
 
     async def _try_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport | None:
-        """A round, or None: something is away, and who it is was told."""
+        """Run a batch; None if the broker or the database is unavailable, or refused it, which is logged."""
         if not self._jetstream.connection.is_connected:
             self._tell("the broker is not connected")
             return None
         try:
             report = await self.run_batch(publisher)
-        except (Transient, BrokerRefused, Misconfigured) as exc:  # Misconfigured: the stream is gone, and is not to be made at present
+        except (Transient, BrokerRefused, Misconfigured) as exc:  # Misconfigured: the stream is missing, and may not be made now
             self._tell(str(exc))
             return None
-        except DatabaseRefused as exc:  # a right that is missing, a trigger of the service: mended there, and tried again here
+        except DatabaseRefused as exc:  # a missing right, a trigger of the service: mended there, retried here
             self._is_careful = True
             self._tell(CLOCK_STEPPED_BACK if exc.is_clock_regression else str(exc))
             return None
@@ -145,7 +147,7 @@ class OutboxPublisher:
             log.error(events.OUTBOX_PARKED, rows=report.parked)
 
     async def _rest(self, seconds: float, *, is_idle: bool = False) -> None:
-        """Until so many seconds passed, it is told to stop, or, while idle, a service woke it."""
+        """Wait so many seconds, or until a stop, or, while idle, until a service's NOTIFY."""
         causes: set[asyncio.Task[bool]] = {asyncio.create_task(self._wait_for_stop())}
         if is_idle and self._config.listens:
             causes.add(asyncio.create_task(self._wait_for_notify(seconds)))
@@ -160,7 +162,7 @@ class OutboxPublisher:
     async def _wait_for_notify(self, seconds: float) -> bool:
         try:
             return await self._database.wait_for_notification(CHANNEL, within=seconds)
-        except RouterError:  # the database is away: the next look will say so
+        except RouterError:  # the database is unavailable: the next batch reports it
             await asyncio.sleep(seconds)
             return False
 

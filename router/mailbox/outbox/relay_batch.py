@@ -1,12 +1,12 @@
-"""One round of the relay: claim, publish, mark, all in one transaction of the database.
+"""One batch of the relay: claim, publish, mark, all in one transaction of the database.
 
     broker      publish page 1 │ publish page 2         │ publish page 3         │
     database    find page 2    │ mark page 1, find 3    │ mark page 2, find 4    │ …  commit
-    here        make 2 ready   │ make 3 ready           │ make 4 ready           │
+    here        prepare 2      │ prepare 3              │ prepare 4              │
 
-A crash anywhere before the commit publishes at most one round again, under the same ids, so the stream drops them within its
-duplicate window. What the broker did not take is not marked and has spent nothing; what it refused for the event's own sake
-is counted, waits and is parked at last; the rest of its aggregate waits with it.
+A crash before the commit publishes at most one batch again, under the same ids, so the stream drops the copies within its duplicate
+window. A row that the broker could not store is not marked and spends no attempt. A row that the broker refused counts a failure, waits,
+and is parked at last; the rest of its aggregate waits with it.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ EventResult = tuple[OutboxEvent, PublishResult]
 
 
 class RelayReport(Struct):
-    """What a round came to."""
+    """The result of one batch."""
 
     found: int = 0
     published: int = 0
     duplicates: int = 0
     failed: int = 0
     parked: int = 0
-    newest: int = 0  # the last sequence that was given
+    newest: int = 0  # the last stream sequence
     kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure
-    broker_error: str | None = None  # why the broker took no more
+    broker_error: str | None = None  # why the broker stored no more
 
 
 class RelayBatch:
-    """One round, in one transaction; `most` rows, page by page."""
+    """One batch, in one transaction; `most` rows, page by page."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class RelayBatch:
         self._encoder = encoder
         self._stream_created = stream_created
         self._most = most
-        self._parked: set[tuple[str, str]] = set()  # aggregates whose next events are not even made ready
+        self._parked: set[tuple[str, str]] = set()  # aggregates whose next events are not prepared
         self._refused: set[tuple[str, str]] = set()  # aggregates whose next events are not sent in this round
         self.report = RelayReport()
 
     async def run(self) -> RelayReport:
-        """Publish what there is. Raises DatabaseUnavailable or DatabaseRefused; the broker being away is in the report."""
+        """Publish what there is. Raises DatabaseUnavailable or DatabaseRefused; the report says when the broker is unavailable."""
         page, results = await self._find(), list[EventResult]()
         while page:
             crashpoint("outbox_claimed")
@@ -84,19 +84,19 @@ class RelayBatch:
         return self.report
 
     async def _mark_and_find(self, results: Sequence[EventResult]) -> Sequence[PreparedEvent]:
-        """What is done while the broker stores."""
+        """Mark the last page and find the next one, while the broker stores the current one."""
         await self._mark(results)
         return await self._find()
 
     async def _find(self) -> Sequence[PreparedEvent]:
-        """The next page, ready to be sent: none means that no row is left, or that the round has seen enough of them."""
+        """Return the next page, ready to publish. An empty one: no row is left, or the batch has its number of rows."""
         while self.report.found < self._most and (rows := await self._outbox.find_page()):
             if page := await self._prepare_page(rows):
                 return page
         return ()
 
     async def _prepare_page(self, rows: Sequence[Row]) -> Sequence[PreparedEvent]:
-        """An event that can never be sent is parked, and holds its aggregate."""
+        """Park an event that can never be published; it holds back its aggregate."""
         page: list[PreparedEvent] = []
         for row in rows:
             self.report.found += 1
@@ -117,7 +117,7 @@ class RelayBatch:
         return row, OutgoingMessage(self._encoder.effect_of(row), order)
 
     def _note(self, sent: Sequence[PreparedEvent], fates: Sequence[PublishResult]) -> None:
-        """What must be known before the next events are sent."""
+        """Record what the next page depends on."""
         for (_, message), result in zip(sent, fates, strict=True):
             if isinstance(result, PublishUnavailable):
                 self.report.broker_error = result.cause

@@ -64,7 +64,7 @@ FAIL: Final = """
 
 
 class RetryPolicy(Struct, frozen=True):
-    """How long a row that fails is tried again. `backoff`: seconds by attempt, the last repeats; then it is parked."""
+    """How often a failing row is retried. `backoff`: seconds by attempt, the last value repeats; the last attempt parks the row."""
 
     attempts: int = 10
     backoff: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -85,17 +85,17 @@ class PostgresOutboxAdapter:
         self._after: Position = FIRST
 
     async def claim_lanes(self, at_most: int = LANES, first: int = 0) -> int:
-        """Take lanes for this transaction, from `first` on; how many were free."""
+        """Take lanes for this transaction, from `first` on; return how many were free."""
         wanted = [(first + place) % LANES for place in range(LANES)]
         self._lanes = await self._session.fetch(CLAIM_LANES, (wanted, at_most), make=int)
         return len(self._lanes)
 
     async def find_unpublished(self) -> Sequence[OutboxEvent]:
-        """What is to be published after what this transaction has found before, locked until it ends."""
+        """Return the next rows to publish after those that this transaction has read, locked until it ends."""
         return [row for row in await self.find_page() if isinstance(row, OutboxEvent)]
 
     async def find_page(self) -> Sequence[Row]:
-        """The same, and among them the rows that can never be published."""
+        """The same, including rows that can never be published."""
         if self._limit > 1:
             found = await find_page(self._session, self._after, self._lanes, self._limit, self._most)
         else:
@@ -108,13 +108,13 @@ class PostgresOutboxAdapter:
         await self._session.execute(MARK_ONE, (id,))
 
     async def mark_all_published(self, receipts: Sequence[Receipt], stream_created: str) -> None:
-        """Mark the rows of these receipts by one statement, and write down where each stands (`broker_loss` reads it)."""
+        """Mark the rows of these receipts in one statement, and record where each event is stored (`broker_loss` reads that)."""
         ids, sequences = [receipt.id for receipt in receipts], [receipt.sequence for receipt in receipts]
         where = (receipts[0].stream, stream_created, max(sequences))
         await self._session.execute(MARK, (_array(ids), *where, _array(sequences)))
 
     async def increment_attempts(self, id: UUID, error: str, *, is_hopeless: bool = False) -> bool:  # noqa: A002
-        """Count one failure of this row itself; whether it is parked now. `error` holds no payload."""
+        """Count one failure of this row; return whether it is parked now. `error` holds no payload."""
         failures = 1 + (await self._session.fetch_one(FAILURES, (id,), make=int) or 0)
         is_parked = is_hopeless or failures >= self._retry_policy.attempts
         await self._session.execute(FAIL, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked))
@@ -122,5 +122,5 @@ class PostgresOutboxAdapter:
 
 
 def _array(values: Sequence[str] | Sequence[int]) -> str:
-    """As PostgreSQL reads one. The driver would quote each value by itself: a third of what the relay computes."""
+    """Write an array as PostgreSQL reads it. The driver would quote each value by itself: a third of the relay's processor time."""
     return f"{{{','.join(map(str, values))}}}"

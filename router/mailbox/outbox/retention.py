@@ -1,6 +1,6 @@
-"""Published rows leave after a while, a handful at a time, so that no vacuum, lock or replica has to swallow a million at once.
+"""Delete published rows after a while, few at a time, so that no vacuum, lock or replica has to process a million at once.
 
-Their receipts say which they are, oldest first: the specified table has no index on published_at, and needs none.
+Their receipts say which rows they are, oldest first: the specified table has no index on published_at, and needs none.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OutboxRetentionRules(Struct, frozen=True):
     keep: float = 7 * 86_400.0
     every: float = 60.0
     receipts: int = 2
-    pause: float = 0.05  # between two handfuls
+    pause: float = 0.05  # between two transactions
 
 
 class CleanupResult(Struct, frozen=True):
@@ -42,12 +42,12 @@ class CleanupResult(Struct, frozen=True):
 
 
 async def clean(session: Session, config: OutboxRetentionRules) -> CleanupResult:
-    """One handful."""
+    """Delete the rows of one transaction."""
     return await session.fetch_one(CLEAN, (config.keep, config.receipts), make=CleanupResult) or CleanupResult(0, 0)
 
 
 class OutboxRetention:
-    """The child that cleans. Several may run: each takes handfuls that no other holds."""
+    """The child that deletes old rows. Several may run: each takes receipts that no other holds."""
 
     def __init__(self, database: Database, config: OutboxRetentionRules) -> None:
         self._database = database
@@ -55,7 +55,7 @@ class OutboxRetention:
         self.cleaned = 0
 
     async def run(self) -> None:
-        """Until cancelled. Raises DatabaseUnavailable, DatabaseRefused: it is a helper, and is begun again."""
+        """Run until cancelled. Raises DatabaseUnavailable, DatabaseRefused: it is a helper, and its supervisor starts it again."""
         while True:
             rows = await self.sweep()
             if rows:
@@ -63,7 +63,7 @@ class OutboxRetention:
             await asyncio.sleep(self._config.every)
 
     async def sweep(self) -> int:
-        """All that is old enough now; how many rows it was."""
+        """Delete all rows that are old enough now; return how many."""
         rows = 0
         while True:
             async with self._database.transaction() as session:

@@ -1,10 +1,10 @@
-"""The decorators. What they make of a function can still be called like that function, so a test needs no broker.
+"""The decorators. A decorated function can still be called like that function, so a test needs no broker.
 
 @validator("pii_guard", version="v2")
 def pii_guard(request): ...
 
-pii_guard(Request.from_payload("…"))        the author's function
-pii_guard.subject                    beamline.ext.validate.pii_guard.v2
+pii_guard(Request.from_payload("…"))     the author's function
+pii_guard.subject                        beamline.ext.validate.pii_guard.v2
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Function = Callable[[Any], Any]
 
 
 class Extension:
-    """One function under one subject. `blocking`: a plain function that waits or computes long goes into a thread; any
-    other plain function runs between two messages, and what it costs delays everybody. `timeout_ms` and `retry` are what
-    registering it says; None leaves them to the registry.
+    """One function under one subject. `blocking`: a plain function that waits or computes long runs in a thread; any
+    other plain function runs between two messages, and delays all of them. `timeout_ms` and `retry` go into its registry
+    entry; None leaves them to the registry.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Extension:
 
     @property
     def name(self) -> str:
-        """The function's."""
+        """The function's name."""
         return getattr(self.function, "__name__", self.id)
 
     @property
@@ -56,7 +56,7 @@ class Extension:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it may run where it stands: it neither awaits nor blocks."""
+        """Whether it may run in the reader's own turn: it neither awaits nor blocks."""
         return not (self.blocking or self.streams or _is_async(self.function))
 
 
@@ -87,7 +87,7 @@ def post(
 def provider(
     extension_id: str, *, version: str = "v1", blocking: bool = False, timeout_ms: int | None = None, retry: int | None = None
 ) -> Decorator:
-    """A provider of one's own: answers a prompt. An async generator streams."""
+    """A custom provider: answers a prompt. An async generator streams."""
     return _decorator(PROVIDER, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry)
 
 

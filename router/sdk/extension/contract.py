@@ -1,7 +1,7 @@
-"""What every extension has to do, in whatever language it is written: requests, and what is expected of each answer.
+"""The contract of every extension, in any language: requests, and what is expected of each answer.
 
-    must      the router counts on it
-    should    the router lives without it; a warning
+    must      the router depends on it
+    should    the router works without it; a warning
 
 `router extension check` sends them. Nothing here knows how they are sent.
 """
@@ -27,7 +27,7 @@ DECISION = {"provider_id": "check", "reason": "weighted", "priority": 50, "expec
 
 
 class Reaction(Struct, frozen=True):
-    """What came back; `code` is its Nats-Service-Error-Code."""
+    """An extension's answer; `code` is its Nats-Service-Error-Code."""
 
     data: bytes
     code: int | None = None
@@ -39,7 +39,7 @@ Judge = Callable[[Reaction], Fault]
 
 
 class ContractCase(Struct, frozen=True, kw_only=True):
-    """One request and what is expected; `times`: so many of them at once."""
+    """One request and the expected answer; `times`: how many of them are sent at once."""
 
     name: str
     data: bytes
@@ -50,7 +50,7 @@ class ContractCase(Struct, frozen=True, kw_only=True):
 
 
 def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> tuple[ContractCase, ...]:
-    """Every case for an extension of this kind; `payload`: one that it can do something with."""
+    """Every case for an extension of this kind; `payload`: one that it can handle."""
     whole = _request(kind, extension_id, payload, config)
     good, bad = _answers(kind, extension_id), _expect_decline
     bare = {name: value for name, value in whole.items() if name not in ("metadata", "context", "parameters", "trace_id")}
@@ -92,7 +92,7 @@ def _build_misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[ContractCase,
 
 
 def _answers(kind: str, extension_id: str) -> Judge:
-    """An answer that the router can read."""
+    """Expect an answer that the router can read."""
 
     def judge(heard: Reaction) -> Fault:
         if heard.code is not None:
@@ -118,7 +118,7 @@ def _expect_decline(heard: Reaction) -> Fault:
 
 
 def _expect_refusal(heard: Reaction) -> Fault:
-    return None if heard.code is not None else "worked on what nobody waits for any more"
+    return None if heard.code is not None else "worked on a request whose caller no longer waits"
 
 
 def _build_deep(kind: str, whole: Mapping[str, Any]) -> bytes:

@@ -1,10 +1,10 @@
-"""Where one extension's requests arrive, are begun, wait, are answered: each of them once, whatever happens.
+"""Receive one extension's requests, run or queue them, and answer each exactly once.
 
     plain function     answered between two messages: no task, no queue
     any other          a task each, `concurrency` at once; more wait, each with its own deadline; too many: 503
 
-A deadline is relative (`Router-Deadline-Ms`: what is left of it), since hosts' clocks differ. So it runs from the moment the
-message arrives here, and what waited too long is not begun.
+A deadline is relative (`Router-Deadline-Ms`: the time that is left), since hosts' clocks differ. So it runs from the moment the
+message arrives here, and a request that waited too long is not begun.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DispatcherRules(Struct, frozen=True, kw_only=True):
 
 
 class RequestDispatcher:
-    """One extension's; all of its subjects share it."""
+    """The dispatcher of one extension; all of its subjects share it."""
 
     def __init__(self, extension: Extension, connection: Connection, outlets: ReplyStreams, rules: DispatcherRules) -> None:
         self._pool = ThreadPoolExecutor(rules.concurrency, thread_name_prefix=extension.id) if extension.blocking else None
@@ -54,11 +54,11 @@ class RequestDispatcher:
         self._waiting: deque[IncomingCall] = deque()
 
     def dispatch(self, counted: CountCallback, reply: str, data: bytes, headers: Headers | None) -> None:
-        """One request. It returns at once; a plain function is through by then."""
+        """Accept one request and return at once; a plain function has answered by then."""
         if not (reply.startswith(self._rules.prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
-            return  # no question, or an address that would have us write a sender's words with our rights
+            return  # no request, or a reply subject on which the sender's text would be published with our rights
         arrived = time.perf_counter_ns()
-        found = headers if headers is not None else {}  # its own: an author's function may write into it
+        found = headers if headers is not None else {}  # its own dict: the author's function may write into it
         left = _remaining_s(found) if DEADLINE in found else None
         call = IncomingCall(reply, data, found, arrived, None if left is None else steady() + left, counted)
         if left is not None and left <= 0:
@@ -73,13 +73,13 @@ class RequestDispatcher:
             self._replies.decline(call, RequestFailed(503, "overloaded", "Too many requests wait; ask again"))
 
     async def drain(self, within_s: float) -> None:
-        """Nothing more arrives: finish what there is, and after `within_s` seconds answer the rest with 503."""
+        """After the last request: finish what there is, and after `within_s` seconds answer the rest with 503."""
         until = steady() + within_s
         while self._tasks and (left := until - steady()) > 0:
             await asyncio.wait(self._tasks, timeout=left)
         while self._waiting:
             self._replies.decline(self._waiting.popleft(), build_stopping_error())
-        await asyncio.sleep(0)  # a task that is cancelled before its first step would end without a word
+        await asyncio.sleep(0)  # a task that is cancelled before its first step would end without an answer
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -60,7 +60,7 @@ class ExtensionEndpoint(Endpoint):
 
 
 async def create_service(connection: Connection, extension: Extension) -> Service:
-    """The extension as a service of its own, found by `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS`."""
+    """The extension as a nats.micro service, found by `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS`."""
     return await add_service(
         connection,
         name=extension.id,
@@ -72,7 +72,7 @@ async def create_service(connection: Connection, extension: Extension) -> Servic
 
 
 async def add_endpoint(service: Service, connection: Connection, extension: Extension, subject: str, dispatcher: RequestDispatcher) -> None:
-    """Begin to listen on one subject of the service."""
+    """Start to listen on one subject of the service."""
     asks, gives = _SHAPES.get(extension.kind, (_ASKS, "{payload, metadata}"))
     config = EndpointConfig(
         name=extension.id,
@@ -87,11 +87,11 @@ async def add_endpoint(service: Service, connection: Connection, extension: Exte
 
 
 async def _ignore_request(_: Request) -> None:
-    """nats.micro wants a handler; `ExtensionEndpoint` never lets a request reach it."""
+    """nats.micro needs a handler; `ExtensionEndpoint` never lets a request reach it."""
 
 
 def _semantic(version: str) -> str:
-    """nats.micro wants three numbers; what the version really is stands in the metadata."""
+    """nats.micro needs three numbers; the metadata holds the real version."""
     numbered = _NUMBERED.fullmatch(version)
     return f"{int(numbered[1])}.0.0" if numbered is not None else "0.0.0"
 

@@ -1,10 +1,10 @@
-"""One request to one extension: bytes in, an answer's bytes out, or `RequestFailed`. Nothing else can come of it.
+"""Run one request through one extension: bytes in, an answer's bytes out, or `RequestFailed`. Nothing else can come of it.
 
-    Refused                     its own status, its own words
-    any other exception         500, logged here with its traceback; the caller hears that it failed, never why
-    the deadline passes         504: nobody waits any more, so an async function is cancelled
+    Refused                     its own status, its own text
+    any other exception         500, logged here with its traceback; the caller learns that it failed, never why
+    the deadline passes         504: no caller waits any more, so an async function is cancelled
 
-Knows nothing of NATS; `router extension try` runs the very same.
+Does not know NATS; `router extension try` runs the very same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build_overdue_error() -> RequestFailed:
 
 
 class FunctionRunner:
-    """One extension's way from a request to its answer. `pool` runs a function that blocks; `tell` hears what it raised."""
+    """Runs one extension's function. `pool` runs a function that blocks; `tell` gets the exceptions that it raised."""
 
     def __init__(self, extension: Extension, pool: Executor | None = None, tell: Callable[[BaseException], None] | None = None) -> None:
         self._extension = extension
@@ -55,7 +55,7 @@ class FunctionRunner:
         self._traced = build_tracer(extension)
 
     def run_now(self, data: bytes, headers: Headers) -> bytes:
-        """For a function that neither awaits nor blocks. Raises Failed."""
+        """For a function that neither awaits nor blocks. Raises RequestFailed."""
         with self._traced(headers):
             try:
                 request = self._read(data, headers)
@@ -95,7 +95,7 @@ class FunctionRunner:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, request)
 
     def _translate(self, exc: BaseException) -> RequestFailed:
-        """What the caller is told of it. An author's `sys.exit()`, or a task of his own that was cancelled, ends one request."""
+        """The error that the caller gets. An author's `sys.exit()`, or a cancelled task of the author's own, ends one request."""
         match exc:
             case RequestFailed():
                 return exc
@@ -114,7 +114,7 @@ class FunctionRunner:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is we who are told to stop, by a deadline or a drain."""
+    """Whether we are told to stop, by a deadline or a drain."""
     with contextlib.suppress(RuntimeError):  # no loop runs: `router extension try`
         task = asyncio.current_task()
         return task is not None and task.cancelling() > 0
@@ -122,7 +122,7 @@ def _is_cancelled() -> bool:
 
 
 async def _run_within(deadline: float | None, work: Awaitable[object]) -> object:
-    """`function_runner`, unless the time is over before; TimeoutErrors of its own stay its own."""
+    """Run `work` unless the deadline passes first; TimeoutErrors of its own stay its own."""
     if deadline is None:
         return await work
     limit = asyncio.timeout(deadline - steady())

@@ -24,7 +24,7 @@ from router.sdk.extension.results import NOTHING, RequestFailed
 
 
 class Invocation(Struct, frozen=True, kw_only=True):
-    """What a provider is asked. In tests: `Invocation.from_prompt("a prompt", parameters={...})`."""
+    """The request to a provider. In tests: `Invocation.from_prompt("a prompt", parameters={...})`."""
 
     provider_id: str
     tenant_id: str
@@ -59,7 +59,7 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
-    """The invocation in these bytes. Raises Failed: 413 when it is too large, else 400."""
+    """Read the invocation. Raises RequestFailed: 413 when it is too large, else 400."""
     check_size(data)
     try:
         body = read_object(data, LARGEST)
@@ -109,7 +109,7 @@ def encode_output(invocation: Invocation, said: object) -> bytes:
 
 
 def check_output(made: Output) -> Output:
-    """Raises Failed 422 for figures that nobody could bill."""
+    """Raises RequestFailed 422 for figures that cannot be billed."""
     if made.output is None:
         raise_invalid("output", "a provider returns text, a JSON value or an Output, not None")
     if not all(type(count) is int and count >= 0 for count in made.usage.values()):
@@ -143,7 +143,7 @@ def broken_piece(failed: RequestFailed) -> bytes:
 
 
 def join_pieces(pieces: list[object]) -> Output:
-    """Everything that a streaming provider yielded, for who asked for one answer."""
+    """Join everything that a streaming provider yielded, for a caller that wants one answer."""
     found = pieces[-1] if pieces else None
     last = found if isinstance(found, Output) else Output()
     texts = [*(pieces[:-1] if last is found else pieces), last.output]

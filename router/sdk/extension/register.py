@@ -1,8 +1,8 @@
-"""Self-registration: the router is asked to write an entry for each extension that has none.
+"""Self-registration: ask the router to write an entry for each extension that has none.
 
-What stands there already is left alone: operators own it. The request goes to `beamline.router.v1.admin.put_extension` with
-`replaces: 0`, so that the router itself decides who was first. A router that is not there is asked again: soon at first, then
-every minute, at once after a reconnect. The extensions are served all the while.
+An existing entry stays as it is: operators own it. The request goes to `beamline.router.v1.admin.put_extension` with
+`replaces: 0`, so that the router itself decides which of two was first. A router that does not answer is asked again: soon at first, then
+every minute, at once after a reconnect. The extensions serve requests all the while.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Registration:
         self._once = LogRateLimit(every_s=60.0)
 
     async def run(self, connection: Connection) -> None:
-        """For ever: each entry until it stands, and all of them again after a reconnect."""
+        """Run for ever: register each entry, and all of them again after a reconnect."""
         while True:
             lives = connection.reconnect_count
             await self._register_all(connection)
@@ -54,7 +54,7 @@ class Registration:
                 tries, lives = tries + 1, connection.reconnect_count
 
     async def _try_register(self, connection: Connection, entry: Mapping[str, object]) -> bool:
-        """Whether nothing is left to do for this entry; a refusal is told, and stays one until somebody mends it."""
+        """Return True if nothing is left to do for this entry; a refusal is logged, and stays one until an operator acts."""
         try:
             is_new = await put_missing(connection, entry, self._headers)
         except Unanswered as exc:
@@ -72,7 +72,7 @@ class Registration:
 
 
 async def put_missing(connection: Connection, entry: Mapping[str, object], headers: Mapping[str, str] | None) -> bool:
-    """Whether the entry was written now; False: one stood there. Raises Unanswered; RouterError when the router says no."""
+    """Return whether the entry was written now; False: one existed. Raises Unanswered; RouterError when the router refuses."""
     body = orjson.dumps({**entry, "replaces": 0, "author": AUTHOR})
     try:
         answer = await connection.request(PUT, body, timeout=TIMEOUT_S, headers=dict(headers) if headers else None)
@@ -103,7 +103,7 @@ def entry_of(extension: Extension, instances: Mapping[str, int]) -> dict[str, ob
 
 
 async def _pause(connection: Connection, seconds: float, lives: int) -> None:
-    """`seconds`, or until the connection came back."""
+    """Wait `seconds`, or until the connection came back."""
     until = steady() + seconds
     while True:
         if connection.reconnect_count != lives or steady() >= until:

@@ -1,8 +1,8 @@
-"""What is said to whoever asked: an answer, why there is none, or a stream of pieces. Each of them is counted.
+"""Answer a request: a response, an error, or a stream of pieces. Each of them is counted.
 
 answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error
-stream      pieces until the last one, or until nobody listens any more (`calls.reply_streams`); a failure is its last piece
+stream      pieces until the last one, or until the subscriber is gone (`calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's co
 
 
 class IncomingCall(Struct, frozen=True):
-    """One request that has arrived; `deadline` is a time of the steady clock."""
+    """One request; `deadline` is a time of the steady clock."""
 
     reply: str
     data: bytes
@@ -45,7 +45,7 @@ class IncomingCall(Struct, frozen=True):
 
 
 class Replies:
-    """The way out, over one connection."""
+    """The answers, over one connection."""
 
     def __init__(self, connection: Connection, outlets: ReplyStreams) -> None:
         self._connection = connection
@@ -63,7 +63,7 @@ class Replies:
         call.finish(failed.code)
 
     async def stream(self, call: IncomingCall, pieces: AsyncGenerator[bytes, None]) -> None:
-        """Whoever leaves cancels the author's generator; so does a drain."""
+        """A caller that unsubscribes cancels the author's generator; so does a drain."""
         error: str | None = None
         with self._outlets.open(call.reply, _canceller(), NO_HEADERS) as outlet:
             try:
@@ -80,7 +80,7 @@ class Replies:
         call.finish(error)
 
     async def _room(self) -> None:
-        """Let others run, and what was said be sent: an author's generator may never await, nor know how fast the reader is."""
+        """Let other tasks run, and the socket send: an author's generator may never await, nor know how fast the reader is."""
         while True:
             await asyncio.sleep(0)
             if self._connection.pending_data_size < MOST_UNSENT:

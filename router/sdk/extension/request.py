@@ -51,19 +51,19 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def decision(self) -> Mapping[str, Any]:
-        """What was decided, for a post-processor; empty for any other."""
+        """The decision, for a post-processor; empty for any other."""
         decision = self.metadata.get("decision")
         return decision if isinstance(decision, Mapping) else NOTHING
 
     @classmethod
     def from_payload(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
-        """A request with this payload, for trying a function out; `rest` are fields of a Request."""
+        """A request with this payload, to try a function out; `rest` are fields of a Request."""
         message = ExtensionMessage(payload=payload, message_type=message_type, message_id="m-1", metadata={})
         return cls(tenant_id=tenant_id, message=message, **{"trace_id": "t-1", **rest})
 
 
 def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
-    """The request in these bytes. Raises Failed: 413 when it is too large, else 400."""
+    """Read the request. Raises RequestFailed: 413 when it is too large, else 400."""
     check_size(data)
     try:
         asked = read_extension_request(data)
@@ -91,7 +91,7 @@ def tenant(value: object) -> str:
 
 
 def trace(value: object) -> str:
-    """An absent trace is the caller's loss; a malformed one would go into logs."""
+    """An absent trace costs only the caller; a malformed one would get into logs."""
     if value is None or value == "":
         return ""
     if type(value) is not str or not is_opaque(value):

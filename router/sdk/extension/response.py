@@ -74,7 +74,7 @@ def _encode_message(request: Request, payload: object, metadata: object, message
 
 
 def _payload(payload: object) -> dict[str, object]:
-    """As JSON has it: bytes that are not UTF-8 with their encoding beside them."""
+    """The payload in JSON: bytes that are not UTF-8 with their encoding beside them."""
     if not isinstance(payload, bytes):
         return {"payload": payload}
     text, encoding = text_of(payload)
@@ -82,7 +82,7 @@ def _payload(payload: object) -> dict[str, object]:
 
 
 def check_metadata(metadata: object, place: str) -> dict[str, object]:
-    """An object of JSON values with text for keys, at most 64 KiB."""
+    """Check an object of JSON values with text for keys, at most 64 KiB."""
     if not isinstance(metadata, Mapping):
         raise_invalid(place, f"should be an object, not {type(metadata).__name__}")
     if not all(type(name) is str for name in metadata):
@@ -94,7 +94,7 @@ def check_metadata(metadata: object, place: str) -> dict[str, object]:
 
 
 def encode(answer: Mapping[str, object]) -> bytes:
-    """The answer as JSON, within the limit."""
+    """Encode the answer as JSON, within the limit."""
     return require_fit(_dump(answer, "payload"))
 
 

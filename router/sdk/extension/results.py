@@ -1,8 +1,8 @@
-"""What an author's function may return or raise.
+"""The values that an author's function may return or raise.
 
-pre         a new payload | (payload, metadata) | Answer | None: nothing is changed
+pre         a new payload | (payload, metadata) | Response | None: no change
 validator   None or True: ok | False | reject("reason", {...})
-post        metadata to add to the decision | (payload, metadata) | Answer | None: nothing to add
+post        metadata to add to the decision | (payload, metadata) | Response | None: nothing to add
 provider    text, or any JSON value | Output
 
 raise Refused("…")        this request can never succeed here: 4xx, not tried again
@@ -24,7 +24,7 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class Unchanged(Enum):
-    """A payload that stays as it is; None would be JSON's null."""
+    """A payload that does not change; None would be JSON's null."""
 
     UNCHANGED = "unchanged"
 
@@ -33,10 +33,10 @@ UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """Everything that a pre- or post-processor can say.
+    """Everything that a pre- or post-processor can return.
 
     `metadata` is merged into the request's context (pre) or the decision's metadata (post); `message_metadata` into that of
-    the message, for who reads it later. A post-processor's payload is not looked at by the router.
+    the message, for its later readers. The router ignores a post-processor's payload.
     """
 
     payload: object = UNCHANGED
@@ -45,7 +45,7 @@ class Response(Struct, frozen=True, kw_only=True):
 
 
 class Rejection(Struct, frozen=True):
-    """A validator's no. `reason` is a short code, `details` an object; both reach whoever asked."""
+    """A validator's refusal. `reason` is a short code, `details` an object; the caller gets both."""
 
     reason: str
     details: Mapping[str, object] = NOTHING

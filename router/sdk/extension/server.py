@@ -1,10 +1,10 @@
-"""Extensions served: one connection, a service for each, all of them drained at the end.
+"""Serve extensions: one connection, a service for each, all of them drained at the end.
 
-    begin      the subjects are listened on, then $SRV answers, then (if asked for) the registry hears of them
-    drain      the subjects are left, so that requests go to other instances; what is here is finished; the rest hears 503
-    end        everything said is flushed, and the connection closes
+    start      subscribe to the subjects, then answer $SRV, then (if configured) register
+    drain      unsubscribe, so that requests go to other instances; finish what is here; answer the rest with 503
+    end        flush everything, and close the connection
 
-A broker that is away is waited for: the subjects are listened on again when it is back.
+It waits for an unavailable broker, and subscribes again when it is back.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ class ExtensionServer:
         self._drain_s = drain_s
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Serve. `on_ready` hears the broker's URL once, when every subject is listened on. Raises BrokerUnavailable at the start."""
+        """Serve. `on_ready` gets the broker's URL once, when every subject is subscribed. Raises BrokerUnavailable at the start."""
         await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """The same, until cancelled, for a program that listens to signals itself."""
+        """The same, until cancelled, for a program that handles signals itself."""
         connection = await open_connection(self._nats, "router-extensions")
         try:
             async with ReplyStreams(connection) as outlets:

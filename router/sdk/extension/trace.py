@@ -1,9 +1,9 @@
 """A span for each request, if the author's process has set up OpenTelemetry before it serves; else nothing, at no cost.
 
-Streams have none: a span cannot be left from another context than it was entered in, and a generator may be.
+Streams have none: a span must be left in the context in which it was entered, and a generator may leave it in another.
 
 The caller's `traceparent` is the parent.
-Neither what was asked nor what was raised goes into a span; of an error, its code.
+A span holds neither the request nor the exception; of an error, its code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Traced = Callable[[Mapping[str, str]], AbstractContextManager[None]]
 
 
 def build_tracer(extension: Extension) -> Traced:
-    """What to do a request in; it is given the request's headers."""
+    """Return a context manager for requests; it gets the request's headers."""
     traced = spans.find_tracing()
     if traced is None:
         return lambda _: NO_SPAN

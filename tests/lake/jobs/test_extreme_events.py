@@ -64,7 +64,7 @@ def test_an_event_at_each_bound_counts(lake: Lake) -> None:
     assert len(lake.rows("silver")) == len(bodies), lake.rows("quarantine")
     totals = read_report(lake.warehouse, UsageQuery()).totals
     assert totals is not None
-    assert (totals.cost, totals.latency_max_ms) == (Decimal("1000000002"), MAX_LATENCY_MS)  # four cost half a unit
+    assert (totals.cost, totals.figures["latency_max_ms"]) == (Decimal("1000000002"), MAX_LATENCY_MS)  # four cost half a unit
     assert reconcile(lake.warehouse).is_right
 
 

@@ -1,0 +1,47 @@
+"""The figures of gold, one entry each. Schema, sums, reports, seals, reconciliation and `router usage schema` follow from them.
+
+    a new column = one entry at the end of COLUMNS, and its exact value in `generate.truth`
+
+Additive: no entry is removed or changes. A file that is older than an entry has null there, and a seal names the columns that
+it was made of, so a new entry changes neither.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+MONEY = "decimal(38,9)"
+
+
+class GoldColumn(Struct, frozen=True, kw_only=True):
+    """One figure of a group of events."""
+
+    name: str
+    kind: str  # its type, as in `schemas`
+    fold: Literal["sum", "min", "max"]  # how partial sums are merged
+    source: str | None  # the column of silver that is folded; None: every event counts 1
+    label: str  # its name in a report
+
+
+COLUMNS = (
+    GoldColumn(name="count", kind="bigint", fold="sum", source=None, label="count"),
+    GoldColumn(name="cost", kind=MONEY, fold="sum", source="cost", label="cost"),
+    GoldColumn(name="latency_sum", kind="bigint", fold="sum", source="latency_ms", label="latency_sum_ms"),
+    GoldColumn(name="latency_min", kind="bigint", fold="min", source="latency_ms", label="latency_min_ms"),
+    GoldColumn(name="latency_max", kind="bigint", fold="max", source="latency_ms", label="latency_max_ms"),
+)
+HISTOGRAM = "histogram"  # of latencies; merged by adding its buckets, and no figure by itself
+
+FIRST_FIGURES = ("count", "cost", "latency_sum", "latency_min", "latency_max", HISTOGRAM)  # of gold's first version, for ever
+
+FOLDS = {column.name: column.fold for column in COLUMNS}
+FIGURES = (*FOLDS, HISTOGRAM)
+SUMMED = tuple(column for column in COLUMNS if column.fold == "sum")
+AMOUNTS = frozenset(column.name for column in COLUMNS if column.kind == MONEY)
+
+
+def declare(columns: tuple[GoldColumn, ...]) -> str:
+    """Return names and types, as `schemas` has them."""
+    return ", ".join(f"{column.name} {column.kind}" for column in columns)
