@@ -1,16 +1,16 @@
 """Operators' services: request-reply on `beamline.router.v1.admin.*`, one queue group, found by the NATS service protocol.
 
-    request ── door: reply address, limits, JSON, api_key ──> asked ── a service's answer ──> {ok: true, …}
-                 └────────────── Declined ───────────────────────────────┴──────────────> {ok: false, error}
+    request ── request_guard: reply address, limits, JSON, api_key ──> RequestFields ── a service's answer ──> {ok: true, …}
+                 └────────────── ServiceError ──────────────────────────────┴────────────────────────> {ok: false, error}
 
-`station` is the motion: nats.micro, one task a request, an answer for each of them. `policies`, `extensions`, `breakers`,
-`pipeline` and `decisions` are the services, each over the small ports that it declares; `app.admin` joins them with what
-they ask. Who may connect at all is the server's to say; the api_key stands behind that.
+`server` moves the messages: nats.micro, one task and one answer for each request. `policies`, `extensions`, `breakers`,
+`pipeline`, `decisions` and `recorded` are the services; each declares the small ports that it needs, and `app.admin` connects
+them. The server's permissions decide who may connect at all; the api_key is checked after that.
 """
 
-from router.admin.declined import Declined
-from router.admin.door import Door
+from router.admin.request_guard import RequestGuard
+from router.admin.server import AdminRules, AdminServer
 from router.admin.service import Service
-from router.admin.station import AdminRules, AdminStation
+from router.admin.service_error import ServiceError
 
-__all__ = ["AdminRules", "AdminStation", "Declined", "Door", "Service"]
+__all__ = ["AdminRules", "AdminServer", "RequestGuard", "Service", "ServiceError"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from router.admin.asked import Asked
 from router.admin.fleet_view import merge, merge_breakers, node_ids
 from router.admin.instances import BREAKERS, Instances
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer, Service
 
 
@@ -14,13 +14,13 @@ class BreakerServices:
     def __init__(self, instances: Instances) -> None:
         self._instances = instances
 
-    def all(self) -> tuple[Service, ...]:
+    def list_services(self) -> tuple[Service, ...]:
         state = "{…, state closed | open | half_open, opened_at_ms?, failure_count, error_rate, nodes{node_id: {state, …}}}"
         gives = f"{{ok, states{{extension_id: {state}}}, providers{{tenant/provider: {state}}}, router_node_id, router_node_ids[]}}"
         return (Service("get_circuit_breaker_states", "Every circuit breaker", "{}", gives, self.states),)
 
-    async def states(self, asked: Asked) -> Answer:
-        parts = await self._instances.ask(BREAKERS)
+    async def states(self, asked: RequestFields) -> Answer:
+        parts = await self._instances.read_all(BREAKERS)
         return {
             "states": merge(parts, "states", merge_breakers),
             "providers": merge(parts, "providers", merge_breakers),

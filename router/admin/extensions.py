@@ -1,40 +1,40 @@
-"""The registry of extensions over NATS: list, put, delete, and how each extension fares (docs/operators.md#admin-services)."""
+"""The registry of extensions over NATS: list, put, delete, and the health of each extension (docs/operators.md#admin-services)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from router.admin.asked import Asked
 from router.admin.fleet_view import merge, merge_health, node_ids
 from router.admin.instances import HEALTH, Instances
 from router.admin.policies import AUTHOR
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer, Service
 
-BESIDE = ("replaces", "author")  # of a request that is a registry entry: what is ours and not the entry's
+REQUEST_FIELDS = ("replaces", "author")  # fields of the request that are not part of the registry entry
 
 
-class ExtensionBook(Protocol):
-    """Each raises Declined (invalid_request, extension_not_found, conflict) or BrokerUnavailable."""
+class ExtensionRepository(Protocol):
+    """Each raises ServiceError (invalid_request, extension_not_found, conflict) or BrokerUnavailable."""
 
     async def list(self) -> list[Answer]:
         """`{id, version, author, time, hash, entry}` of each."""
 
     async def put(self, entry: Mapping[str, object], replaces: int | None, author: str) -> Answer:
-        """`{id, version, is_new}`. `replaces` None: whatever stands there, so that a service may register itself anew."""
+        """`{id, version, is_new}`. `replaces` None: replace any version, so that a service can register itself again."""
 
     async def delete(self, extension_id: str, replaces: int | None) -> int:
-        """The version that is gone."""
+        """The deleted version."""
 
 
 class ExtensionServices:
-    """What `router extension` does, for who has a NATS client and nothing else."""
+    """What `router extension` does, for a NATS client."""
 
-    def __init__(self, book: ExtensionBook, instances: Instances) -> None:
+    def __init__(self, book: ExtensionRepository, instances: Instances) -> None:
         self._book = book
         self._instances = instances
 
-    def all(self) -> tuple[Service, ...]:
+    def list_services(self) -> tuple[Service, ...]:
         listed = "{ok, extensions[{id, version, author, time, hash, entry}]}"
         figures = "extension_id, status, success_rate, …, circuit_breaker_state, circuit_breaker_opened_at_ms, updated_at"
         health = f"{{health{{id: {{{figures}, nodes{{node_id: {{status, …}}}}}}}}, router_node_ids[]}}"
@@ -46,16 +46,16 @@ class ExtensionServices:
             Service("get_extension_health", "How each extension fared in the last minutes", "{}", health, self.health),
         )
 
-    async def list(self, asked: Asked) -> Answer:
+    async def list(self, asked: RequestFields) -> Answer:
         return {"extensions": await self._book.list()}
 
-    async def put(self, asked: Asked) -> Answer:
-        return await self._book.put(asked.without(*BESIDE), asked.replaces(), asked.text("author") or AUTHOR)
+    async def put(self, asked: RequestFields) -> Answer:
+        return await self._book.put(asked.exclude(*REQUEST_FIELDS), asked.replaced_version(), asked.text("author") or AUTHOR)
 
-    async def delete(self, asked: Asked) -> Answer:
+    async def delete(self, asked: RequestFields) -> Answer:
         extension_id = asked.extension_id()
-        return {"id": extension_id, "version": await self._book.delete(extension_id, asked.replaces())}
+        return {"id": extension_id, "version": await self._book.delete(extension_id, asked.replaced_version())}
 
-    async def health(self, asked: Asked) -> Answer:
-        parts = await self._instances.ask(HEALTH)
+    async def health(self, asked: RequestFields) -> Answer:
+        parts = await self._instances.read_all(HEALTH)
         return {"health": merge(parts, "health", merge_health), "router_node_ids": node_ids(parts)}

@@ -1,9 +1,9 @@
-"""What several instances say of the same extensions and breakers, as one line for each, with the node of each beside it. Pure.
+"""Merges the states that several instances have of the same extensions and breakers, with the node of each. Pure.
 
-    health     calls are added up; the average is that of all calls; a percentile is the highest of the nodes', for percentiles do not add
+    health     calls are summed; the average is that of all calls; a percentile is the highest of all nodes
     breakers   the worst state (open, half_open, closed), the most failures in a row, the highest error rate
 
-A node that has nothing to tell of an extension (no call in its window, a closed breaker without failures) is not among its `nodes`.
+A node without calls in its window, and with a closed breaker without failures, is not listed in `nodes`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_A_NODE = ("status", "success_count", "failure_count", "p95_latency_ms", "las
 
 
 def node_ids(parts: Sequence[Line]) -> list[str]:
-    """The node of each part; a name that two instances share is told apart by a number."""
+    """The node of each part; a number distinguishes instances with the same name."""
     names: list[str] = []
     for part in parts[:MOST_NODES]:
         name = base = str(part.get("router_node_id", "?"))
@@ -33,7 +33,7 @@ def node_ids(parts: Sequence[Line]) -> list[str]:
 
 
 def merge(parts: Sequence[Line], key: str, merge_lines: Callable[[ByNode], dict[str, object]]) -> dict[str, dict[str, object]]:
-    """One line for each name that any part has under `key`."""
+    """One merged entry for each name that any part has under `key`."""
     found: dict[str, ByNode] = {}
     for node, part in zip(node_ids(parts), parts, strict=False):
         for name, line in _lines(part.get(key)):
@@ -42,7 +42,7 @@ def merge(parts: Sequence[Line], key: str, merge_lines: Callable[[ByNode], dict[
 
 
 def merge_health(lines: ByNode) -> dict[str, object]:
-    """The fleet's line of one extension; of one node it is the node's own."""
+    """The merged health of one extension."""
     good, bad = _sum(lines, "success_count"), _sum(lines, "failure_count")
     called = [line for _, line in lines if line.get("latency_samples")]
     newest = max((line for _, line in lines), key=lambda line: line.get("updated_at") or 0)
@@ -51,12 +51,12 @@ def merge_health(lines: ByNode) -> dict[str, object]:
     merged.update({name: max((line.get(name, 0.0) for line in called), default=0.0) for name in _PERCENTILES})
     rate = good / (good + bad) if good + bad else 1.0
     merged.update(success_count=good, failure_count=bad, success_rate=rate, latency_samples=_sum(lines, "latency_samples"))
-    merged.update(status=_status(rate), avg_latency_ms=_average(called), nodes=_nodes_called(lines))
+    merged.update(status=_status(rate), avg_latency_ms=_average(called), nodes=_list_nodes(lines))
     return merged
 
 
 def merge_breakers(lines: ByNode) -> dict[str, object]:
-    """The fleet's line of one breaker."""
+    """The merged state of one breaker."""
     state = _worst(lines, "state")
     merged: dict[str, object] = {name: value for name, value in lines[0][1].items() if name != "opened_at_ms"}
     merged.update(state=state, failure_count=max(line.get("failure_count", 0) for _, line in lines))
@@ -67,13 +67,13 @@ def merge_breakers(lines: ByNode) -> dict[str, object]:
 
 
 def _lines(table: object) -> list[tuple[str, Line]]:
-    """What an instance of another version may have written otherwise counts as absent."""
+    """Entries that another version wrote differently count as absent."""
     return [(name, line) for name, line in table.items() if isinstance(line, Mapping)] if isinstance(table, Mapping) else []
 
 
-def _nodes_called(lines: ByNode) -> dict[str, dict[str, object]]:
-    told = [(node, line) for node, line in lines if line.get("latency_samples") or line.get("circuit_breaker_state") != "closed"]
-    return {node: {name: line[name] for name in _OF_A_NODE if name in line} for node, line in told}
+def _list_nodes(lines: ByNode) -> dict[str, dict[str, object]]:
+    active = [(node, line) for node, line in lines if line.get("latency_samples") or line.get("circuit_breaker_state") != "closed"]
+    return {node: {name: line[name] for name in _OF_A_NODE if name in line} for node, line in active}
 
 
 def _worst_breaker(lines: ByNode) -> dict[str, object]:
@@ -86,7 +86,7 @@ def _worst(lines: ByNode, name: str) -> str:
 
 
 def _opening(lines: ByNode, state: str, at: str) -> dict[str, object]:
-    """The first of the openings that the worst state stands for."""
+    """The earliest opening among the breakers in the worst state."""
     worst = _worst(lines, state)
     moments = [line[at] for _, line in lines if line.get(state) == worst and isinstance(line.get(at), int)]
     return {at: min(moments)} if moments and worst != "closed" else {}

@@ -1,4 +1,4 @@
-"""A policy's pipeline, looked at: how heavy it is, and what it would do with a payload (docs/operators.md#dry-run)."""
+"""Inspects a policy's pipeline: its complexity, and a dry run with a payload (docs/operators.md#dry-run)."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.admin.asked import Asked
-from router.admin.declined import missing
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer, Service
+from router.admin.service_error import missing_field
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """A dry run: `is_invoking` False calls nobody, and shows every extension as skipped."""
+    """A dry run. With `is_invoking` False no extension is called, and each is shown as skipped."""
 
     tenant_id: str
     policy_id: str
     payload: object
-    context: Mapping[str, object]  # what conditions ask for
+    context: Mapping[str, object]  # the fields that conditions read
     is_invoking: bool
 
 
-class Pipelines(Protocol):
-    """Both raise Declined: policy_not_found."""
+class PipelineInspector(Protocol):
+    """Both methods raise ServiceError: policy_not_found."""
 
     def complexity(self, tenant_id: str, policy_id: str) -> Answer: ...
 
     async def dry_run(self, trial: Trial) -> Answer:
-        """`{decision, executed_extensions, final_payload, trace}`; touches no session, breaker, limit or stream."""
+        """`{decision, executed_extensions, final_payload, trace}`; changes no session, breaker, limit or stream."""
 
 
 class PipelineServices:
-    """Answers from the policies in force: what a request of this moment would meet."""
+    """Answers from the policies that are live now."""
 
-    def __init__(self, pipelines: Pipelines) -> None:
+    def __init__(self, pipelines: PipelineInspector) -> None:
         self._pipelines = pipelines
 
-    def all(self) -> tuple[Service, ...]:
+    def list_services(self) -> tuple[Service, ...]:
         policy = "{tenant_id, policy_id}"
         dry = "{tenant_id, policy_id, payload, context?, invoke?}"
         result = "{ok, result{decision or error, executed_extensions[{type, id, status, latency_ms}], final_payload, trace[]}}"
@@ -56,13 +56,13 @@ class PipelineServices:
             Service("get_pipeline_complexity", "How heavy a policy's pipeline is", policy, heavy, self.complexity),
         )
 
-    async def complexity(self, asked: Asked) -> Answer:
-        return self._pipelines.complexity(asked.shelf_tenant(), asked.policy_id())
+    async def complexity(self, asked: RequestFields) -> Answer:
+        return self._pipelines.complexity(asked.policy_tenant(), asked.policy_id())
 
-    async def dry_run(self, asked: Asked) -> Answer:
+    async def dry_run(self, asked: RequestFields) -> Answer:
         tenant_id, policy_id, payload = asked.tenant_id(), asked.policy_id(), asked.value("payload")
         if payload is None:
-            raise missing("payload")
-        context = asked.an_object("context") if asked.value("context") is not None else {}
+            raise missing_field("payload")
+        context = asked.json_object("context") if asked.value("context") is not None else {}
         trial = Trial(tenant_id=tenant_id, policy_id=policy_id, payload=payload, context=context, is_invoking=asked.flag("invoke"))
         return {"result": await self._pipelines.dry_run(trial)}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from router.admin.asked import Asked
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer, Service
 
-AUTHOR = "admin service"  # of who does not say
+AUTHOR = "admin service"  # of a request that names none
 
 
-class PolicyBook(Protocol):
-    """Each raises Declined (invalid_request, policy_not_found, conflict) or BrokerUnavailable."""
+class PolicyRepository(Protocol):
+    """Each raises ServiceError (invalid_request, policy_not_found, conflict) or BrokerUnavailable."""
 
     async def list(self, tenant_id: str | None) -> list[Answer]:
         """`{tenant_id, policy_id, version, author, time, hash}` of each."""
@@ -27,16 +27,16 @@ class PolicyBook(Protocol):
         """The new version."""
 
     async def delete(self, tenant_id: str, policy_id: str, replaces: int | None) -> int:
-        """The version that is gone."""
+        """The deleted version."""
 
 
 class PolicyServices:
-    """`_shared` is a tenant here; everywhere else a tenant's policies are its own."""
+    """Accepts `_shared` as a tenant; elsewhere a tenant reads its own policies only."""
 
-    def __init__(self, book: PolicyBook) -> None:
+    def __init__(self, book: PolicyRepository) -> None:
         self._book = book
 
-    def all(self) -> tuple[Service, ...]:
+    def list_services(self) -> tuple[Service, ...]:
         one = "{tenant_id, policy_id, version, author, time, hash}"
         put = "{tenant_id, policy_id, policy, replaces?, author?}"
         done = "{ok, tenant_id, policy_id, version}"
@@ -47,18 +47,18 @@ class PolicyServices:
             Service("delete_policy", "Delete a policy; its history stays", "{tenant_id, policy_id, replaces?}", done, self.delete),
         )
 
-    async def list(self, asked: Asked) -> Answer:
-        return {"policies": await self._book.list(asked.maybe_shelf_tenant())}
+    async def list(self, asked: RequestFields) -> Answer:
+        return {"policies": await self._book.list(asked.optional_policy_tenant())}
 
-    async def get(self, asked: Asked) -> Answer:
-        return await self._book.get(asked.shelf_tenant(), asked.policy_id(), asked.whole("version"))
+    async def get(self, asked: RequestFields) -> Answer:
+        return await self._book.get(asked.policy_tenant(), asked.policy_id(), asked.integer("version"))
 
-    async def put(self, asked: Asked) -> Answer:
-        tenant_id, policy_id, policy = asked.shelf_tenant(), asked.policy_id(), asked.an_object("policy")
-        version = await self._book.put(tenant_id, policy_id, policy, asked.replaces(), asked.text("author") or AUTHOR)
+    async def put(self, asked: RequestFields) -> Answer:
+        tenant_id, policy_id, policy = asked.policy_tenant(), asked.policy_id(), asked.json_object("policy")
+        version = await self._book.put(tenant_id, policy_id, policy, asked.replaced_version(), asked.text("author") or AUTHOR)
         return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}
 
-    async def delete(self, asked: Asked) -> Answer:
-        tenant_id, policy_id = asked.shelf_tenant(), asked.policy_id()
-        version = await self._book.delete(tenant_id, policy_id, asked.replaces())
+    async def delete(self, asked: RequestFields) -> Answer:
+        tenant_id, policy_id = asked.policy_tenant(), asked.policy_id()
+        version = await self._book.delete(tenant_id, policy_id, asked.replaced_version())
         return {"tenant_id": tenant_id, "policy_id": policy_id, "version": version}

@@ -1,8 +1,8 @@
-"""What instances of one router show one another in place of the api_key: a proof that they know it.
+"""A proof that an instance knows the api_key, which instances send each other instead of the key.
 
-Instances ask each other on a subject that all of them hear, so whatever goes along is a broadcast. A proof is made for one
-question (subject, body), one inbox and a minute: whoever hears it can neither ask something else with it, nor have the answer
-sent elsewhere. The key that makes it is derived slowly (scrypt), for a listener may try guesses on it.
+Instances send requests on a subject that all of them receive, so every header is a broadcast. A proof is valid for one request
+(subject, body), one inbox and a minute: a listener can neither send another request with it, nor redirect the answer. The key
+that signs it is derived slowly (scrypt), because a listener may try to guess it.
 
     Router-Proof: <milliseconds since the epoch>.<HMAC-SHA256 of time, subject, inbox and body>
 """
@@ -22,10 +22,10 @@ _SALT = b"router.instances.v1"
 
 
 class Proofs:
-    """Made and checked with the same api_key."""
+    """Creates and checks proofs with one api_key."""
 
     def __init__(self, api_key: bytes, clock_ms: Callable[[], int] = now_ms) -> None:
-        self._key = _derived(api_key)
+        self._key = _derive_key(api_key)
         self._clock_ms = clock_ms
 
     def make(self, subject: str, inbox: str, body: bytes) -> str:
@@ -40,10 +40,10 @@ class Proofs:
         return is_same and abs(self._clock_ms() - int(at)) <= VALID_MS
 
     def _digest(self, at: str, subject: str, inbox: str, body: bytes) -> str:
-        said = "\n".join((at, subject, inbox, "")).encode("utf-8", "surrogatepass")
-        return hmac.new(self._key, said + body, hashlib.sha256).hexdigest()
+        signed = "\n".join((at, subject, inbox, "")).encode("utf-8", "surrogatepass")
+        return hmac.new(self._key, signed + body, hashlib.sha256).hexdigest()
 
 
 @lru_cache(maxsize=1)
-def _derived(api_key: bytes) -> bytes:
+def _derive_key(api_key: bytes) -> bytes:
     return hashlib.scrypt(api_key, salt=_SALT, n=2**14, r=8, p=1)

@@ -1,15 +1,15 @@
-"""The operators' services of one router: which there are, over which stores and memories, behind which door."""
+"""The operators' services of one router: the services, the stores that they read, and their request guard."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.admin import AdminRules, AdminStation, Door, Service
+from router.admin import AdminRules, AdminServer, RequestGuard, Service
 from router.admin.breakers import BreakerServices
 from router.admin.decisions import DecisionServices
 from router.admin.extensions import ExtensionServices
-from router.admin.gather import Peers
 from router.admin.instances import Instances
+from router.admin.peers import Peers
 from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
 from router.admin.proof import Proofs
@@ -29,20 +29,20 @@ from router.observability import LogRateLimit, events, logs
 log = logs.logger(__name__)
 
 
-def admin_station(ground: Ground) -> AdminStation:
+def admin_station(ground: Ground) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
     admin = ground.settings.admin
     rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=ground.settings.node_id)
-    door = admin_door(ground)
-    station = AdminStation(ground.connection, door, admin_services(ground, door.proofs), rules)
+    guard = admin_door(ground)
+    station = AdminServer(ground.connection, guard, admin_services(ground, guard.proofs), rules)
     ground.checks["admin"] = lambda: station.check
     return station
 
 
-def admin_door(ground: Ground) -> Door:
+def admin_door(ground: Ground) -> RequestGuard:
     """Who may come in: the same for every service of an operator."""
     settings = ground.settings
-    return Door(
+    return RequestGuard(
         _api_key(settings),
         prefixes=settings.reply.prefixes,
         own=own_inboxes(settings, ground.connection),
@@ -69,11 +69,11 @@ def admin_services(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]
     extensions = ExtensionStore(DocumentBucket(ground.jetstream, ground.settings.buckets.extensions.name))
     instances = _instances(ground, proofs)
     return (
-        *PolicyServices(Policies(ground.policy_store)).all(),
-        *ExtensionServices(Extensions(extensions), instances).all(),
-        *BreakerServices(instances).all(),
-        *instances.all(),
-        *PipelineServices(Pipelines(ground)).all(),
+        *PolicyServices(Policies(ground.policy_store)).list_services(),
+        *ExtensionServices(Extensions(extensions), instances).list_services(),
+        *BreakerServices(instances).list_services(),
+        *instances.list_services(),
+        *PipelineServices(Pipelines(ground)).list_services(),
         *_decisions(ground, proofs),
         *_recorded(ground),
     )
@@ -86,7 +86,7 @@ def _instances(ground: Ground, proofs: Proofs | None) -> Instances:
 
 
 def _decisions(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
-    return DecisionServices(Decided(ground.replays, ground.book), _peers(ground, proofs), _single_tenant(ground.settings)).all()
+    return DecisionServices(Decided(ground.replays, ground.book), _peers(ground, proofs), _single_tenant(ground.settings)).list_services()
 
 
 def _peers(ground: Ground, proofs: Proofs | None) -> Peers:
@@ -95,7 +95,7 @@ def _peers(ground: Ground, proofs: Proofs | None) -> Peers:
 
 def _recorded(ground: Ground) -> tuple[Service, ...]:
     book = RecordedDecisions(ground.recorder, version_finder(ground.policies, ground.policy_store))
-    return RecordedServices(book, ground.settings.node_id).all()
+    return RecordedServices(book, ground.settings.node_id).list_services()
 
 
 def _single_tenant(settings: Settings) -> str | None:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import orjson
 
-from router.admin import Declined
-from router.admin.declined import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST, POLICY_NOT_FOUND
+from router.admin import ServiceError
 from router.admin.service import Answer
+from router.admin.service_error import CONFLICT, EXTENSION_NOT_FOUND, INVALID_REQUEST, POLICY_NOT_FOUND
 from router.app.extension_store import ExtensionNotFound, ExtensionStore
 from router.app.policy_store import PolicyNotFound, PolicyStore
 from router.contracts.version_record import VersionRecord
@@ -66,15 +66,15 @@ def declining() -> Iterator[None]:
         yield
     except DocumentError as exc:
         errors = [{"path": path, "message": message} for path, message in exc.errors]
-        raise Declined(INVALID_REQUEST, str(exc), {"field": exc.errors[0][0], "errors": errors}) from exc
+        raise ServiceError(INVALID_REQUEST, str(exc), {"field": exc.errors[0][0], "errors": errors}) from exc
     except PolicyNotFound as exc:
-        raise Declined(POLICY_NOT_FOUND, str(exc)) from exc
+        raise ServiceError(POLICY_NOT_FOUND, str(exc)) from exc
     except ExtensionNotFound as exc:
-        raise Declined(EXTENSION_NOT_FOUND, str(exc)) from exc
+        raise ServiceError(EXTENSION_NOT_FOUND, str(exc)) from exc
     except Conflict as exc:
-        raise Declined(CONFLICT, str(exc), {"version": exc.version} if exc.version is not None else None) from exc
+        raise ServiceError(CONFLICT, str(exc), {"version": exc.version} if exc.version is not None else None) from exc
     except Poison as exc:
-        raise Declined(INVALID_REQUEST, str(exc)) from exc
+        raise ServiceError(INVALID_REQUEST, str(exc)) from exc
 
 
 def _policy(tenant_id: str, policy_id: str, record: VersionRecord) -> dict[str, object]:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from msgspec import structs, to_builtins
 
-from router.admin import Declined
-from router.admin.declined import POLICY_NOT_FOUND
+from router.admin import ServiceError
 from router.admin.pipeline import Trial
-from router.admin.service import Answer, present
+from router.admin.service import Answer, drop_absent
+from router.admin.service_error import POLICY_NOT_FOUND
 from router.app.breakers import Breakers, uncalled
 from router.app.ground import Ground
 from router.breakers import CLOSED
@@ -42,7 +42,7 @@ class ExtensionHealth:
     def _line(self, extension_id: str, breaker: Mapping[str, object]) -> Answer:
         figures = structs.asdict(self._health.figures(extension_id))
         state = {"circuit_breaker_state": breaker.get("state", CLOSED), "circuit_breaker_opened_at_ms": breaker.get("opened_at_ms")}
-        return present({**figures, **state})
+        return drop_absent({**figures, **state})
 
 
 class BreakerStates:
@@ -61,7 +61,7 @@ class BreakerStates:
 
 
 class Pipelines:
-    """`admin.pipeline.Pipelines` over the policies in force."""
+    """`admin.pipeline.PipelineInspector` over the policies in force."""
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
@@ -90,7 +90,7 @@ class Pipelines:
     def _policy(self, tenant_id: str, policy_id: str) -> Policy:
         policy = self._ground.policies.find(tenant_id, policy_id)
         if policy is None:
-            raise Declined(POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id})
+            raise ServiceError(POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id})
         return policy
 
 
@@ -110,7 +110,7 @@ def _request(trial: Trial) -> RouteRequest:
 def _said(answer: Decision | Refusal) -> dict[str, object]:
     if isinstance(answer, Decision):
         return {"decision": decision_fields(answer)}
-    return {"error": present({"code": answer.code, "message": answer.message, "details": answer.details})}
+    return {"error": drop_absent({"code": answer.code, "message": answer.message, "details": answer.details})}
 
 
 def _final(payload: object) -> dict[str, object]:
@@ -118,4 +118,4 @@ def _final(payload: object) -> dict[str, object]:
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)
-    return present({"final_payload": text, "payload_encoding": encoding})
+    return drop_absent({"final_payload": text, "payload_encoding": encoding})

@@ -20,7 +20,7 @@ from router.contracts.content import is_same
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
 from router.contracts.extract import extract_ids, extract_request_ids
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
-from router.decide import DecideHandler, DecideRules, Limits, Push, PushRules
+from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
 from router.delivery.answers import Answers, ReplyRules
 from router.delivery.connection import Connection
 from router.delivery.settlement import NO_ROOM
@@ -61,20 +61,20 @@ def decide_handler(ground: Ground) -> DecideHandler:
         ground.policies,
         DecideMetrics(ground.metrics, ground.violations),
         rules=decide_rules(settings),
-        replays=ground.replays,
+        cache=ground.replays,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=RateLimits(),
-        push=Push(ground.book, push_rules(settings), ground.assignment_shares),
+        push=AssignmentPusher(ground.book, push_rules(settings), ground.assignment_shares),
         extensions=ground.extensions,
-        known=ground.known,
+        assignments=ground.known,
         states=ground.providers.states_of,
-        chosen=ground.providers.on_decision,
+        on_decision=ground.providers.on_decision,
         evaluate=ground.recorder.evaluate if ground.recorder.is_on else evaluate,
     )
 
 
 def decide_rules(settings: Settings) -> DecideRules:
-    limits = Limits(
+    limits = RequestLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         assignment_subjects=settings.assignment.subjects,

@@ -21,7 +21,7 @@ from router.buckets.batched_reader import BatchedKvReader
 from router.buckets.documents import DocumentBucket
 from router.buckets.write_once import WriteOnceKv
 from router.config import Settings
-from router.decide import Replays
+from router.decide import IdempotencyCache
 from router.delivery.answered_requests import AnsweredRequests
 from router.delivery.api import JetStream
 from router.delivery.connection import Connection
@@ -64,7 +64,7 @@ class Ground:
         self.recorder = recorder_of(settings)
         self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
         self.live_marks = AnsweredRequests() if hears_live_copies(settings) else None
-        self.replays = Replays(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
+        self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
         bucket = settings.buckets.assignments_known.name
         self.known = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
         self.book = KnownBook(WriteOnceKv(jetstream, bucket), self.known)

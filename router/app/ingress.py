@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from router.admin.declined import OVERLOADED
+from router.admin.service_error import OVERLOADED
 from router.app.admin import admin_door
 from router.app.decide_lane import decide_rules
 from router.app.ground import Ground

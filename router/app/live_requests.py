@@ -8,8 +8,8 @@ from router.app.answered import count_answer
 from router.app.ground import Ground
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
-from router.decide.origin import Asker, overloaded, read_asker
-from router.decide.read import Limits
+from router.decide.origin import RequestOrigin, build_overload_reply, read_origin
+from router.decide.read import RequestLimits
 from router.delivery.answers import Answers
 from router.delivery.consumer import Consumer
 from router.delivery.live import ANSWERED, OUTCOMES, LiveRequests
@@ -52,7 +52,9 @@ class LiveMetrics:
             log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
 
 
-def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consumer | None], limits: Limits) -> LiveRequests[Asker] | None:
+def live_requests(
+    ground: Ground, answers: Answers, consumer: Callable[[], Consumer | None], limits: RequestLimits
+) -> LiveRequests[RequestOrigin] | None:
     """None where the settings say never, or nothing is heard of live copies."""
     admission, served = ground.settings.admission, frozenset(ground.settings.tenants_allowed)
     if ground.live_marks is None or admission.fair_after_ms is None:
@@ -62,8 +64,8 @@ def live_requests(ground: Ground, answers: Answers, consumer: Callable[[], Consu
         consumer,
         ground.live_marks,
         subject=ground.settings.decide.subject,
-        describe=lambda data, headers: read_asker(data, headers, limits, served),
-        refuse=overloaded,
+        describe=lambda data, headers: read_origin(data, headers, limits, served),
+        refuse=build_overload_reply,
         observer=LiveMetrics(ground),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,

@@ -22,7 +22,7 @@ class DecideMetrics:
         for skipped in (SWITCHED_OFF, FOREIGN_TENANT):
             metrics.assignments_skipped[skipped.reason,] += 0  # a series that begins with its first event has no increase to show
 
-    def decided(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
+    def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
         metrics = self._metrics
         tenant = metrics.tenant[request.tenant_id]
         if isinstance(answer, Decision):
@@ -35,16 +35,16 @@ class DecideMetrics:
                 metrics.rate_limited.value += 1
         metrics.decision_seconds.observe(seconds)
 
-    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None:
+    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None:
         self._violations.read(message, violations)
 
-    def replayed(self) -> None:
+    def on_replay(self) -> None:
         self._metrics.replays.value += 1
 
-    def skipped(self, reason: str) -> None:
+    def on_assignment_skipped(self, reason: str) -> None:
         self._metrics.assignments_skipped[reason,] += 1
 
-    def session(self, outcome: str) -> None:
+    def on_session(self, outcome: str) -> None:
         self._metrics.sticky[outcome,] += 1
 
 

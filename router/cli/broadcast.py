@@ -59,7 +59,7 @@ async def ask_all_instances(
     connection: Connection, subject: str, asked: Mapping[str, object], settings: Settings, timeout_s: float
 ) -> InstanceAnswers:
     """Return what every instance answers within `timeout_s`; no answer at all is no error. Raises Poison if the question is too large."""
-    from router.admin.door import API_KEY
+    from router.admin.request_guard import API_KEY
     from router.delivery.connection import head_of
     from router.errors import Poison
 

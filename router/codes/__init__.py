@@ -1,4 +1,4 @@
-"""Every code that the router says to somebody, explained: what it means, what usually causes it, what to do.
+"""Every code that users meet, explained: what it means, what usually causes it, what to do.
 
     answers.toml     in answers to requests, calls and operators' services
     decisions.toml   in decisions: why this provider
@@ -7,7 +7,7 @@
     failures.toml    on standard error, in logs
     operators.toml   the mailbox's policies, the doctor's verdicts, exit statuses
 
-Data, read by `router explain`; a test holds it against the codes that the source knows, in both directions.
+The files are data for `router explain`; a test compares them with the codes in the source, in both directions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KINDS: Mapping[str, str] = {
 
 
 class Code(Struct, frozen=True, forbid_unknown_fields=True):
-    """One code. `kinds`: where it is met; `usual`: causes, the likeliest first; `do`: what helps; `page`: the rule behind it."""
+    """One code. `kinds`: where it occurs; `usual`: causes, the likeliest first; `do`: what helps; `page`: the rule behind it."""
 
     code: str
     kinds: tuple[str, ...]
@@ -52,17 +52,17 @@ class Code(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def read_codes() -> Mapping[str, Code]:
-    """All of them, by name, as they stand in the files."""
+    """Read all codes, by name, in the order of the files."""
     return {code.code: code for name in FILES for code in _read(name)}
 
 
 def find(name: str) -> Code | None:
-    """As it is written, or in another case: a letter's error_code is the upper case of its reason."""
+    """Find a code, whatever its case: a dead letter's error_code is the upper case of its reason."""
     return read_codes().get(name) or next((code for code in read_codes().values() if code.code.lower() == name.lower()), None)
 
 
 def find_similar(name: str) -> list[str]:
-    """Codes that somebody may have meant, the nearest first."""
+    """Return codes with a similar name, the most similar first."""
     by_lower = {code.lower(): code for code in read_codes()}
     return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
 

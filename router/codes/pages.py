@@ -1,4 +1,4 @@
-"""The rule behind a code: its sentence, read from the page that states it, and where that page stands on this machine.
+"""Read the rule behind a code: its sentence on the page that states it, and the file of that page on this machine.
 
     docs/contracts.md#replies      a page of the project and an anchor of it, from the top of the repository
     router/docs/                   the same pages in an installed package; a checkout has them beside the package
@@ -20,14 +20,14 @@ _END = re.compile(r"(?<=[.!?])\s+(?=[A-Z`\[(])|\n\s*\n|\n(?=[*|#<])")
 
 
 def locate(page: str) -> Path | None:
-    """The file behind `docs/….md#…`; None where the pages were not installed."""
+    """Return the file of `docs/….md#…`; None if the pages are not installed."""
     name = page.partition("#")[0]
     places = (PACKAGE / name, PACKAGE.parent / name)
     return next((place for place in places if place.is_file()), None)
 
 
 def read_rule(page: str) -> str | None:
-    """The first sentence behind the anchor; of a table's row, that of its last cell. None: there is no such page or anchor."""
+    """Return the first sentence after the anchor; in a table's row, that of its last cell. None if there is no such page or anchor."""
     file = locate(page)
     if file is None:
         return None

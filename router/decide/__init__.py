@@ -1,22 +1,22 @@
 """Decide requests: five forms read as one, replayed or decided by policy, answered, pushed. Meaning only; delivery does the rest."""
 
 from router.decide.handler import DecideHandler, DecideMeter, DecideRules
-from router.decide.push import AssignmentBook, Push, PushRules
-from router.decide.read import Limits, Reading, read
-from router.decide.recorder import Recorder
-from router.decide.replays import Recall, Replays
+from router.decide.idempotency_cache import CacheResult, IdempotencyCache
+from router.decide.push import AssignmentBucket, AssignmentPusher, PushRules
+from router.decide.read import RequestLimits, RequestReading, read
+from router.decide.recorder import DecisionRecorder
 
 __all__ = [
-    "AssignmentBook",
+    "AssignmentBucket",
+    "AssignmentPusher",
+    "CacheResult",
     "DecideHandler",
     "DecideMeter",
     "DecideRules",
-    "Limits",
-    "Push",
+    "DecisionRecorder",
+    "IdempotencyCache",
     "PushRules",
-    "Reading",
-    "Recall",
-    "Recorder",
-    "Replays",
+    "RequestLimits",
+    "RequestReading",
     "read",
 ]

@@ -30,7 +30,7 @@ def record_of(request: RouteRequest, message: Message, decision: Decision, defau
     )
 
 
-def published(record: AssignmentRecord, of: str, tenant: str) -> Effect:
+def build_effect(record: AssignmentRecord, of: str, tenant: str) -> Effect:
     """The stored assignment as the effect that workers receive; `of`, its id, is its Nats-Msg-Id."""
     return Effect(record.subject, bytes(record.assignment), of, record.headers, owner=tenant)
 

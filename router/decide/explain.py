@@ -16,53 +16,53 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.policy import Policy, ProviderState, RecordedDecision, Reevaluation, is_same_choice, reevaluate
 
-Told = dict[str, object]
+Fields = dict[str, object]
 
 
-def explained(case: RecordedDecision, policy: Policy | None) -> Told:
+def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
     """`policy`: the very version that decided the case; None when it is not kept any more."""
-    made = _told_again(reevaluate(policy, case), case) if policy is not None else {"gone": _gone(case)}
-    known: Told = {
+    made = _describe_reevaluation(reevaluate(policy, case), case) if policy is not None else {"gone": _describe_missing_version(case)}
+    known: Fields = {
         "at_ms": case.at_ms,
-        "request": request_told(case.request),
+        "request": encode_request(case.request),
         "policy": {"tenant_id": case.policy_tenant_id, "policy_id": case.policy_id, "version": case.policy_version},
-        "states": {name: _state(state, case.now) for name, state in sorted(case.states.items())},
+        "states": {name: _describe_state(state, case.now) for name, state in sorted(case.states.items())},
         "remembered": case.remembered,
         "previous": to_builtins(case.previous),
-        **answer_told(case.answer),
+        **encode_answer(case.answer),
         "again": made,
     }
     return {name: value for name, value in known.items() if value is not None}
 
 
-def request_told(request: RouteRequest) -> Told:
+def encode_request(request: RouteRequest) -> Fields:
     """What the request gave; what it did not give is left out."""
     fields: Mapping[str, object] = to_builtins(request, enc_hook=dict)
     return {name: value for name, value in fields.items() if value not in (None, {}, False)}
 
 
-def answer_told(answer: Decision | Refusal) -> Told:
+def encode_answer(answer: Decision | Refusal) -> Fields:
     """As in an answer to a requester: `decision`, or else `error`."""
     fields: Mapping[str, object] = to_builtins(answer, enc_hook=dict)
     name = "decision" if isinstance(answer, Decision) else "error"
     return {name: {key: value for key, value in fields.items() if value is not None}}
 
 
-def _told_again(made: Reevaluation, case: RecordedDecision) -> Told:
-    told: Told = {
-        **answer_told(made.answer),
+def _describe_reevaluation(made: Reevaluation, case: RecordedDecision) -> Fields:
+    told: Fields = {
+        **encode_answer(made.answer),
         "is_same": is_same_choice(made.answer, case.answer),
         "trace": to_builtins(made.steps),
     }
     return told if made.doubt is None else {**told, "doubt": made.doubt}
 
 
-def _state(state: ProviderState, now: float) -> Told:
+def _describe_state(state: ProviderState, now: float) -> Fields:
     """`shut_for_ms`: how long its breaker would have stayed shut; the clock itself means nothing to anybody else."""
     shut_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
     known = {"shut_for_ms": shut_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _gone(case: RecordedDecision) -> str:
+def _describe_missing_version(case: RecordedDecision) -> str:
     return f"version {case.policy_version} of {case.policy_tenant_id}/{case.policy_id} is not kept any more"

@@ -41,26 +41,26 @@ MAX_REFERENCE = 4096  # characters of a payload_ref
 is_scoped = ids.ScopedNames().__getitem__
 
 
-def parts(body: Object) -> tuple[Object, Object]:
+def split_parts(body: Object) -> tuple[Object, Object]:
     """The `message` and the `task` of any form; of a flat request, itself and nothing."""
     inner, task = body.get("message"), body.get("task")
     if inner is None and task is None:
         if "message_type" not in body and "payload" not in body and "payload_ref" not in body:
             raise missing_field("message", "message")
         return body, NOTHING
-    return an_object(inner, "message"), an_object(task, "task")
+    return read_object(inner, "message"), read_object(task, "task")
 
 
 def check_version(header: str | None, body: Object, inner: Object) -> None:
     """Header, payload, then the subject's own `.v1`; `schema_version` reads as `version`."""
     version: object = header
     if not header:
-        version = _first(body.get("version"), body.get("schema_version"), inner.get("version"), inner.get("schema_version"))
+        version = _find_first(body.get("version"), body.get("schema_version"), inner.get("version"), inner.get("schema_version"))
     if version is not None and not is_supported_version(version):
         raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
 
 
-def tenant(body: Object, inner: Object) -> str:
+def read_tenant(body: Object, inner: Object) -> str:
     value = body.get("tenant_id")
     if value is None or value == "":
         value = inner.get("tenant_id")
@@ -71,8 +71,8 @@ def tenant(body: Object, inner: Object) -> str:
     return value
 
 
-def message_type(inner: Object, task: Object) -> str:
-    """`message_type`, its alias `type`, or the task's `type`."""
+def read_message_type(inner: Object, task: Object) -> str:
+    """`read_message_type`, its alias `type`, or the task's `type`."""
     for value in (inner.get("message_type"), inner.get("type"), task.get("type")):
         if value is None or value == "":
             continue
@@ -82,33 +82,33 @@ def message_type(inner: Object, task: Object) -> str:
     raise missing_field("message_type", "message.message_type")
 
 
-def payload_elsewhere(inner: Object, task: Object) -> object:
-    """The task's payload; None when a `payload_ref` stands for it."""
+def read_task_payload(inner: Object, task: Object) -> object:
+    """The task's payload; None when a `read_payload_ref` stands for it."""
     payload = task.get("payload")
     if payload is None and inner.get("payload_ref") is None and task.get("payload_ref") is None:
         raise missing_field("payload", "message.payload")
     return payload
 
 
-def rare_fields(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> dict[str, Any]:
+def read_rare_fields(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> dict[str, Any]:
     """The RARE ones as fields of a RouteRequest."""
-    run_id, flow_id, step_id = workflow(body, inner)
+    run_id, flow_id, step_id = read_workflow(body, inner)
     return {
-        **payload_fields(inner, task),
-        "idempotency_key": idempotency_key(body, inner),
-        "assignment_subject": assignment_subject(body.get("assignment_subject"), allowed_subjects),
+        **read_payload_fields(inner, task),
+        "idempotency_key": read_idempotency_key(body, inner),
+        "assignment_subject": read_assignment_subject(body.get("assignment_subject"), allowed_subjects),
         "run_id": run_id,
         "flow_id": flow_id,
         "step_id": step_id,
     }
 
 
-def payload_fields(inner: Object, task: Object) -> dict[str, object]:
+def read_payload_fields(inner: Object, task: Object) -> dict[str, object]:
     """The payload, turned back to bytes when `payload_encoding` beside it says base64 (text if those are UTF-8), or its reference."""
     place = inner if inner.get("payload") is not None else task
     payload, encoding = place.get("payload"), place.get("payload_encoding")
     if payload is None:
-        return {"payload_ref": payload_ref(inner, task)}
+        return {"payload_ref": read_payload_ref(inner, task)}
     if encoding is None:
         return {}
     try:
@@ -117,21 +117,21 @@ def payload_fields(inner: Object, task: Object) -> dict[str, object]:
         raise invalid_field("payload", "message.payload", f"{BASE64} text when payload_encoding is given") from exc
 
 
-def payload_ref(inner: Object, task: Object) -> str:
-    value = _first(inner.get("payload_ref"), task.get("payload_ref"))
+def read_payload_ref(inner: Object, task: Object) -> str:
+    value = _find_first(inner.get("payload_ref"), task.get("payload_ref"))
     if type(value) is not str or not 1 <= len(value) <= MAX_REFERENCE:
         raise invalid_field("payload_ref", "message.payload_ref", f"text of 1..{MAX_REFERENCE} characters")
     return value
 
 
-def routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
+def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
     """(constraints, metadata, context): of constraints, metadata, message.metadata and context the later wins."""
     constraints, metadata, context = body.get("constraints"), body.get("metadata"), body.get("context")
     own = inner.get("metadata")
-    constraints = NOTHING if constraints is None else an_object(constraints, "constraints")
-    metadata = NOTHING if metadata is None else an_object(metadata, "metadata")
-    own = NOTHING if own is None else an_object(own, "message.metadata")
-    context = NOTHING if context is None else an_object(context, "context")
+    constraints = NOTHING if constraints is None else read_object(constraints, "constraints")
+    metadata = NOTHING if metadata is None else read_object(metadata, "metadata")
+    own = NOTHING if own is None else read_object(own, "message.metadata")
+    context = NOTHING if context is None else read_object(context, "context")
     if own and own is not metadata:
         metadata = {**metadata, **own} if metadata else own
     if constraints:
@@ -141,7 +141,7 @@ def routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object
     return constraints, metadata, context
 
 
-def opaque(name: str, place: str, body: Object, inner: Object) -> str | None:
+def read_id(name: str, place: str, body: Object, inner: Object) -> str | None:
     value = body.get(name)
     if value is None or value == "":
         value = inner.get(name)
@@ -152,8 +152,8 @@ def opaque(name: str, place: str, body: Object, inner: Object) -> str | None:
     return value
 
 
-def idempotency_key(body: Object, inner: Object) -> str | None:
-    value = _first(body.get("idempotency_key"), inner.get("idempotency_key"))
+def read_idempotency_key(body: Object, inner: Object) -> str | None:
+    value = _find_first(body.get("idempotency_key"), inner.get("idempotency_key"))
     if value is None:
         return None
     if type(value) is not str or not 1 <= len(value) <= 256:
@@ -161,16 +161,16 @@ def idempotency_key(body: Object, inner: Object) -> str | None:
     return value
 
 
-def workflow(body: Object, inner: Object) -> tuple[str | None, str | None, str | None]:
+def read_workflow(body: Object, inner: Object) -> tuple[str | None, str | None, str | None]:
     """run, flow and step id: all of them or none."""
-    found = [opaque(name, f"message.{name}", body, inner) for name in _WORKFLOW]
+    found = [read_id(name, f"message.{name}", body, inner) for name in _WORKFLOW]
     if any(found) and not all(found):
         name = _WORKFLOW[found.index(None)]
         raise Malformed(CORRELATION_FIELDS_INVALID, f"Missing required field: {name}", STAGE_CORRELATION, f"message.{name}")
     return found[0], found[1], found[2]
 
 
-def an_object(value: object, place: str) -> Object:
+def read_object(value: object, place: str) -> Object:
     if value is None:
         return NOTHING
     if type(value) is not dict:
@@ -178,7 +178,7 @@ def an_object(value: object, place: str) -> Object:
     return value
 
 
-def policy_id(body: Object) -> str:
+def read_policy_id(body: Object) -> str:
     value = body.get("policy_id")
     if value is None or value == "":
         return DEFAULT_POLICY
@@ -187,7 +187,7 @@ def policy_id(body: Object) -> str:
     return value
 
 
-def timestamp(body: Object, inner: Object) -> int | None:
+def read_timestamp(body: Object, inner: Object) -> int | None:
     value = body.get("timestamp_ms")
     if value is None:
         value = inner.get("timestamp_ms")
@@ -198,7 +198,7 @@ def timestamp(body: Object, inner: Object) -> int | None:
     return value
 
 
-def push(value: object) -> bool:
+def read_push(value: object) -> bool:
     """true, "true", 1; false, "false", 0, absent; anything else is an error."""
     if value is None:
         return False
@@ -207,7 +207,7 @@ def push(value: object) -> bool:
     return _PUSH[value]
 
 
-def assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:
+def read_assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:
     if value is None:
         return None
     if type(value) is not str or value not in allowed:
@@ -215,5 +215,5 @@ def assignment_subject(value: object, allowed: tuple[str, ...]) -> str | None:
     return value
 
 
-def _first(*values: object) -> object:
+def _find_first(*values: object) -> object:
     return next((value for value in values if value is not None), None)

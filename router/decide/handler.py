@@ -33,13 +33,13 @@ from router.contracts.decision import (
 from router.contracts.headers import Violation, traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
-from router.decide.previous import PREVIOUS_REQUEST, previous_of
-from router.decide.push import CONFLICT, SWITCHED_OFF, Push, Pushed
-from router.decide.read import Limits, read
-from router.decide.recorder import Evaluate
-from router.decide.replays import Recall, Replays
-from router.decide.replies import refused, reply_skipped, reply_to
-from router.decide.single_flight import Turns
+from router.decide.idempotency_cache import CacheResult, IdempotencyCache
+from router.decide.previous import PREVIOUS_REQUEST, find_previous
+from router.decide.push import CONFLICT, SWITCHED_OFF, AssignmentPusher, PushedAssignment
+from router.decide.read import RequestLimits, read
+from router.decide.recorder import Evaluator
+from router.decide.replies import refuse_request, reply_to, reply_without_assignment
+from router.decide.single_flight import SingleFlight
 from router.extensions import ExtensionRegistry, Invoker, NullCaller, PipelineResult, PipelineRunner
 from router.message import Message
 from router.outcome import Done, Fault, Outcome, Receipt
@@ -54,22 +54,22 @@ FOREIGN_TENANT = Fault(TENANT_FORBIDDEN, "This tenant is not served here", "mess
 class DecideMeter(Protocol):
     """What the app counts of decisions. Called once a message, so it must be cheap."""
 
-    def decided(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
+    def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None: ...
 
-    def violated(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
+    def on_violations(self, message: Message, violations: tuple[Violation, ...]) -> None: ...
 
-    def replayed(self) -> None: ...
+    def on_replay(self) -> None: ...
 
-    def skipped(self, reason: str) -> None:
+    def on_assignment_skipped(self, reason: str) -> None:
         """A decision that was to be pushed has no assignment, and its answer says why."""
 
-    def session(self, outcome: str) -> None: ...
+    def on_session(self, outcome: str) -> None: ...
 
 
 class DecideRules(Struct, frozen=True, kw_only=True):
     """Settings of the handler. Durations are seconds."""
 
-    limits: Limits = Limits()
+    limits: RequestLimits = RequestLimits()
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
     max_age: float | None = None
     patience: float = math.inf  # of a requester that names its inbox and has nothing pushed
@@ -85,32 +85,32 @@ class DecideHandler:
         meter: DecideMeter,
         *,
         rules: DecideRules = DecideRules(),  # noqa: B008 - frozen
-        replays: Replays | None = None,
+        cache: IdempotencyCache | None = None,
         sessions: Sessions | None = None,
         rates: RateLimits | None = None,
-        push: Push | None = None,
+        push: AssignmentPusher | None = None,
         extensions: PipelineRunner | None = None,
-        known: AssignmentLookup | None = None,
+        assignments: AssignmentLookup | None = None,
         states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
-        chosen: Callable[[str, Decision], None] = lambda *_: None,
-        evaluate: Evaluate = evaluate,
+        on_decision: Callable[[str, Decision], None] = lambda *_: None,
+        evaluate: Evaluator = evaluate,
         now: Clock = steady,
         today: Clock = wall,
     ) -> None:
         self._policies = policies
         self._meter = meter
         self._rules = rules
-        self._replays = replays if replays is not None else Replays(clock=now)
+        self._cache = cache if cache is not None else IdempotencyCache(clock=now)
         self._sessions = sessions if sessions is not None else Sessions(clock=now)
         self._rates = rates if rates is not None else RateLimits()
         self._push = push
         self._extensions = (
             extensions if extensions is not None else PipelineRunner(ExtensionRegistry(), Invoker(NullCaller()))
         )  # none is registered
-        self._turns: Turns[None] = Turns()
-        self._known = known  # assignments of earlier requests, for those that follow one up
+        self._in_progress: SingleFlight[None] = SingleFlight()
+        self._assignments = assignments  # assignments of earlier requests, for those that follow one up
         self._states = states  # of a tenant's providers; NO_STATES costs nothing
-        self._chosen = chosen  # told of each decision that looked at states: it may be a breaker's probe
+        self._on_decision = on_decision  # told of each decision that looked at states: it may be a breaker's probe
         self._evaluate = evaluate  # the engine's own, or the same recorded
         self._now = now
         self._today = today
@@ -119,81 +119,81 @@ class DecideHandler:
         started = self._now()
         reading = read(message, self._rules.limits)
         if reading.violations:
-            self._meter.violated(message, reading.violations)
+            self._meter.on_violations(message, reading.violations)
         request = reading.asked
         if isinstance(request, Fault):
-            return refused(request, reading, INVALID_REQUEST)
+            return refuse_request(request, reading, INVALID_REQUEST)
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
-            return refused(FOREIGN_TENANT, reading, UNAUTHORIZED)
-        known = self._replays.recall(request, message.data)
-        if known is not Recall.NEW:
-            return self._answered(request, self._again(known), started)
-        if PREVIOUS_REQUEST in request.context and self._known is not None:
-            return self._following(self._known, request, message, started)
-        return self._begun(request, message, started, None)
+            return refuse_request(FOREIGN_TENANT, reading, UNAUTHORIZED)
+        known = self._cache.recall(request, message.data)
+        if known is not CacheResult.NEW:
+            return self._answer(request, self._replay(known), started)
+        if PREVIOUS_REQUEST in request.context and self._assignments is not None:
+            return self._follow_up(self._assignments, request, message, started)
+        return self._start(request, message, started, None)
 
-    def _begun(
+    def _start(
         self, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome | Awaitable[Outcome]:
-        if request.push_assignment and self._push is not None and self._push.skipped(request.tenant_id) is None:
-            return self._assigned(self._push, request, message, started, previous)
+        if request.push_assignment and self._push is not None and self._push.find_skip_reason(request.tenant_id) is None:
+            return self._start_assignment(self._push, request, message, started, previous)
         answer = self._decide(request, message, started, previous)
         if isinstance(answer, Decision):
-            self._replays.remember(request, message.data, answer)
+            self._cache.remember(request, message.data, answer)
         elif isinstance(answer, Policy):
-            return self._piped(answer, request, message, started, previous)
-        return self._answered(request, answer, started)
+            return self._decide_in_pipeline(answer, request, message, started, previous)
+        return self._answer(request, answer, started)
 
-    def _answered(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
-        self._meter.decided(request, answer, self._now() - started)
-        if request.push_assignment and isinstance(answer, Decision) and (skipped := self._skipped(request)) is not None:
-            self._meter.skipped(skipped.reason)
-            return Done(reply=reply_skipped(request, answer, skipped))
+    def _answer(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
+        self._meter.on_decision(request, answer, self._now() - started)
+        if request.push_assignment and isinstance(answer, Decision) and (skipped := self._find_skip_reason(request)) is not None:
+            self._meter.on_assignment_skipped(skipped.reason)
+            return Done(reply=reply_without_assignment(request, answer, skipped))
         return Done(reply=reply_to(request, answer))
 
-    def _skipped(self, request: RouteRequest) -> SkippedAssignment | None:
+    def _find_skip_reason(self, request: RouteRequest) -> SkippedAssignment | None:
         """Why this request is decided without the assignment that it asks for, if it is."""
-        return SWITCHED_OFF if self._push is None else self._push.skipped(request.tenant_id)
+        return SWITCHED_OFF if self._push is None else self._push.find_skip_reason(request.tenant_id)
 
-    def _again(self, known: Decision | Recall) -> Decision | Refusal:
-        if isinstance(known, Recall):
+    def _replay(self, known: Decision | CacheResult) -> Decision | Refusal:
+        if isinstance(known, CacheResult):
             return CONFLICT
-        self._meter.replayed()
+        self._meter.on_replay()
         return known
 
-    async def _following(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
+    async def _follow_up(self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float) -> Outcome:
         """It follows up another request of its tenant. Raises BrokerUnavailable while nobody can say who had that one."""
-        previous = await previous_of(known, request)
-        again = self._replays.recall(request, message.data)  # its twin may have come meanwhile
-        if again is not Recall.NEW:
-            return self._answered(request, self._again(again), started)
-        outcome = self._begun(request, message, started, previous)
+        previous = await find_previous(known, request)
+        again = self._cache.recall(request, message.data)  # its twin may have come meanwhile
+        if again is not CacheResult.NEW:
+            return self._answer(request, self._replay(again), started)
+        outcome = self._start(request, message, started, previous)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    async def _piped(
+    async def _decide_in_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
         """Concurrent duplicates wait for the first; what it decided is theirs, a refusal they earn for themselves."""
         key = (request.tenant_id, request.request_key)
-        if not self._turns.take_at_once(key):
-            await self._turns.take(key)
+        if not self._in_progress.try_acquire(key):
+            await self._in_progress.acquire(key)
         try:
-            known = self._replays.recall(request, message.data)
-            if known is not Recall.NEW:
-                return self._answered(request, self._again(known), started)
-            ran = self._run(policy, request, message, started, previous)
+            known = self._cache.recall(request, message.data)
+            if known is not CacheResult.NEW:
+                return self._answer(request, self._replay(known), started)
+            ran = self._run_pipeline(policy, request, message, started, previous)
             answer = ran if isinstance(ran, Refusal) else (await ran).answer
             if isinstance(answer, Decision):
-                self._replays.remember(request, message.data, answer)
-            return self._answered(request, answer, started)
+                self._cache.remember(request, message.data, answer)
+            return self._answer(request, answer, started)
         finally:
-            self._turns.give(key)
+            self._in_progress.release(key)
 
-    def _run(
+    def _run_pipeline(
         self, policy: Policy, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Refusal | Awaitable[PipelineResult]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
-        if policy.refusal is None and (limited := self._limited(policy, request, started)) is not None:
+        if policy.refusal is None and (limited := self._check_rate(policy, request, started)) is not None:
             return limited
         timeout_s = self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
         return self._extensions.run(
@@ -205,16 +205,16 @@ class DecideHandler:
             size=len(message.data),
         )
 
-    def _assigned(
-        self, push: Push, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    def _start_assignment(
+        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome | Awaitable[Outcome]:
-        refusal = push.refusal(request)
+        refusal = push.find_refusal(request)
         if refusal is not None:
-            return self._answered(request, refusal, started)
-        return self._pushed(push, request, message, started, previous)
+            return self._answer(request, refusal, started)
+        return self._push_assignment(push, request, message, started, previous)
 
-    async def _pushed(
-        self, push: Push, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
+    async def _push_assignment(
+        self, push: AssignmentPusher, request: RouteRequest, message: Message, started: float, previous: PreviousAttempt | None
     ) -> Outcome:
         """The stored assignment is the decision: it is created first, then published as the evidence of this message.
 
@@ -223,20 +223,20 @@ class DecideHandler:
 
         def decide() -> Decision | Refusal | Awaitable[PipelineResult]:
             decided = self._decide(request, message, started, previous)
-            return self._run(decided, request, message, started, previous) if isinstance(decided, Policy) else decided
+            return self._run_pipeline(decided, request, message, started, previous) if isinstance(decided, Policy) else decided
 
         pushed = await push(request, message, decide)
-        if not isinstance(pushed, Pushed):
-            return self._answered(request, pushed, started)
-        if pushed.is_again:
-            self._meter.replayed()
+        if not isinstance(pushed, PushedAssignment):
+            return self._answer(request, pushed, started)
+        if pushed.is_replay:
+            self._meter.on_replay()
 
         seconds = self._now() - started
 
         async def remember(_: Sequence[Receipt]) -> None:
             # Not before its assignment is stored: until then the answer may still be that there is no room for it.
-            self._replays.remember(request, message.data, pushed.decision, pushed.content)
-            self._meter.decided(request, pushed.decision, seconds)
+            self._cache.remember(request, message.data, pushed.decision, pushed.content)
+            self._meter.on_decision(request, pushed.decision, seconds)
 
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
 
@@ -251,32 +251,32 @@ class DecideHandler:
             return Refusal(POLICY_NOT_FOUND, f"Policy not found: {request.policy_id}", {"policy_id": request.policy_id})
         if not policy.pipeline.is_empty:
             return policy
-        limited = self._limited(policy, request, now) if policy.rate_limit is not None else None
+        limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
         return self._choose(policy, request, now, previous) if limited is None else limited
 
-    def _limited(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
+    def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
         wait_ms = self._rates.allow(policy, request.tenant_id, now)
         return None if wait_ms is None else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
 
     def _choose(self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None) -> Decision | Refusal:
         if policy.sticky is None or (session := session_of(policy, request)) is None:
-            return self._evaluated(policy, request, now, previous=previous)
+            return self._evaluate_with_states(policy, request, now, previous=previous)
         remembered = self._sessions.recall(request.tenant_id, policy.policy_id, session)
-        decision = self._evaluated(policy, request, now, remembered=remembered, previous=previous)
+        decision = self._evaluate_with_states(policy, request, now, remembered=remembered, previous=previous)
         if isinstance(decision, Refusal):
             return decision
         if remembered == decision.provider_id:
-            self._meter.session("hit")
+            self._meter.on_session("hit")
         else:
-            self._meter.session("miss" if remembered is None else "moved")
+            self._meter.on_session("miss" if remembered is None else "moved")
             self._sessions.remember(request.tenant_id, policy.policy_id, session, decision.provider_id, policy.sticky.ttl_s)
         return decision
 
-    def _evaluated(
+    def _evaluate_with_states(
         self, policy: Policy, request: RouteRequest, now: float, *, remembered: str | None = None, previous: PreviousAttempt | None = None
     ) -> Decision | Refusal:
         states = self._states(request.tenant_id)
         decision = self._evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
         if states is not NO_STATES and isinstance(decision, Decision):
-            self._chosen(request.tenant_id, decision)
+            self._on_decision(request.tenant_id, decision)
         return decision

@@ -36,12 +36,12 @@ def _hints(part: Object, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in islice(part, MOST_NAMES):
         if name in PLAIN or name in RARE or len(name) > LONGEST:
             continue
-        meant = _meant(name, known)
+        meant = _find_meant(name, known)
         if meant is not None and meant not in part:
             yield name, meant
 
 
-def _meant(name: str, known: Mapping[str, str]) -> str | None:
+def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
     return next((known[variant] for variant in _variants(_normal(name)) if variant in known), None)
 
 
@@ -56,7 +56,7 @@ def _variants(name: str) -> Iterator[str]:
         yield name[:at] + name[at + 1 :]
 
 
-def _known(names: Iterable[str]) -> Mapping[str, str]:
+def _index_names(names: Iterable[str]) -> Mapping[str, str]:
     known: dict[str, str] = {}
     for name in sorted(names):
         normal = _normal(name)
@@ -65,5 +65,5 @@ def _known(names: Iterable[str]) -> Mapping[str, str]:
     return known
 
 
-_TOP = _known(PLAIN | RARE)
-_TASK = _known(_OF_TASK)
+_TOP = _index_names(PLAIN | RARE)
+_TASK = _index_names(_OF_TASK)

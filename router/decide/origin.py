@@ -14,7 +14,7 @@ from router.contracts.flow import read_body
 from router.contracts.headers import message_id_in, tenant_in
 from router.contracts.malformed import Malformed, invalid_field
 from router.decide import fields
-from router.decide.read import Limits
+from router.decide.read import RequestLimits
 from router.ids import is_opaque
 
 NOT_SERVED = "_not_served"  # no tenant's name: the share of all that are not served here, however many names they make up
@@ -24,7 +24,7 @@ LARGEST = 65_536  # bytes that are read for this alone; a larger request waits f
 NONE: Set[str] = frozenset()
 
 
-class Asker(Struct, frozen=True, gc=False):
+class RequestOrigin(Struct, frozen=True, gc=False):
     """Whose request it is, and what its answer is found by."""
 
     tenant_id: str
@@ -32,7 +32,7 @@ class Asker(Struct, frozen=True, gc=False):
     trace_id: str | None
 
 
-def read_asker(data: bytes, headers: Mapping[str, str], limits: Limits, served: Set[str] = NONE) -> Asker | None:
+def read_origin(data: bytes, headers: Mapping[str, str], limits: RequestLimits, served: Set[str] = NONE) -> RequestOrigin | None:
     """Whose request it is; None: only its stored copy can be handled. `served`: the tenants that are, all where it is empty.
 
     That is so for what cannot be read, what is large, and an assignment that has no id of its own: its identity is its place in the
@@ -45,11 +45,11 @@ def read_asker(data: bytes, headers: Mapping[str, str], limits: Limits, served: 
     except Malformed:
         return None
     if served and asker is not None and asker.tenant_id not in served:
-        return Asker(NOT_SERVED, asker.answer_id, asker.trace_id)
+        return RequestOrigin(NOT_SERVED, asker.answer_id, asker.trace_id)
     return asker
 
 
-def _read(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | None:
+def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> RequestOrigin | None:
     body = _body(data, headers, limits)
     inner = body.get("message")
     if type(inner) is not dict:
@@ -58,16 +58,16 @@ def _read(data: bytes, headers: Mapping[str, str], limits: Limits) -> Asker | No
     if headers:
         tenant_id, header_id = tenant_in(headers), message_id_in(headers)
     if tenant_id is None:
-        tenant_id = fields.tenant(body, inner)
+        tenant_id = fields.read_tenant(body, inner)
     answer_id = _id("request_id", body, inner)
     if answer_id is None:
-        if header_id is None and _pushes(body) and fields.idempotency_key(body, inner) is None:
+        if header_id is None and _pushes(body) and fields.read_idempotency_key(body, inner) is None:
             return None
         answer_id = _id("message_id", body, inner) or header_id
-    return Asker(tenant_id, answer_id, _id("trace_id", body, inner))
+    return RequestOrigin(tenant_id, answer_id, _id("trace_id", body, inner))
 
 
-def _body(data: bytes, headers: Mapping[str, str], limits: Limits) -> dict[str, Any]:
+def _body(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> dict[str, Any]:
     """As the handler reads it, less its checks: the handler makes them."""
     if data[:1] != b"{":
         return read_body(data, headers, limits.max_payload_bytes, limits.max_depth)
@@ -79,7 +79,7 @@ def _body(data: bytes, headers: Mapping[str, str], limits: Limits) -> dict[str, 
 
 
 def _pushes(body: dict[str, Any]) -> bool:
-    return fields.push(body.get("push_assignment"))
+    return fields.read_push(body.get("push_assignment"))
 
 
 def _id(name: str, body: dict[str, Any], inner: dict[str, Any]) -> str | None:
@@ -91,7 +91,7 @@ _REFUSAL = failure(OVERLOADED, "More requests wait than can be answered in time;
 _HEAD = _REFUSAL.partition(b'"},"context":{')[0]  # once: this is said to a flood, a message at a time
 
 
-def overloaded(asker: Asker, retry_after_ms: int) -> bytes:
+def build_overload_reply(asker: RequestOrigin, retry_after_ms: int) -> bytes:
     """The answer to a request above its tenant's share."""
     context: dict[str, str] = {}
     if asker.answer_id is not None:

@@ -16,7 +16,7 @@ _EITHER = ("request_id", "idempotency_key")  # named without `message`, and read
 _OF_CONTENT = frozenset({*_OF_TASK, "metadata"})  # read from `message` where there is one, never from beside it
 
 
-def as_sent(refused: Malformed, body: Object) -> Malformed:
+def translate_place(refused: Malformed, body: Object) -> Malformed:
     """The same refusal, its place told in the form of this request."""
     field = refused.field
     place = _place(field, body) if field is not None else None

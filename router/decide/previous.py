@@ -15,13 +15,13 @@ _DIGITS = 4  # more attempts than any rule allows, and a number that is read at 
 PREVIOUS_REQUEST = "previous_request_id"
 
 
-async def previous_of(known: AssignmentLookup, request: RouteRequest) -> PreviousAttempt | None:
+async def find_previous(known: AssignmentLookup, request: RouteRequest) -> PreviousAttempt | None:
     """None: it names none that was assigned to its own tenant. Raises BrokerUnavailable."""
     named = request.context.get(PREVIOUS_REQUEST)
     if not isinstance(named, str) or not ids.is_opaque(named):
         return None
     assignment_id = assignment_id_of(request.tenant_id, named)
-    assignment = known.recall(assignment_id) or await known.lookup(assignment_id, _itself)
+    assignment = known.recall(assignment_id) or await known.lookup(assignment_id, _return_same)
     if assignment is None or assignment.tenant_id != request.tenant_id:
         return None
     return PreviousAttempt(assignment.provider_id, _attempts(assignment))
@@ -33,5 +33,5 @@ def _attempts(assignment: Assignment) -> int:
     return int(told[:_DIGITS]) if told.isascii() and told.isdigit() else 1
 
 
-def _itself(known: Assignment | None) -> Assignment | None:
+def _return_same(known: Assignment | None) -> Assignment | None:
     return known

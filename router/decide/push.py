@@ -22,8 +22,8 @@ from router.contracts.assignment import SUBJECT
 from router.contracts.assignment_record import read_record
 from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
-from router.decide.assign import assignment_id, is_same_request, published, record_of
-from router.decide.single_flight import Turns
+from router.decide.assign import assignment_id, build_effect, is_same_request, record_of
+from router.decide.single_flight import SingleFlight
 from router.errors import StorageFull
 from router.extensions import PipelineResult
 from router.message import Effect, Message
@@ -44,7 +44,7 @@ OVER_SHARE = Refusal(
 Decide = Callable[[], Decision | Refusal | Awaitable[PipelineResult]]  # awaited where extensions are asked first
 
 
-class AssignmentBook(Protocol):
+class AssignmentBucket(Protocol):
     """The bucket of known assignments. While it cannot be asked both raise BrokerUnavailable, and the lane waits.
 
     Poison: what it can never take.
@@ -56,7 +56,7 @@ class AssignmentBook(Protocol):
         """What stands under the key once this returns: the record, or the one that was there before. StorageFull: it is full."""
 
 
-class Shares(Protocol):
+class AssignmentShares(Protocol):
     """What each tenant holds of the stream of assignments."""
 
     def is_over(self, tenant: str) -> bool: ...
@@ -64,7 +64,7 @@ class Shares(Protocol):
     def add(self, tenant: str, size: int) -> None: ...
 
 
-class Unbounded:
+class UnlimitedShares:
     """Every tenant may hold all of it."""
 
     def is_over(self, tenant: str) -> bool:
@@ -81,25 +81,25 @@ class PushRules(Struct, frozen=True, kw_only=True):
     subject: str = SUBJECT  # for requests that name none
 
 
-class Pushed(Struct, frozen=True):
+class PushedAssignment(Struct, frozen=True):
     """A decision with its assignment. `is_again`: the request was decided before. `content`: the digest of what was asked."""
 
     decision: Decision
     effect: Effect
-    is_again: bool
+    is_replay: bool
     content: str | None = None
 
 
-class Push:
+class AssignmentPusher:
     """Decides and assigns. Concurrent duplicates of one request wait for the first of them."""
 
-    def __init__(self, book: AssignmentBook, rules: PushRules = PushRules(), shares: Shares = Unbounded()) -> None:  # noqa: B008 - hold nothing
-        self._book = book
+    def __init__(self, bucket: AssignmentBucket, rules: PushRules = PushRules(), shares: AssignmentShares = UnlimitedShares()) -> None:  # noqa: B008 - hold nothing
+        self._bucket = bucket
         self._rules = rules
         self._shares = shares
-        self._turns: Turns[bytes] = Turns()
+        self._in_progress: SingleFlight[bytes] = SingleFlight()
 
-    def skipped(self, tenant_id: str) -> SkippedAssignment | None:
+    def find_skip_reason(self, tenant_id: str) -> SkippedAssignment | None:
         """Why requests of this tenant are decided without an assignment, if they are."""
         if not self._rules.enabled:
             return SWITCHED_OFF
@@ -107,30 +107,30 @@ class Push:
             return FOREIGN_TENANT
         return None
 
-    def refusal(self, request: RouteRequest) -> Refusal | None:
+    def find_refusal(self, request: RouteRequest) -> Refusal | None:
         """Why this request may not be pushed now, if it may not."""
         return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
-    async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> Pushed | Refusal:
+    async def __call__(self, request: RouteRequest, message: Message, decide: Decide) -> PushedAssignment | Refusal:
         key = ids.key(assignment_id(request))
-        if (stored := await self._turns.take(key)) is not None:
-            return _pushed(stored, request, message)
+        if (stored := await self._in_progress.acquire(key)) is not None:
+            return _build_pushed_assignment(stored, request, message)
         try:
-            decided, as_assigned = await _decided(decide, request)
+            decided, as_assigned = await _decide(decide, request)
             if isinstance(decided, Refusal):
-                stored = await self._book.find(key)
-                return decided if stored is None else _pushed(stored, request, message)
+                stored = await self._bucket.find(key)
+                return decided if stored is None else _build_pushed_assignment(stored, request, message)
             ours = record_of(as_assigned, message, decided, self._rules.subject)
-            stored = await self._book.create(key, ours)
+            stored = await self._bucket.create(key, ours)
             self._shares.add(request.tenant_id, len(stored))
-            return _pushed(stored, request, message, decided if stored == ours else None)
+            return _build_pushed_assignment(stored, request, message, decided if stored == ours else None)
         except StorageFull:
             return FULL
         finally:
-            self._turns.give(key, stored)
+            self._in_progress.release(key, stored)
 
 
-async def _decided(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
+async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
     """The decision, and the request as the worker is to have it: as the pre-processors left it."""
     decided = decide()
     if isinstance(decided, Decision | Refusal):
@@ -139,10 +139,12 @@ async def _decided(decide: Decide, request: RouteRequest) -> tuple[Decision | Re
     return piped.answer, piped.request
 
 
-def _pushed(stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None) -> Pushed | Refusal:
+def _build_pushed_assignment(
+    stored: bytes, request: RouteRequest, message: Message, ours: Decision | None = None
+) -> PushedAssignment | Refusal:
     """What a record says; `ours` is the decision in it, where this very request made it."""
     record = read_record(stored)
     if ours is None and not is_same_request(record, request, message):
         return CONFLICT
-    effect = published(record, assignment_id(request), request.tenant_id)
-    return Pushed(ours or record.read_assignment().decision, effect, ours is None, record.content)
+    effect = build_effect(record, assignment_id(request), request.tenant_id)
+    return PushedAssignment(ours or record.read_assignment().decision, effect, ours is None, record.content)

@@ -26,9 +26,9 @@ from router.contracts.headers import SUPPORTED_VERSIONS, Violation, find_control
 from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
 from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
 from router.decide import fields
-from router.decide.fields import RARE, Object, opaque
+from router.decide.fields import RARE, Object, read_id
 from router.decide.hints import PLAIN, hints_of
-from router.decide.places import as_sent
+from router.decide.places import translate_place
 from router.ids import is_opaque
 from router.message import Message
 from router.outcome import Fault
@@ -36,7 +36,7 @@ from router.outcome import Fault
 PROTOBUF = "application/x-protobuf"
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class RequestLimits(Struct, frozen=True, kw_only=True):
     """What a request may be. `strict`: any violation of the header contract refuses it."""
 
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -46,7 +46,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     refuses_control_headers: bool = True  # False where requests are published with a PubAck: there they are the publisher's right
 
 
-class Reading(Struct, frozen=True, gc=False):
+class RequestReading(Struct, frozen=True, gc=False):
     """What was asked, or why it cannot be taken; and what the answer's context and headers may say either way."""
 
     asked: RouteRequest | Fault
@@ -57,16 +57,16 @@ class Reading(Struct, frozen=True, gc=False):
     hints: Mapping[str, str] = NO_HINTS  # of a Fault; a request has its own
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = RequestLimits()
 
 
-def read(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading:
+def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
     """One stored message as a request. A Fault's `code` is a letter's validation code, its `field` a place in the RouteRequest."""
     headers = message.headers
     body: Object = NOTHING
     try:
         body = read_body(message.data, headers, limits.max_payload_bytes, limits.max_depth)
-        inner, task = fields.parts(body)
+        inner, task = fields.split_parts(body)
         broken = violations(headers, body.get("tenant_id") or inner.get("tenant_id"))
         version = headers.get("version")
         if version not in SUPPORTED_VERSIONS:
@@ -76,37 +76,37 @@ def read(message: Message, limits: Limits = DEFAULT_LIMITS) -> Reading:
         # A `no_ack` stream refuses most of these without a word, and the listener says so; here one was taken all the same.
         if limits.refuses_control_headers and (control := find_control_header(headers)) is not None:
             raise invalid_field(control, control, "absent: JetStream's control headers are not a requester's")
-        request = _request(message, body, inner, task, limits)
+        request = _build_request(message, body, inner, task, limits)
     except Malformed as refused:
-        return _refused(message, body, refused)
-    return Reading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
+        return _refuse(message, body, refused)
+    return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
 
 
-def _request(message: Message, body: Object, inner: Object, task: Object, limits: Limits) -> RouteRequest:
+def _build_request(message: Message, body: Object, inner: Object, task: Object, limits: RequestLimits) -> RouteRequest:
     headers = message.headers
     tenant_id = headers.get("tenant_id")
     if not tenant_id or not fields.is_scoped(tenant_id):
-        tenant_id = fields.tenant(body, inner)
+        tenant_id = fields.read_tenant(body, inner)
     message_type = inner.get("message_type")
     if type(message_type) is not str or not 1 <= len(message_type) <= ids.MAX_TYPE:
-        message_type = fields.message_type(inner, task)
+        message_type = fields.read_message_type(inner, task)
     payload = inner.get("payload")
     if payload is None:
-        payload = fields.payload_elsewhere(inner, task)
+        payload = fields.read_task_payload(inner, task)
     trace_id = headers.get("trace_id")
     if not trace_id or not is_opaque(trace_id):
-        trace_id = opaque("trace_id", "message.trace_id", body, inner)
+        trace_id = read_id("trace_id", "message.trace_id", body, inner)
     request_id = body.get("request_id")
     if type(request_id) is not str or not is_opaque(request_id):
-        request_id = opaque("request_id", "request_id", body, inner)
-    given_id = opaque("message_id", "message.message_id", body, inner)
+        request_id = read_id("request_id", "request_id", body, inner)
+    given_id = read_id("message_id", "message.message_id", body, inner)
     header_id = message_id_in(headers)
 
     rare: Object = NOTHING
     if not (PLAIN.issuperset(body) and PLAIN.issuperset(inner) and PLAIN.issuperset(task)):
-        rare = _rare(body, inner, task, limits.assignment_subjects)
+        rare = _read_rare(body, inner, task, limits.assignment_subjects)
     key = rare.get("idempotency_key") or request_id or header_id or _place(message)
-    constraints, metadata, context = fields.routing_context(body, inner)
+    constraints, metadata, context = fields.read_routing_context(body, inner)
     # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than all that is read here.
     request = RouteRequest(
         tenant_id=tenant_id,
@@ -114,25 +114,25 @@ def _request(message: Message, body: Object, inner: Object, task: Object, limits
         payload=payload,
         request_key=key,
         answer_id=request_id or given_id or header_id or ids.derived_uuid(tenant_id, key),
-        policy_id=fields.policy_id(body),
+        policy_id=fields.read_policy_id(body),
         request_id=request_id,
         message_id=header_id or given_id,
         trace_id=trace_id,
         context=context,
         constraints=constraints,
         metadata=metadata,
-        timestamp_ms=fields.timestamp(body, inner),
-        push_assignment=fields.push(body.get("push_assignment")),
+        timestamp_ms=fields.read_timestamp(body, inner),
+        push_assignment=fields.read_push(body.get("push_assignment")),
         wants_protobuf=headers.get("Accept") == PROTOBUF,
     )
     return replace(request, **rare) if rare else request
 
 
-def _rare(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> Object:
+def _read_rare(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> Object:
     """Of a request that carries more than most: its further fields, and what looks like one."""
     rare: dict[str, object] = {}
     if not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task)):
-        rare = fields.rare_fields(body, inner, task, allowed_subjects)
+        rare = fields.read_rare_fields(body, inner, task, allowed_subjects)
     if hints := hints_of(body, inner, task):
         rare["hints"] = hints
     return rare
@@ -148,7 +148,7 @@ def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
     return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])
 
 
-def _refused(message: Message, body: Object, refused: Malformed) -> Reading:
+def _refuse(message: Message, body: Object, refused: Malformed) -> RequestReading:
     """A Fault, with the ids that could be read: its answer and its letter must be found again."""
     seen = ids_in(message.headers, body)
     tenant_id = seen.get("tenant_id")
@@ -158,8 +158,8 @@ def _refused(message: Message, body: Object, refused: Malformed) -> Reading:
     inner = body.get("message")
     payload_tenant = body.get("tenant_id") or (inner.get("tenant_id") if isinstance(inner, dict) else None)
     broken = violations(message.headers, payload_tenant)
-    fault = as_sent(refused, body).as_fault()
-    return Reading(fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body))
+    fault = translate_place(refused, body).as_fault()
+    return RequestReading(fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body))
 
 
 def _hints_in(body: Object) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """The last decisions of the tenants that are recorded, kept so that they can be explained and tried again.
 
-`Recorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of it in that
+`DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded tenant a `RecordedDecision` of it in that
 tenant's ring. Where nobody is recorded the handler keeps the engine's function itself, so a request costs nothing more.
 
 What goes into a ring is no secret (`redacted`), and it is bounded: so many entries a tenant, so many bytes an entry, the
@@ -23,7 +23,7 @@ from router.decide.redacted import case_bytes, read_case
 from router.policy import NO_STATES, SHARED, Policy, PreviousAttempt, ProviderState, ProviderStates, RecordedDecision, evaluate
 
 
-class Evaluate(Protocol):
+class Evaluator(Protocol):
     """`policy.evaluate`, as live requests call it."""
 
     def __call__(
@@ -38,7 +38,7 @@ class Evaluate(Protocol):
     ) -> Decision | Refusal: ...
 
 
-class _Kept(Struct, frozen=True, gc=False):
+class _RecordedCase(Struct, frozen=True, gc=False):
     """A case as bytes, small and out of the collector's sight, with what it is looked for by."""
 
     answer_id: str
@@ -48,11 +48,11 @@ class _Kept(Struct, frozen=True, gc=False):
     case: bytes
 
 
-class Recorder:
+class DecisionRecorder:
     """`entries` for each of `tenants`; of a case above `entry_bytes` the context is left out, and it says so."""
 
     def __init__(self, tenants: frozenset[str] = frozenset(), entries: int = 1000, entry_bytes: int = 16_384, today: Clock = wall) -> None:
-        self._rings: dict[str, deque[_Kept]] = {tenant: deque(maxlen=entries) for tenant in tenants}
+        self._rings: dict[str, deque[_RecordedCase]] = {tenant: deque(maxlen=entries) for tenant in tenants}
         self._entry_bytes = entry_bytes
         self._today = today
 
@@ -60,7 +60,7 @@ class Recorder:
     def is_on(self) -> bool:
         return bool(self._rings)
 
-    def records(self, tenant_id: str) -> bool:
+    def is_recorded(self, tenant_id: str) -> bool:
         """Of `_shared`: whether anybody is."""
         return tenant_id in self._rings or (tenant_id == SHARED and self.is_on)
 
@@ -78,7 +78,7 @@ class Recorder:
         ring = self._rings.get(request.tenant_id)
         if ring is None:
             return evaluate(policy, request, states=states, now=now, remembered=remembered, previous=previous)
-        known = _of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
+        known = _states_of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
         answer = evaluate(policy, request, states=known, now=now, remembered=remembered, previous=previous)
         case = RecordedDecision(
             at_ms=int(self._today() * 1000),
@@ -94,7 +94,7 @@ class Recorder:
             decision=answer if isinstance(answer, Decision) else None,
             refusal=answer if isinstance(answer, Refusal) else None,
         )
-        ring.append(self._kept(case))
+        ring.append(self._pack(case))
         return answer
 
     def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> RecordedDecision | None:
@@ -104,30 +104,32 @@ class Recorder:
                 return read_case(kept.case)
         return None
 
-    def latest(self, tenant_id: str, policy_id: str, count: int) -> Iterator[RecordedDecision]:
+    def list_latest(self, tenant_id: str, policy_id: str, count: int) -> Iterator[RecordedDecision]:
         """The newest `count` cases that a policy stored under these ids would have met, newest first.
 
         Of a tenant: its requests by that policy's name, also when a shared one answered them. Of `_shared`: every recorded
         tenant's that the shared one answered, one tenant after the other: sort them, if there are several.
         """
         if tenant_id == SHARED:
-            found = [case for ring in self._rings.values() for case in islice(_of(ring, policy_id, SHARED), count)]
+            found = [case for ring in self._rings.values() for case in islice(_iterate_policy(ring, policy_id, SHARED), count)]
         else:
-            found = list(islice(_of(self._rings.get(tenant_id, ()), policy_id), count))
+            found = list(islice(_iterate_policy(self._rings.get(tenant_id, ()), policy_id), count))
         return map(read_case, found)  # read as they are asked for; the ring may move on meanwhile
 
-    def _kept(self, case: RecordedDecision) -> _Kept:
+    def _pack(self, case: RecordedDecision) -> _RecordedCase:
         request = case.request
-        return _Kept(request.answer_id, request.message_id, case.policy_tenant_id, case.policy_id, case_bytes(case, self._entry_bytes))
+        return _RecordedCase(
+            request.answer_id, request.message_id, case.policy_tenant_id, case.policy_id, case_bytes(case, self._entry_bytes)
+        )
 
 
-def _of(ring: Reversible[_Kept], policy_id: str, policy_tenant_id: str | None = None) -> Iterator[bytes]:
+def _iterate_policy(ring: Reversible[_RecordedCase], policy_id: str, policy_tenant_id: str | None = None) -> Iterator[bytes]:
     for kept in reversed(ring):
         if kept.policy_id == policy_id and policy_tenant_id in (None, kept.policy_tenant_id):
             yield kept.case
 
 
-def _of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, ProviderState]:
+def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, ProviderState]:
     """What was known of those whom the policy names."""
     if states is NO_STATES:
         return NO_STATES

@@ -23,31 +23,31 @@ read_case = msgspec.json.Decoder(RecordedDecision).decode
 
 def case_bytes(case: RecordedDecision, most: int) -> bytes:
     """Redacted; at most so many bytes where leaving the context out is enough."""
-    redacted = replace(case, request=_redacted(case.request))
+    redacted = replace(case, request=_redact(case.request))
     try:
         data = _ENCODER.encode(redacted)
     except (TypeError, ValueError, RecursionError):
         data = b""
     if 0 < len(data) <= most:
         return data
-    return _ENCODER.encode(replace(redacted, request=_without_context(redacted.request), is_cut=True))
+    return _ENCODER.encode(replace(redacted, request=_drop_context(redacted.request), is_cut=True))
 
 
-def _redacted(request: RouteRequest) -> RouteRequest:
+def _redact(request: RouteRequest) -> RouteRequest:
     return replace(
         request,
         payload=None,
         payload_ref=None,
-        context=_masked(request.context),
-        constraints=_masked(request.constraints),
-        metadata=_masked(request.metadata),
+        context=_mask(request.context),
+        constraints=_mask(request.constraints),
+        metadata=_mask(request.metadata),
     )
 
 
-def _masked(fields: Mapping[str, object]) -> Mapping[str, object]:
+def _mask(fields: Mapping[str, object]) -> Mapping[str, object]:
     hidden = mask_secrets(fields) if fields else NOTHING
     return hidden if isinstance(hidden, Mapping) else NOTHING
 
 
-def _without_context(request: RouteRequest) -> RouteRequest:
+def _drop_context(request: RouteRequest) -> RouteRequest:
     return replace(request, context=NOTHING, constraints=NOTHING, metadata=NOTHING)

@@ -17,7 +17,7 @@ from router.contracts.answer import (
 )
 from router.contracts.decision import ASSIGNMENT_SKIPPED, Decision, Refusal, SkippedAssignment
 from router.contracts.request import RouteRequest
-from router.decide.read import Reading
+from router.decide.read import RequestReading
 from router.message import Reply
 from router.outcome import Dead, Fault
 
@@ -38,7 +38,7 @@ def _success(request: RouteRequest, decision: Decision) -> bytes:
     return success_with(_warnings(request.hints), decision, request.answer_id, request.trace_id)
 
 
-def reply_skipped(request: RouteRequest, decision: Decision, skipped: SkippedAssignment) -> Reply:
+def reply_without_assignment(request: RouteRequest, decision: Decision, skipped: SkippedAssignment) -> Reply:
     """The answer to a request that was to be pushed, and was only decided. In protobuf the decision's metadata say so."""
     if request.wants_protobuf:
         data = success_protobuf(replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason}))
@@ -62,7 +62,7 @@ def _details(details: Mapping[str, object] | None, hints: Mapping[str, str]) -> 
     return {**(details or {}), DID_YOU_MEAN: dict(hints)} if hints else details
 
 
-def refused(fault: Fault, reading: Reading, code: str) -> Dead:
+def refuse_request(fault: Fault, reading: RequestReading, code: str) -> Dead:
     """An error reply and a letter: these bytes can never be decided here (docs/contracts.md#failure-invalid)."""
     details = {"field": fault.field} if fault.field is not None else None
     headers = {"version": "1"}

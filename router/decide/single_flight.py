@@ -12,32 +12,32 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class SingleFlight(Generic[T]):
     """A turn for each key; nothing is kept of a key whose turns are over."""
 
     def __init__(self) -> None:
-        self._turns: dict[Hashable, asyncio.Future[T | None] | None] = {}  # None: nobody waits for it, as nearly always
+        self._in_progress: dict[Hashable, asyncio.Future[T | None] | None] = {}  # None: nobody waits for it, as nearly always
 
-    def take_at_once(self, key: Hashable) -> bool:
+    def try_acquire(self, key: Hashable) -> bool:
         """Whether the turn is the caller's, as nearly always: then there is nothing to await."""
-        if key in self._turns:
+        if key in self._in_progress:
             return False
-        self._turns[key] = None
+        self._in_progress[key] = None
         return True
 
-    async def take(self, key: Hashable) -> T | None:
+    async def acquire(self, key: Hashable) -> T | None:
         """What the one before left; None: the turn is the caller's, who must `give` it back whatever happens."""
-        while key in self._turns:
-            turn: asyncio.Future[T | None] = self._turns[key] or asyncio.get_running_loop().create_future()
-            self._turns[key] = turn
+        while key in self._in_progress:
+            turn: asyncio.Future[T | None] = self._in_progress[key] or asyncio.get_running_loop().create_future()
+            self._in_progress[key] = turn
             left = await asyncio.shield(turn)  # a waiter that is cancelled must not take the first one's future along
             if left is not None:
                 return left
-        self._turns[key] = None
+        self._in_progress[key] = None
         return None
 
-    def give(self, key: Hashable, left: T | None = None) -> None:
+    def release(self, key: Hashable, left: T | None = None) -> None:
         """The turn is over. Nothing left: the next one that waits has it."""
-        turn = self._turns.pop(key)
+        turn = self._in_progress.pop(key)
         if turn is not None:
             turn.set_result(left)

@@ -64,7 +64,7 @@ class PipelineRunner:
         if slots is None:
             return _finish(run, await run.answer(decide))
         tenant = request.tenant_id
-        if not slots.take(tenant):
+        if not slots.try_acquire(tenant):
             turn = slots.enqueue(tenant, size)
             if turn is None:
                 return PipelineResult(FULL, (), request)
@@ -72,7 +72,7 @@ class PipelineRunner:
         try:
             return _finish(run, await run.answer(decide))
         finally:
-            slots.give(tenant)
+            slots.release(tenant)
 
     async def dry_run(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> PipelineResult:
         """The same, and nothing remembers it: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""

@@ -31,7 +31,7 @@ class PipelineSlots:
         self._slots = Shares(slots)
         self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
 
-    def take(self, tenant: str) -> bool:
+    def try_acquire(self, tenant: str) -> bool:
         """One slot at once, if the tenant may have one and none of its requests waits."""
         return not self._queue.waits(tenant) and self._slots.take(tenant)
 
@@ -46,10 +46,10 @@ class PipelineSlots:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self.give(tenant)  # it was handed over in the same turn of the loop
+                self.release(tenant)  # it was handed over in the same turn of the loop
             raise
 
-    def give(self, tenant: str) -> None:
+    def release(self, tenant: str) -> None:
         """Back to the free ones; then to the tenants that wait, in turn."""
         self._slots.give(tenant)
         while (waiting := self._queue.take_of(self._slots.has_room)) is not None:

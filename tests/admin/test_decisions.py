@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from router.admin import Declined
-from router.admin.asked import Asked
-from router.admin.decisions import FIND, DecisionServices, Wanted
+from router.admin import ServiceError
+from router.admin.decisions import FIND, DecisionQuery, DecisionServices
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer
 
 HERE: Answer = {"decision": {"provider_id": "here"}}
 THERE: Answer = {"decision": {"provider_id": "there"}}
 STORED: Answer = {"decision": {"provider_id": "stored"}}
-ASKED = Asked({"tenant_id": "acme", "request_id": "r-1"})
+ASKED = RequestFields({"tenant_id": "acme", "request_id": "r-1"})
 
 
 class World:
@@ -23,13 +23,13 @@ class World:
         self.asked: list[tuple[str, object]] = []
         self.services = DecisionServices(self, self)
 
-    async def remembered(self, wanted: Wanted) -> Answer | None:
+    async def find_remembered(self, wanted: DecisionQuery) -> Answer | None:
         return self._look("here", wanted)
 
-    async def first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
+    async def ask_first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
         return self._look("there", (subject, asked))
 
-    async def stored(self, wanted: Wanted) -> Answer | None:
+    async def find_stored(self, wanted: DecisionQuery) -> Answer | None:
         return self._look("stored", wanted)
 
     def _look(self, place: str, what: object) -> Answer | None:
@@ -37,10 +37,10 @@ class World:
         return self._known[place]
 
 
-async def test_what_is_remembered_here_asks_nobody_else() -> None:
+async def test_a_decision_in_this_instances_cache_asks_no_other_instance() -> None:
     world = World(HERE, THERE, STORED)
     assert await world.services.get(ASKED) == HERE
-    assert world.asked == [("here", Wanted("acme", "r-1"))]
+    assert world.asked == [("here", DecisionQuery("acme", "r-1"))]
 
 
 async def test_the_others_are_asked_with_the_tenant_before_the_store_is() -> None:
@@ -49,22 +49,22 @@ async def test_the_others_are_asked_with_the_tenant_before_the_store_is() -> Non
     assert world.asked[-1] == ("there", (FIND, {"tenant_id": "acme", "request_id": "r-1"}))
 
 
-async def test_the_store_is_asked_last_and_what_nobody_knows_is_not_found() -> None:
+async def test_the_store_is_searched_last_and_an_unknown_decision_is_not_found() -> None:
     assert await World(None, None, STORED).services.get(ASKED) == STORED
-    with pytest.raises(Declined) as caught:
+    with pytest.raises(ServiceError) as caught:
         await World().services.get(ASKED)
     assert caught.value.code == "decision_not_found"
 
 
 async def test_an_instance_that_is_asked_by_another_looks_at_its_own_memory_alone() -> None:
     world = World(None, THERE, STORED)
-    with pytest.raises(Declined):
+    with pytest.raises(ServiceError):
         await world.services.find(ASKED)
     assert [place for place, _ in world.asked] == ["here"]
 
 
 @pytest.mark.parametrize("body", [{}, {"tenant_id": "acme"}, {"request_id": "r-1"}, {"tenant_id": "acme", "request_id": "a b"}])
 async def test_a_tenant_and_one_id_are_asked_for(body: dict[str, object]) -> None:
-    with pytest.raises(Declined) as caught:
-        await World(HERE).services.get(Asked(body))
+    with pytest.raises(ServiceError) as caught:
+        await World(HERE).services.get(RequestFields(body))
     assert caught.value.code == "invalid_request"

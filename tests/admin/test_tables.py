@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from router.admin import Declined
-from router.admin.asked import Asked
+from router.admin import ServiceError
 from router.admin.breakers import BreakerServices
 from router.admin.instances import Instances
 from router.admin.pipeline import PipelineServices, Trial
 from router.admin.policies import PolicyServices
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer
 
 OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
@@ -31,7 +31,7 @@ class Unasked:
 class Alone:
     """No instance answers in time."""
 
-    async def every(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, object]]:
+    async def ask_all(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, object]]:
         return []
 
 
@@ -64,7 +64,7 @@ class Pipelines:
 
 
 async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> None:
-    answer = await BreakerServices(Instances(Unasked(), Breakers(), "node-1", Alone())).states(Asked({}))
+    answer = await BreakerServices(Instances(Unasked(), Breakers(), "node-1", Alone())).states(RequestFields({}))
     guard = {"extension_id": "guard", "state": "closed", "failure_count": 0, "error_rate": 0.0, "nodes": {}}
     openai = {"tenant_id": "acme", "provider_id": "openai", "state": "open", "opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}
     of_the_node = {name: openai[name] for name in ("state", "opened_at_ms", "failure_count", "error_rate")}
@@ -75,27 +75,27 @@ async def test_a_breaker_that_is_closed_has_no_opening_and_none_is_null() -> Non
 
 @pytest.mark.parametrize("about", [None, "everything"])
 async def test_an_instance_tells_of_health_or_of_breakers(about: str | None) -> None:
-    with pytest.raises(Declined):
-        await Instances(Unasked(), Breakers(), "node-1", Alone()).tell(Asked({"about": about} if about else {}))
+    with pytest.raises(ServiceError):
+        await Instances(Unasked(), Breakers(), "node-1", Alone()).read_own(RequestFields({"about": about} if about else {}))
 
 
 async def test_who_does_not_say_who_he_is_writes_as_the_admin_service() -> None:
     book = Book()
-    asked = Asked({"tenant_id": "_shared", "policy_id": "p", "policy": {"a": 1}, "replaces": 2})
+    asked = RequestFields({"tenant_id": "_shared", "policy_id": "p", "policy": {"a": 1}, "replaces": 2})
     assert await PolicyServices(book).put(asked) == {"tenant_id": "_shared", "policy_id": "p", "version": 3}
     assert book.put_calls == [("_shared", "p", {"a": 1}, 2, "admin service")]
 
 
-async def test_a_dry_run_calls_nobody_unless_it_is_told_to() -> None:
+async def test_a_dry_run_calls_no_extension_unless_it_is_asked_to() -> None:
     services = PipelineServices(Pipelines())
     names = {"tenant_id": "acme", "policy_id": "p", "payload": "hi"}
-    quiet = await services.dry_run(Asked(names))
-    loud = await services.dry_run(Asked({**names, "invoke": True}))
+    quiet = await services.dry_run(RequestFields(names))
+    loud = await services.dry_run(RequestFields({**names, "invoke": True}))
     trials = [answer["result"]["trial"] for answer in (quiet, loud)]  # type: ignore[index]
     assert [trial.is_invoking for trial in trials] == [False, True]
 
 
 async def test_a_dry_run_needs_a_payload_and_a_context_that_is_an_object() -> None:
     for body in ({}, {"payload": "hi", "context": []}):
-        with pytest.raises(Declined):
-            await PipelineServices(Pipelines()).dry_run(Asked({"tenant_id": "acme", "policy_id": "p", **body}))
+        with pytest.raises(ServiceError):
+            await PipelineServices(Pipelines()).dry_run(RequestFields({"tenant_id": "acme", "policy_id": "p", **body}))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.admin import Declined
+from router.admin import ServiceError
 from router.app.admin_books import declining
 from router.app.extension_store import ExtensionNotFound
 from router.app.policy_store import PolicyNotFound
@@ -21,13 +21,13 @@ from router.policy import PolicyError
     ],
 )
 def test_each_failure_has_its_code_and_its_own_words(raised: Exception, code: str) -> None:
-    with pytest.raises(Declined) as caught, declining():
+    with pytest.raises(ServiceError) as caught, declining():
         raise raised
     assert (caught.value.code, str(caught.value)) == (code, str(raised))
 
 
 def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
-    with pytest.raises(Declined) as caught, declining():
+    with pytest.raises(ServiceError) as caught, declining():
         raise PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")])
     assert caught.value.details == {
         "field": "providers[0].weight",
@@ -37,7 +37,7 @@ def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
 
 @pytest.mark.parametrize(("version", "details"), [(3, {"version": 3}), (None, None)])
 def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: int | None, details: object) -> None:
-    with pytest.raises(Declined) as caught, declining():
+    with pytest.raises(ServiceError) as caught, declining():
         raise Conflict("somebody was quicker", version=version)
     assert caught.value.details == details
 

@@ -1,12 +1,12 @@
 """What was decided, where one instance can look by itself."""
 
 from router import ids
-from router.admin.decisions import Wanted
+from router.admin.decisions import DecisionQuery
 from router.app.decided import Decided
 from router.contracts.assignment import assignment_id_of
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide import Replays
+from router.decide import IdempotencyCache
 from router.decide.assign import record_of
 from router.decide.read import read
 from tests.support.requests import a_body, a_message
@@ -36,21 +36,21 @@ def a_record(tenant: str = "acme", **fields: object) -> bytes:
 
 
 def decided(records: dict[str, bytes]) -> Decided:
-    return Decided(Replays(), Book(records))
+    return Decided(IdempotencyCache(), Book(records))
 
 
 async def test_a_pushed_decision_is_found_by_the_identity_of_its_request() -> None:
     book = decided({key_of("acme", "r-1"): a_record(request_id="r-1")})
-    found = await book.stored(Wanted("acme", "r-1"))
+    found = await book.find_stored(DecisionQuery("acme", "r-1"))
     assert found is not None
     assert found["context"] == {"request_id": "r-1"}
-    assert await book.remembered(Wanted("acme", "r-1")) is None
+    assert await book.find_remembered(DecisionQuery("acme", "r-1")) is None
 
 
 async def test_a_record_that_says_another_tenant_or_request_than_its_key_is_not_believed() -> None:
-    assert await decided({key_of("acme", "r-1"): a_record("evil", request_id="r-1")}).stored(Wanted("acme", "r-1")) is None
-    assert await decided({key_of("acme", "r-1"): a_record(request_id="r-2")}).stored(Wanted("acme", "r-1")) is None
+    assert await decided({key_of("acme", "r-1"): a_record("evil", request_id="r-1")}).find_stored(DecisionQuery("acme", "r-1")) is None
+    assert await decided({key_of("acme", "r-1"): a_record(request_id="r-2")}).find_stored(DecisionQuery("acme", "r-1")) is None
 
 
 async def test_bytes_that_are_no_record_are_no_decision() -> None:
-    assert await decided({key_of("acme", "r-1"): b"rubbish"}).stored(Wanted("acme", "r-1")) is None
+    assert await decided({key_of("acme", "r-1"): b"rubbish"}).find_stored(DecisionQuery("acme", "r-1")) is None

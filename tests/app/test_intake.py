@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from router.app.intake import Intake
-from router.decide import DecideRules, Limits
+from router.decide import DecideRules, RequestLimits
 from router.errors import BrokerUnavailable, Poison
 
 GOOD = orjson.dumps({"message_id": "m-1", "tenant_id": "acme", "type": "chat", "payload": "hello", "correlation_id": "c-1"})
@@ -48,7 +48,7 @@ async def test_a_receipt_names_the_id_that_came_as_a_header() -> None:
     [
         (b"", DecideRules(), "invalid_request"),
         (b"{}", DecideRules(), "invalid_request"),
-        (GOOD, DecideRules(limits=Limits(max_payload_bytes=20)), "invalid_request"),
+        (GOOD, DecideRules(limits=RequestLimits(max_payload_bytes=20)), "invalid_request"),
         (GOOD, DecideRules(tenants_allowed=frozenset({"other"})), "unauthorized"),
     ],
 )

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from router.admin import Declined
-from router.admin.asked import Asked
+from router.admin import ServiceError
 from router.admin.recorded import RecordedServices
+from router.admin.request_fields import RequestFields
 from router.app.recorded import RecordedDecisions
-from router.decide import Recorder
+from router.decide import DecisionRecorder
 from router.policy import Policy
 from tests.support.policy import SHUT, a_document, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder
@@ -16,7 +16,7 @@ from tests.support.recorded import HALVES, a_recorder
 Json = dict[str, Any]
 
 
-def services(recorder: Recorder, *versions: Policy) -> RecordedServices:
+def services(recorder: DecisionRecorder, *versions: Policy) -> RecordedServices:
     """Both services; `versions` are all that is still kept of policies."""
     kept = {(policy.tenant_id, policy.policy_id, policy.version): policy for policy in versions}
 
@@ -26,16 +26,16 @@ def services(recorder: Recorder, *versions: Policy) -> RecordedServices:
     return RecordedServices(RecordedDecisions(recorder, find), "node-1")
 
 
-async def explain(recorder: Recorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:
-    return dict(await services(recorder, *versions).explain(Asked({"tenant_id": tenant_id, "request_id": request_id})))
+async def explain(recorder: DecisionRecorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:
+    return dict(await services(recorder, *versions).explain(RequestFields({"tenant_id": tenant_id, "request_id": request_id})))
 
 
-async def compare(recorder: Recorder, document: Json, against: int = 10, tenant_id: str = "acme") -> Json:
+async def compare(recorder: DecisionRecorder, document: Json, against: int = 10, tenant_id: str = "acme") -> Json:
     asked = {"tenant_id": tenant_id, "policy_id": "default", "policy": document, "against": against}
-    return dict(await services(recorder).compare(Asked(asked)))
+    return dict(await services(recorder).compare(RequestFields(asked)))
 
 
-def decided(policy: Policy, *keys: str, **known: Any) -> Recorder:
+def decided(policy: Policy, *keys: str, **known: Any) -> DecisionRecorder:
     """A recorder that has seen these requests decided."""
     recorder = a_recorder("acme", "initech")
     for key in keys:
@@ -70,13 +70,13 @@ async def test_a_refusal_is_explained_as_an_error() -> None:
 
 async def test_another_tenants_request_is_not_found() -> None:
     policy = a_policy(*HALVES)
-    with pytest.raises(Declined, match="holds no record") as declined:
+    with pytest.raises(ServiceError, match="holds no record") as declined:
         await explain(decided(policy, "r-1"), policy, tenant_id="initech")
     assert declined.value.code == "decision_not_found"
 
 
 async def test_of_a_tenant_that_is_not_recorded_the_setting_is_named() -> None:
-    with pytest.raises(Declined, match=r"recorder\.tenants"):
+    with pytest.raises(ServiceError, match=r"recorder\.tenants"):
         await explain(decided(a_policy(*HALVES), "r-1"), tenant_id="hooli")
 
 
@@ -96,7 +96,7 @@ async def test_another_tenants_records_are_never_compared() -> None:
 
 async def test_a_candidate_that_is_no_policy_is_declined_with_every_path() -> None:
     document = a_document(a_provider("left", 500), tricky=True)
-    with pytest.raises(Declined) as declined:
+    with pytest.raises(ServiceError) as declined:
         await compare(decided(a_policy(*HALVES), "r-1"), document)
     assert declined.value.code == "invalid_request"
     assert {error["path"] for error in (declined.value.details or {})["errors"]} == {"providers[0].weight", "tricky"}  # type: ignore[attr-defined]
@@ -112,14 +112,14 @@ async def test_a_candidate_that_is_no_policy_is_declined_with_every_path() -> No
     ],
 )
 async def test_a_wrong_question_is_declined_with_its_field(asked: Json, field: str) -> None:
-    with pytest.raises(Declined) as declined:
-        await services(a_recorder()).explain(Asked(asked))
+    with pytest.raises(ServiceError) as declined:
+        await services(a_recorder()).explain(RequestFields(asked))
     assert (declined.value.code, declined.value.details) == ("invalid_request", {"field": field})
 
 
 @pytest.mark.parametrize("against", [None, 0, 1001, "10", 1.5, True])
 async def test_a_comparison_is_with_1_to_1000_requests(against: object) -> None:
     asked = {"tenant_id": "acme", "policy_id": "default", "policy": a_document(), "against": against}
-    with pytest.raises(Declined) as declined:
-        await services(a_recorder()).compare(Asked(asked))
+    with pytest.raises(ServiceError) as declined:
+        await services(a_recorder()).compare(RequestFields(asked))
     assert (declined.value.code, declined.value.details) == ("invalid_request", {"field": "against"})

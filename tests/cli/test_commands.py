@@ -87,7 +87,7 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
         nats_url,
         env=surroundings({"ROUTER_DECIDE__SUBJECT": "silent"}),
         stderr=PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # whoever started the tests may ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # the parent of the tests may ignore it
     )
     await asyncio.wait_for(heard.wait(), 10)
     process.send_signal(signal.SIGINT)

@@ -12,7 +12,7 @@ import pytest
 
 import router
 from router import codes, outcome
-from router.admin import declined
+from router.admin import service_error
 from router.cli import exit_codes
 from router.codes import pages as code_pages
 from router.codes.pages import locate, read_rule
@@ -27,14 +27,14 @@ from router.sdk import step
 from tests.support.cli import invoked, words
 from tests.support.commands import wrong_in
 
-CARRIERS = {"Fault", "Refusal", "Declined", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
+CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
 HOME = Path(router.__file__).parent
 TOLD = {
     "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - {"executed_extensions"}
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
-    "admin": {*declined.STATUSES, declined.INTERNAL},
+    "admin": {*service_error.STATUSES, service_error.INTERNAL},
     "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),

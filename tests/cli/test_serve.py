@@ -72,7 +72,7 @@ def test_a_restart_on_the_same_store_finds_its_streams_and_policies(tmp_path: Pa
         served.told(signal.SIGTERM)
     with serving("--embedded", *ANY_PORTS, *store) as served:
         assert len(router("dlq", "list", "--nats-url", served.ready["nats_url"], "--json").lines) == 1
-        assert served.ready["policies"] is None  # nobody's samples: what the server holds
+        assert served.ready["policies"] is None  # no samples: the server has its own policies
         served.told(signal.SIGTERM)
         assert "samples" not in served.process.communicate()[1]
 

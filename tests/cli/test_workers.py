@@ -159,7 +159,7 @@ def test_assignments_are_listed_newest_first_and_chosen(url: str) -> None:
     pushed(url, "r-old", "r-new", tenant="initech")
     lines = called("assignments", "--tenant", "initech", "--status", "unacknowledged", "--json", "--nats-url", url).lines
     assert [line["request_id"] for line in lines] == ["r-new", "r-old"]
-    assert [line.get("status") for line in lines] == [None, None]  # nobody listens, so nothing can be said
+    assert [line.get("status") for line in lines] == [None, None]  # the router does not listen, so there is no status
     heard = {"ROUTER_ACKS__ENABLED": "true"}
     lines = called("assignments", "--tenant", "initech", "--json", "--nats-url", url, environ=heard).lines
     assert [line["status"] for line in lines] == ["unacknowledged", "unacknowledged"]

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from router.contracts.request import RouteRequest
-from router.decide import DecideHandler, DecideRules, Push
-from router.decide.single_flight import Turns
+from router.decide import AssignmentPusher, DecideHandler, DecideRules
+from router.decide.single_flight import SingleFlight
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done
@@ -23,14 +23,14 @@ class Meter:
         self.replays = 0
         self.seen: list[RouteRequest] = []
 
-    def decided(self, request: RouteRequest, *_: object) -> None:
+    def on_decision(self, request: RouteRequest, *_: object) -> None:
         self.seen.append(request)
 
-    def violated(self, *_: object) -> None: ...
+    def on_violations(self, *_: object) -> None: ...
 
-    def session(self, _: str) -> None: ...
+    def on_session(self, _: str) -> None: ...
 
-    def replayed(self) -> None:
+    def on_replay(self) -> None:
         self.replays += 1
 
 
@@ -49,7 +49,9 @@ class Book:
 
 def a_handler(world: World, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
     shelf, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
-    return DecideHandler(shelf, meter or Meter(), rules=DecideRules(**rules), push=Push(Book()), extensions=extensions, now=world.clock)
+    return DecideHandler(
+        shelf, meter or Meter(), rules=DecideRules(**rules), push=AssignmentPusher(Book()), extensions=extensions, now=world.clock
+    )
 
 
 def asks(sequence: int = 7, payload: str = "hello", **top: object) -> Message:
@@ -184,10 +186,10 @@ async def test_what_a_client_says_of_the_engines_state_changes_nothing() -> None
 
 
 async def test_turns_are_taken_one_after_the_other_and_what_is_left_is_taken_over() -> None:
-    turns: Turns[str] = Turns()
-    assert await turns.take("a") is None
-    waiting = [asyncio.ensure_future(turns.take("a")) for _ in range(2)]
+    turns: SingleFlight[str] = SingleFlight()
+    assert await turns.acquire("a") is None
+    waiting = [asyncio.ensure_future(turns.acquire("a")) for _ in range(2)]
     await asyncio.sleep(0)
-    turns.give("a", "left")
+    turns.release("a", "left")
     assert await asyncio.gather(*waiting) == ["left", "left"]
-    assert await turns.take("a") is None
+    assert await turns.acquire("a") is None

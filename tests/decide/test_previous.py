@@ -8,7 +8,7 @@ import pytest
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import Assignment
 from router.contracts.decision import Decision
-from router.decide.previous import previous_of
+from router.decide.previous import find_previous
 from router.deferred import Deferred
 from tests.support.policy import a_request
 from tests.support.workers import an_assignment
@@ -30,6 +30,6 @@ class Known:
 
 @pytest.mark.parametrize(("written", "attempts"), [("2", 2), ("", 1), ("two", 1), ("-3", 1), ("²", 1), ("9" * 5_000, 9_999)])
 async def test_the_attempts_that_are_written_there_are_read_or_bounded(written: str, attempts: int) -> None:
-    previous = await previous_of(Known(written), a_request(previous_request_id="r-0"))
+    previous = await find_previous(Known(written), a_request(previous_request_id="r-0"))
     assert previous is not None
     assert previous.attempts == attempts

@@ -22,7 +22,7 @@ def chosen_with(states: ProviderStates, times: int = 1) -> list[tuple[str, str]]
         PolicyTable({("_shared", "default"): a_policy(a_provider("openai"))}),
         Silent(),  # type: ignore[arg-type]
         states=lambda _: states,
-        chosen=lambda tenant_id, decision: told.append((tenant_id, decision.provider_id)),
+        on_decision=lambda tenant_id, decision: told.append((tenant_id, decision.provider_id)),
         now=lambda: 0.0,
     )
     for _ in range(times):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
-from router.decide import DecideHandler, DecideRules, Push, PushRules
+from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules
 from router.errors import BrokerUnavailable
 from router.message import Message
 from router.outcome import Done, Outcome
@@ -42,22 +42,22 @@ class Meter:
         self.replays = 0
         self.reasons: list[str] = []
 
-    def decided(self, *_: object) -> None: ...
+    def on_decision(self, *_: object) -> None: ...
 
-    def violated(self, *_: object) -> None: ...
+    def on_violations(self, *_: object) -> None: ...
 
-    def session(self, _: str) -> None: ...
+    def on_session(self, _: str) -> None: ...
 
-    def skipped(self, reason: str) -> None:
+    def on_assignment_skipped(self, reason: str) -> None:
         self.reasons.append(reason)
 
-    def replayed(self) -> None:
+    def on_replay(self) -> None:
         self.replays += 1
 
 
 def a_handler(book: Book | None, provider: str = "openai", *, policy: bool = True, **rules: object) -> DecideHandler:
     shelf = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
-    push = Push(book, PushRules(**rules)) if book is not None else None
+    push = AssignmentPusher(book, PushRules(**rules)) if book is not None else None
     return DecideHandler(shelf, Meter(), rules=DecideRules(), push=push)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.request import RouteRequest
-from router.decide.read import Limits, Reading, read
+from router.decide.read import RequestLimits, RequestReading, read
 from router.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, TRACE, a_body, a_message, a_protobuf, every_form
 
@@ -24,8 +24,8 @@ def refused(data: object, headers: dict[str, str] | None = None, **limits: objec
     return asked
 
 
-def reading(data: object, headers: dict[str, str] | None = None, **limits: object) -> Reading:
-    return read(a_message(data, headers), Limits(**limits))
+def reading(data: object, headers: dict[str, str] | None = None, **limits: object) -> RequestReading:
+    return read(a_message(data, headers), RequestLimits(**limits))
 
 
 @pytest.mark.parametrize("form", "abcde")

@@ -1,11 +1,11 @@
-"""Whatever arrives, reading it ends in a Reading."""
+"""Whatever arrives, reading it ends in a RequestReading."""
 
 import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
 from router.contracts.request import RouteRequest
-from router.decide.read import Limits, Reading, read
+from router.decide.read import RequestLimits, RequestReading, read
 from router.ids import is_opaque, is_scoped
 from router.outcome import Fault
 from tests.support.requests import GOOD_HEADERS, a_message, a_protobuf
@@ -22,10 +22,10 @@ texts = words | st.text(max_size=10) | st.text(st.characters(categories=["Cs", "
 headers = st.dictionaries(
     st.sampled_from([*GOOD_HEADERS, "traceparent", "cp_phase", "Accept", "request_id", "push_assignment"]) | texts, texts, max_size=6
 )
-limits = st.builds(Limits, strict=st.booleans(), max_payload_bytes=st.sampled_from([20, 1 << 20]))
+limits = st.builds(RequestLimits, strict=st.booleans(), max_payload_bytes=st.sampled_from([20, 1 << 20]))
 
 
-def is_sound(seen: Reading) -> None:
+def is_sound(seen: RequestReading) -> None:
     assert isinstance(seen.asked, RouteRequest | Fault)
     assert is_opaque(seen.answer_id)
     assert seen.tenant_id is None or is_scoped(seen.tenant_id)
@@ -33,12 +33,12 @@ def is_sound(seen: Reading) -> None:
 
 
 @given(st.binary(max_size=80), headers, limits)
-def test_any_bytes_are_read(data: bytes, given_headers: dict[str, str], bounds: Limits) -> None:
+def test_any_bytes_are_read(data: bytes, given_headers: dict[str, str], bounds: RequestLimits) -> None:
     is_sound(read(a_message(data, given_headers), bounds))
 
 
 @given(bodies, headers, limits)
-def test_any_object_is_read(body: dict[str, object], given_headers: dict[str, str], bounds: Limits) -> None:
+def test_any_object_is_read(body: dict[str, object], given_headers: dict[str, str], bounds: RequestLimits) -> None:
     is_sound(read(a_message(orjson.dumps(body), given_headers), bounds))
 
 

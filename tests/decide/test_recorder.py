@@ -4,7 +4,7 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide.recorder import Recorder
+from router.decide.recorder import DecisionRecorder
 from router.masking import MASK
 from router.policy import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
@@ -22,11 +22,11 @@ def test_nothing_is_kept_of_a_tenant_that_is_not_recorded() -> None:
     recorder = a_recorder("initech")
     recorder.evaluate(a_policy(*HALVES), a_request(), now=0.0)
     assert recorder.find("acme", request_id="r-1") is None
-    assert not recorder.records("acme")
+    assert not recorder.is_recorded("acme")
 
 
 def test_a_recorder_of_nobody_is_off() -> None:
-    assert not Recorder().is_on
+    assert not DecisionRecorder().is_on
 
 
 def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
@@ -106,7 +106,7 @@ def test_a_request_of_another_tenant_is_not_found() -> None:
     recorder = a_recorder("acme", "initech")
     recorder.evaluate(a_policy(*HALVES), a_request("r-1"), now=0.0)
     assert recorder.find("initech", request_id="r-1") is None
-    assert list(recorder.latest("initech", "default", 10)) == []
+    assert list(recorder.list_latest("initech", "default", 10)) == []
 
 
 def test_both_ids_must_agree_and_the_newest_record_wins() -> None:
@@ -123,7 +123,7 @@ def test_the_latest_are_those_of_the_policys_name_newest_first() -> None:
     recorder = a_recorder()
     for key, policy_id in (("r-1", "default"), ("r-2", "other"), ("r-3", "default"), ("r-4", "default")):
         recorder.evaluate(a_policy(*HALVES, policy_id=policy_id), a_request(key), now=0.0)
-    assert [case.request.answer_id for case in recorder.latest("acme", "default", 2)] == ["r-4", "r-3"]
+    assert [case.request.answer_id for case in recorder.list_latest("acme", "default", 2)] == ["r-4", "r-3"]
 
 
 def test_for_the_shared_policy_the_latest_are_all_tenants_that_it_answered() -> None:
@@ -132,7 +132,7 @@ def test_for_the_shared_policy_the_latest_are_all_tenants_that_it_answered() -> 
     recorder.evaluate(shared, a_request("r-1", "acme"), now=0.0)
     recorder.evaluate(shared, a_request("r-2", "initech"), now=0.0)
     recorder.evaluate(a_policy(*HALVES), a_request("r-3", "acme"), now=0.0)
-    assert {case.request.answer_id for case in recorder.latest("_shared", "default", 10)} == {"r-1", "r-2"}
+    assert {case.request.answer_id for case in recorder.list_latest("_shared", "default", 10)} == {"r-1", "r-2"}
 
 
 @pytest.mark.parametrize("value", ["x" * 4000, b"bytes", {1: {"a": object()}}], ids=["large", "bytes", "strange"])

@@ -18,7 +18,7 @@ from tests.support.waiting import until
 FULL = NotPublished("effects", 10077, "maximum bytes exceeded")
 
 
-class Evidence:
+class RoomPublisher:
     """Stores what is no larger than the room that is left."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Evidence:
 
 class Waits:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
-        self.publisher, self.watcher = Evidence(), Watcher()
+        self.publisher, self.watcher = RoomPublisher(), Watcher()
         self.stored: list[int] = []
         self.again: list[int] = []
         self.subscription = a_subscription(store_retry=0.001, max_waiting=8, observer=self.watcher, full_retry=5.0)

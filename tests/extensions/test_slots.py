@@ -6,7 +6,7 @@ from router.extensions import PipelineSlots
 
 
 def taken(slots: PipelineSlots, tenant: str, most: int = 1000) -> int:
-    return sum(slots.take(tenant) for _ in range(most))
+    return sum(slots.try_acquire(tenant) for _ in range(most))
 
 
 async def waiting(slots: PipelineSlots, tenant: str, count: int = 1, size: int = 0) -> list[asyncio.Task[None]]:
@@ -24,7 +24,7 @@ async def test_a_lone_tenant_gets_half_and_the_next_ones_always_find_some() -> N
 async def test_what_a_tenant_gives_back_is_its_own_again() -> None:
     slots = PipelineSlots(4)
     assert taken(slots, "a") == 2
-    slots.give("a")
+    slots.release("a")
     assert taken(slots, "a") == 1
 
 
@@ -33,7 +33,7 @@ async def test_free_slots_go_to_waiting_tenants_in_turn_not_to_who_waits_most() 
     assert (taken(slots, "a"), taken(slots, "b")) == (2, 1)  # one stays free for the next tenant
     many, few = await waiting(slots, "a", 3), await waiting(slots, "b", 1)
     for served in ([True, False, False, False], [True, False, False, True], [True, True, False, True]):
-        slots.give("a")
+        slots.release("a")
         await asyncio.sleep(0)
         assert [task.done() for task in (*many, *few)] == served
     many[-1].cancel()
@@ -43,15 +43,15 @@ async def test_a_request_does_not_overtake_those_of_its_tenant_that_wait() -> No
     slots = PipelineSlots(4)
     assert taken(slots, "a") == 2
     (first,) = await waiting(slots, "a")
-    assert not slots.take("a")
-    slots.give("a")
+    assert not slots.try_acquire("a")
+    slots.release("a")
     await asyncio.sleep(0)
     assert first.done()
 
 
 async def test_the_queue_is_shared_by_places_and_by_bytes() -> None:
     slots = PipelineSlots(2, queue=8, queue_bytes=100)
-    assert slots.take("a")
+    assert slots.try_acquire("a")
     assert len(await waiting(slots, "a", 9, size=10)) == 4
     assert slots.enqueue("b", 61) is None
     assert slots.enqueue("b", 60) is not None
@@ -59,21 +59,21 @@ async def test_the_queue_is_shared_by_places_and_by_bytes() -> None:
 
 async def test_a_slot_that_is_waited_for_in_vain_goes_to_the_next() -> None:
     slots = PipelineSlots(2, 8)
-    assert slots.take("a")
+    assert slots.try_acquire("a")
     gone, handed, patient = await waiting(slots, "a", 3)
     gone.cancel()
     await asyncio.sleep(0)
-    slots.give("a")
+    slots.release("a")
     handed.cancel()  # in the turn of the loop in which the slot was handed to it
     await asyncio.wait([patient], timeout=1)
     assert patient.done()
-    slots.give("a")
-    assert slots.take("a")
+    slots.release("a")
+    assert slots.try_acquire("a")
 
 
 async def test_nothing_is_kept_of_a_tenant_that_holds_nothing() -> None:
     slots = PipelineSlots(4)
     for number in range(1000):
-        assert slots.take(f"tenant-{number}")
-        slots.give(f"tenant-{number}")
+        assert slots.try_acquire(f"tenant-{number}")
+        slots.release(f"tenant-{number}")
     assert len(slots._slots) == 0

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from router.admin.declined import Declined
-from router.admin.door import Door
+from router.admin.request_guard import RequestGuard
+from router.admin.service_error import ServiceError
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
 from router.buckets.entries import BucketEntry as Held
@@ -224,7 +224,7 @@ FORMS = every_form()
 RESULT_FORMS = in_every_form()
 BREAKER = BreakerRecord(tenant_id="acme", provider_id="openai", state="open", opened_at_ms=1, until_ms=2, node="n", life="l")
 RECORD = record_bytes(make_record(POLICY, version=3, author="ann", at_s=1.0))
-DOOR = Door("a key")
+DOOR = RequestGuard("a key")
 CHANGED = {"payload": {"message_type": "chat", "payload": "hi", "metadata": {"a": 1}}, "metadata": {"normalized": "true"}}
 JUDGED = {"status": "reject", "reason": "pii", "details": {"pattern": "x"}}
 CHUNK = {"request_id": "r-1", "data": "aGk=", "payload_encoding": "base64", "done": False, "metadata": {"a": {"b": 1}}}
@@ -322,7 +322,7 @@ DECODERS: dict[str, Decoder] = {
     "breaker in its bucket": Decoder(
         _seeds(breaker_record_bytes(BREAKER)), _plain(lambda data: read_breaker_record(breaker_key("acme", "openai"), data)), (RouterError,)
     ),
-    "admin request": Decoder(_seeds({"tenant_id": "acme", "policy_id": "default", "api_key": "a key"}, b""), DOOR.open, (Declined,)),
+    "admin request": Decoder(_seeds({"tenant_id": "acme", "policy_id": "default", "api_key": "a key"}, b""), DOOR.open, (ServiceError,)),
     "bus envelope": Decoder(
         _seeds(envelope_bytes(an_envelope())), _plain(lambda data: (extract_envelope_ids(data), read_bus_envelope(data))), (Malformed,)
     ),

@@ -11,8 +11,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from router import ids
-from router.admin import Declined, Door
-from router.admin.asked import Asked
+from router.admin import RequestGuard, ServiceError
+from router.admin.request_fields import RequestFields
 from router.app.policy_check import check_ids
 from router.buckets.directory import Document, read_documents
 from router.bus.subjects import UnknownSubject, command_subject, event_subject, query_subject
@@ -97,7 +97,7 @@ def _is_scoped(value: str) -> bool:
 
 def _may_reach(address: str) -> bool:
     answers = SimpleNamespace(_rules=ReplyRules())
-    return Answers._may_reach(answers, address) or Door().may_reach(address)  # type: ignore[arg-type]
+    return Answers._may_reach(answers, address) or RequestGuard().may_reach(address)  # type: ignore[arg-type]
 
 
 def _replayed(value: str) -> bool:
@@ -145,9 +145,9 @@ PLACES: Mapping[str, Callable[[str], bool]] = {
         lambda: load_entry(_bytes(an_entry("guard", instances=[{"id": "a", "subject": f"x.{value}"}]))), EntryError
     ),
     "provider: id": lambda value: _refused(lambda: read_invocation(_bytes(a_prompt(provider_id=value)), {}), RouterError),
-    "admin: tenant": lambda value: _is_scoped(value) or _refused(Asked({"tenant_id": value}).shelf_tenant, Declined),
-    "admin: policy": lambda value: _is_scoped(value) or _refused(Asked({"policy_id": value}).policy_id, Declined),
-    "admin: extension": lambda value: _refused(Asked({"id": value}).extension_id, Declined),
+    "admin: tenant": lambda value: _is_scoped(value) or _refused(RequestFields({"tenant_id": value}).policy_tenant, ServiceError),
+    "admin: policy": lambda value: _is_scoped(value) or _refused(RequestFields({"policy_id": value}).policy_id, ServiceError),
+    "admin: extension": lambda value: _refused(RequestFields({"id": value}).extension_id, ServiceError),
     "policy store: key": lambda value: (
         _is_scoped(value)
         or (_refused(lambda: check_ids(value, "default"), PolicyError) and _refused(lambda: check_ids("acme", value), PolicyError))
@@ -209,8 +209,8 @@ def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(tmp_pat
 def test_a_key_is_compared_in_constant_time_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """By `hmac.compare_digest`, as bytes: with text it would raise for anything beyond ASCII."""
     seen: list[tuple[object, object]] = []
-    monkeypatch.setattr("router.admin.door.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
+    monkeypatch.setattr("router.admin.request_guard.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
     for given in ("wrong", "ünï", "a\ud800", "x" * 5000):
-        with pytest.raises(Declined):
-            Door("sesame").open(b"", {"api_key": given})
+        with pytest.raises(ServiceError):
+            RequestGuard("sesame").open(b"", {"api_key": given})
     assert [(type(one), type(other)) for one, other in seen] == [(bytes, bytes)] * 4

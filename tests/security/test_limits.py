@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from router.admin import Door
+from router.admin import RequestGuard
 from router.app.extension_store import read_registered
 from router.app.policy_check import checked
 from router.buckets.entries import BucketEntry as Held
@@ -86,7 +86,7 @@ ENTRANCES = {
     "acks": Entrance(_faults(read_ack), MAX_PAYLOAD_BYTES),
     "heartbeats": Entrance(lambda data: isinstance(read_heartbeat(data, 1), Fault), MAX_HEARTBEAT_BYTES),
     "ingress": Entrance(_raises(lambda data: read_body_of(data, DEFAULT_LIMITS)), MAX_PAYLOAD_BYTES),
-    "admin services": Entrance(_raises(lambda data: Door().open(data, {})), MAX_PAYLOAD_BYTES),
+    "admin services": Entrance(_raises(lambda data: RequestGuard().open(data, {})), MAX_PAYLOAD_BYTES),
     "extension answers: pre, post": Entrance(_raises(read_processor_answer), MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES),
     "extension answers: validators": Entrance(_raises(read_validator_answer), MAX_METADATA_BYTES, b'{"status":"ok","details":%b}'),
     "provider invocations": Entrance(_raises(lambda data: read_request(data, {})), MAX_PAYLOAD_BYTES),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from router.contracts.request import RouteRequest
-from router.decide import Recorder
+from router.decide import DecisionRecorder
 from router.policy import NO_STATES, Policy, ProviderState, RecordedDecision
 from tests.support.policy import a_policy, a_provider, a_request, a_rule
 
@@ -11,8 +11,8 @@ TENANT = "acme"
 HALVES = (a_provider("left", 50), a_provider("right", 50))
 
 
-def a_recorder(*tenants: str, **bounds: int) -> Recorder:
-    return Recorder(frozenset(tenants or (TENANT,)), **bounds, today=lambda: 1_700_000_000.0)
+def a_recorder(*tenants: str, **bounds: int) -> DecisionRecorder:
+    return DecisionRecorder(frozenset(tenants or (TENANT,)), **bounds, today=lambda: 1_700_000_000.0)
 
 
 def recorded(

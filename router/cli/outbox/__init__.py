@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from router.cli.outbox.list_requeue import backlog, parked, requeue
+from router.cli.outbox.list_requeue import backlog, list_parked, requeue
 from router.cli.outbox.relay import relay
 
 outbox = typer.Typer(no_args_is_help=True, help="The outbox: publish it, inspect it, repair it.", rich_markup_mode="rich")
 
-for command in (relay, backlog, parked, requeue):
-    outbox.command()(command)
+outbox.command()(relay)
+outbox.command()(backlog)
+outbox.command("parked")(list_parked)
+outbox.command()(requeue)

@@ -30,7 +30,7 @@ def backlog(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = N
     exit_codes.run(_backlog(settings, as_json))
 
 
-def parked(
+def list_parked(
     *,
     waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again automatically.")] = False,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 100,
@@ -46,7 +46,7 @@ def parked(
     """
     with exit_codes.report_errors():
         settings = load_mailbox_settings(dsn, None, None, config)
-    exit_codes.run(_parked(settings, limit, waiting, as_json))
+    exit_codes.run(_list_parked(settings, limit, waiting, as_json))
 
 
 def requeue(
@@ -82,7 +82,7 @@ async def _backlog(settings: Settings, as_json: bool) -> int:
     return exit_codes.OK
 
 
-async def _parked(settings: Settings, limit: int, waiting: bool, as_json: bool) -> int:
+async def _list_parked(settings: Settings, limit: int, waiting: bool, as_json: bool) -> int:
     from msgspec import to_builtins
 
     from router.app.mailbox import tables_of

@@ -31,7 +31,7 @@ def sync(
 ) -> None:
     """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing is changed.
 
-    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, somebody else wrote meanwhile, or (--dry-run) it differs.
+    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, another write came first, or (--dry-run) it differs.
 
     Example:  router policy sync ./policies --dry-run
     """

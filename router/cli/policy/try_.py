@@ -126,12 +126,12 @@ def _decide(policy: Policy, request: RouteRequest, as_json: bool) -> int:
 
     from router.cli.decision_record import STEPS, describe_answer
     from router.contracts.decision import Decision
-    from router.decide.explain import answer_told
+    from router.decide.explain import encode_answer
     from router.policy import TraceStep, evaluate
 
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
-    fields = answer_told(answer)
+    fields = encode_answer(answer)
     if as_json:
         print_json({**fields, "trace": to_builtins(trace)})
     else:

@@ -106,13 +106,13 @@ def _count_interrupts(shown: IngestProgress) -> Iterator[list[int]]:
     """Yield the number of commits at the first Ctrl-C. Spark's own handler would cancel the batch; this one lets it finish."""
     asked: list[int] = []
 
-    def interrupted(*_: object) -> None:
+    def on_interrupt(*_: object) -> None:
         if asked:
             raise KeyboardInterrupt
         asked.append(shown.commits)
         shown.show_ending()
 
-    before = signal.signal(signal.SIGINT, interrupted)
+    before = signal.signal(signal.SIGINT, on_interrupt)
     try:
         yield asked
     finally:

@@ -1,4 +1,4 @@
-"""A load is what its plan says, and its truth is what anybody would count."""
+"""A load is what its plan says, and its truth is the exact count of its messages."""
 
 import pytest
 

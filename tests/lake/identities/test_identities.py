@@ -76,7 +76,7 @@ def test_eight_runs_of_a_size_become_one_and_the_next_process_reads_that_one_alo
         found(identities, silver, 0)
     assert len(list(Path(warehouse.storage.resolve(HOME)).iterdir())) == 1
     for file in silver:
-        Path(warehouse.storage.resolve(file.path)).unlink()  # whoever reads silver again fails
+        Path(warehouse.storage.resolve(file.path)).unlink()  # reading silver again would fail
     assert found(IdentityIndex(warehouse), silver, *range(identity_index.MERGE_AT)) == [
         (number, 1) for number in range(identity_index.MERGE_AT)
     ]

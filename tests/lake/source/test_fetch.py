@@ -85,7 +85,7 @@ def test_deleted_messages_have_no_row_wherever_they_were(feed: Feed) -> None:
     feed.delete(1, 50, 51, 99, 100)
     assert feed.sequences(51, 52) == []
     assert feed.sequences(98, 101) == [98]
-    with pytest.raises(DataLoss):  # the first of a stream is gone like a purged one: nobody can tell them apart
+    with pytest.raises(DataLoss):  # the first of a stream is gone like a purged one: they cannot be told apart
         feed.sequences(1, 3)
 
 

@@ -1,4 +1,4 @@
-"""An ingest without an end: what comes is in the tables, until somebody stops it."""
+"""An ingest without an end: it writes new messages into the tables until it is stopped."""
 
 import asyncio
 from pathlib import Path

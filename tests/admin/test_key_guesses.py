@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.admin.guesses import Guesses
+from router.admin.key_guesses import KeyGuesses
 from router.admin.proof import VALID_MS, Proofs
 
 
@@ -14,18 +14,18 @@ class Still:
         return self.now
 
 
-def looked_at(guesses: Guesses, *inboxes: str) -> int:
+def looked_at(guesses: KeyGuesses, *inboxes: str) -> int:
     count = 0
     for inbox in inboxes:
         if guesses.may_try(inbox):
-            guesses.wrong(inbox)
+            guesses.record_wrong(inbox)
             count += 1
     return count
 
 
-def test_one_asker_has_twenty_guesses_and_then_one_a_second() -> None:
+def test_one_client_has_twenty_guesses_and_then_one_a_second() -> None:
     clock = Still()
-    guesses = Guesses(clock)
+    guesses = KeyGuesses(clock)
     assert looked_at(guesses, *["_INBOX.a.1"] * 1000) == 20
     clock.now = 3
     assert looked_at(guesses, *["_INBOX.a.2"] * 1000) == 3
@@ -33,18 +33,18 @@ def test_one_asker_has_twenty_guesses_and_then_one_a_second() -> None:
 
 def test_all_together_have_a_hundred_and_then_ten_a_second() -> None:
     clock = Still()
-    guesses = Guesses(clock)
+    guesses = KeyGuesses(clock)
     assert looked_at(guesses, *[f"_INBOX.{n}.1" for n in range(5000)]) == 100
     clock.now = 2
     assert looked_at(guesses, *[f"_INBOX.{n}.1" for n in range(9000, 9999)]) == 20
 
 
-def test_who_gave_the_right_key_is_looked_at_until_it_gives_a_wrong_one() -> None:
-    guesses = Guesses(Still())
-    guesses.right("_INBOX.known.1")
+def test_a_client_with_the_right_key_is_checked_until_it_sends_a_wrong_one() -> None:
+    guesses = KeyGuesses(Still())
+    guesses.record_right("_INBOX.known.1")
     looked_at(guesses, *[f"_INBOX.{n}.1" for n in range(5000)])
     assert guesses.may_try("_INBOX.known.2")
-    guesses.wrong("_INBOX.known.2")
+    guesses.record_wrong("_INBOX.known.2")
     assert not guesses.may_try("_INBOX.known.3")
 
 

@@ -26,14 +26,14 @@ MOST_KEPT = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a 
 AT_ONCE = 2_000  # entries looked at in one turn of the loop: about a millisecond
 
 
-class Recall(Enum):
+class CacheResult(Enum):
     """What is known of a request, when it is not a decision."""
 
     NEW = "new"
     CONFLICT = "conflict"  # the same identity came with other content
 
 
-class Remembered(Struct, frozen=True, gc=False):
+class CachedDecision(Struct, frozen=True, gc=False):
     """One decision, and the ids that its request went by."""
 
     decision: Decision
@@ -43,25 +43,25 @@ class Remembered(Struct, frozen=True, gc=False):
     trace_id: str | None
     has_request_id: bool  # else `answer_id` is a message id too, the payload's own
 
-    def went_by(self, request_id: str | None, message_id: str | None) -> bool:
+    def has_ids(self, request_id: str | None, message_id: str | None) -> bool:
         is_message = message_id in (None, self.message_id) or (message_id == self.answer_id and not self.has_request_id)
         return is_message and request_id in (None, self.answer_id)
 
 
-class Replays:
+class IdempotencyCache:
     """At most `limit` decisions for `ttl_s` each; the one longest unused goes first."""
 
     def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
         self._ttl_s = ttl_s
         self._clock = clock
-        self._known: Memory[str, Remembered] = Memory(limit)
+        self._known: Memory[str, CachedDecision] = Memory(limit)
 
-    def recall(self, request: RouteRequest, data: bytes) -> Decision | Recall:
+    def recall(self, request: RouteRequest, data: bytes) -> Decision | CacheResult:
         """The decision of the same request, NEW, or CONFLICT."""
         known = self._known.recall(f"{request.tenant_id}\0{request.request_key}", self._clock())
         if known is None:
-            return Recall.NEW
-        return known.decision if _is_same(known.content, data) else Recall.CONFLICT
+            return CacheResult.NEW
+        return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
 
     def remember(self, request: RouteRequest, data: bytes, decision: Decision, digested: str | None = None) -> None:
         """`digested`: the digest of the request's content, where it is known already."""
@@ -72,26 +72,26 @@ class Replays:
         if request.idempotency_key is None:
             content = data if size <= MOST_KEPT else digested or digest(data)
         has_id = request.request_id is not None
-        known = Remembered(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
+        known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id)
         now = self._clock()
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
             weight += weight_of(decision.metadata)
         key = f"{request.tenant_id}\0{request.request_key}"  # `_key` in place
         self._known.keep(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
-    async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> Remembered | None:
+    async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> CachedDecision | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""
         for given in (request_id, message_id):  # most requests are kept under one of them
             known = self._known.peek(_key(tenant_id, given), self._clock()) if given is not None else None
-            if known is not None and known.went_by(request_id, message_id):
+            if known is not None and known.has_ids(request_id, message_id):
                 return known
         return await self._search(tenant_id, request_id, message_id)
 
-    async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> Remembered | None:
+    async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> CachedDecision | None:
         keys, mine = self._known.keys(), _key(tenant_id, "")
         for last in range(len(keys), 0, -AT_ONCE):
             for key in reversed(keys[max(0, last - AT_ONCE) : last]):
-                if key.startswith(mine) and (known := self._known.peek(key, self._clock())) and known.went_by(request_id, message_id):
+                if key.startswith(mine) and (known := self._known.peek(key, self._clock())) and known.has_ids(request_id, message_id):
                     return known
             await asyncio.sleep(0)
         return None

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from router.admin.gather import Peers
+from router.admin.peers import Peers
 from router.admin.proof import PROOF, Proofs
 from router.delivery.connection import Connection, connect
 
@@ -26,13 +26,13 @@ async def answering(connection: Connection, subject: str, *answers: bytes) -> No
 
 async def test_the_one_that_knows_wins_over_those_that_do_not(connection: Connection, prefix: str) -> None:
     await answering(connection, prefix, b'{"ok":false}', b"no json", b"[]", b'{"ok":true,"a":1}')
-    assert await Peers(connection, None, 5.0).first(prefix, {}) == {"ok": True, "a": 1}
+    assert await Peers(connection, None, 5.0).ask_first(prefix, {}) == {"ok": True, "a": 1}
 
 
-async def test_when_nobody_knows_it_takes_no_longer_than_it_may(connection: Connection, prefix: str) -> None:
+async def test_without_an_answer_it_takes_no_longer_than_allowed(connection: Connection, prefix: str) -> None:
     await answering(connection, prefix, b'{"ok":false}')
     began = asyncio.get_running_loop().time()
-    assert await Peers(connection, None, 0.05).first(prefix, {}) is None
+    assert await Peers(connection, None, 0.05).ask_first(prefix, {}) is None
     assert asyncio.get_running_loop().time() - began < 1
 
 
@@ -45,7 +45,7 @@ async def test_the_question_goes_along_with_a_proof_of_the_key_for_this_inbox(co
         connection.publish_nowait(reply, b'{"ok":true}')
 
     await connection.subscribe_direct(prefix, hear)
-    await Peers(connection, proofs, 5.0).first(prefix, {"tenant_id": "acme"})
+    await Peers(connection, proofs, 5.0).ask_first(prefix, {"tenant_id": "acme"})
     ((inbox, data, headers),) = heard
     assert (data, set(headers)) == (orjson.dumps({"tenant_id": "acme"}), {PROOF})
     assert proofs.is_valid(headers[PROOF], prefix, inbox, data)
@@ -53,10 +53,10 @@ async def test_the_question_goes_along_with_a_proof_of_the_key_for_this_inbox(co
 
 async def test_its_inbox_is_left_behind_empty(connection: Connection, prefix: str) -> None:
     before = len(connection.hears)
-    await Peers(connection, None, 0.01).first(prefix, {})
+    await Peers(connection, None, 0.01).ask_first(prefix, {})
     assert len(connection.hears) == before
 
 
 async def test_all_that_answer_in_time_are_heard(connection: Connection, prefix: str) -> None:
     await answering(connection, prefix, b'{"ok":false}', b"no json", b'{"ok":true,"a":1}', b'{"ok":true,"a":2}')
-    assert sorted(answer["a"] for answer in await Peers(connection, None, 0.3).every(prefix, {})) == [1, 2]
+    assert sorted(answer["a"] for answer in await Peers(connection, None, 0.3).ask_all(prefix, {})) == [1, 2]

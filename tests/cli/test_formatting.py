@@ -1,4 +1,4 @@
-"""Bytes of a stranger on a terminal."""
+"""Bytes from outside on a terminal."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""A service that says no: the code, what is the matter, and what to mend (docs/operators.md#admin-errors)."""
+"""The error answers of the services: a code, the cause, and details that tell what to correct (docs/operators.md#admin-errors)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFLICT = "conflict"
 OVERLOADED = "overloaded"
 INTERNAL = "internal"
 
-# What the service protocol says beside the body: its number for each code.
+# The number that the service protocol sends as a header, for each code.
 STATUSES: Mapping[str, int] = {
     INVALID_REQUEST: 400,
     UNAUTHORIZED: 401,
@@ -27,8 +27,8 @@ STATUSES: Mapping[str, int] = {
 }
 
 
-class Declined(RouterError):
-    """`details` are JSON values; none of them, and no message, repeats a secret or a payload."""
+class ServiceError(RouterError):
+    """`details` are JSON values. Neither they nor the message contain a secret or a payload."""
 
     def __init__(self, code: str, message: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
@@ -39,7 +39,7 @@ class Declined(RouterError):
     def status(self) -> int:
         return STATUSES.get(self.code, 500)
 
-    def as_error(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, object]:
         """The answer: `{ok: false, error: {code, message, details?}}`."""
         error: dict[str, object] = {"code": self.code, "message": str(self)}
         if self.details:
@@ -47,10 +47,10 @@ class Declined(RouterError):
         return {"ok": False, "error": error}
 
 
-def invalid(field: str, legal: str) -> Declined:
-    """A field of the request is not what it must be; `legal` says what would have been right."""
-    return Declined(INVALID_REQUEST, f"Invalid field: {field} must be {legal}", {"field": field})
+def invalid_field(field: str, legal: str) -> ServiceError:
+    """A field of the request is not legal; `legal` describes what is."""
+    return ServiceError(INVALID_REQUEST, f"Invalid field: {field} must be {legal}", {"field": field})
 
 
-def missing(field: str) -> Declined:
-    return Declined(INVALID_REQUEST, f"Missing required field: {field}", {"field": field})
+def missing_field(field: str) -> ServiceError:
+    return ServiceError(INVALID_REQUEST, f"Missing required field: {field}", {"field": field})

@@ -1,4 +1,4 @@
-"""Asking every instance at once: the first that knows wins, or all of them are heard; silence and "not here" are the same."""
+"""Sends a request to all instances at once: returns the first good answer, or all of them. No answer counts as "not found"."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from router.admin.service import Answer
 from router.delivery.connection import Connection, head_of
 from router.delivery.frame_parser import Headers
 
-MOST = 256  # instances that are heard
+MAX_ANSWERS = 256  # instances whose answers are read
 
 
 class Peers:
-    """The instances that serve a subject, this one among them. `within_s`: how long they may take.
+    """The instances that serve a subject, including this one. `within_s`: how long they may take.
 
-    `proofs`: where there is an api_key. The key itself is never sent: all who may listen on the subject would hear it.
+    `proofs`: if there is an api_key. The key itself is never sent, because every subscriber of the subject would receive it.
     """
 
     def __init__(self, connection: Connection, proofs: Proofs | None, within_s: float = 0.25) -> None:
@@ -27,7 +27,7 @@ class Peers:
         self._proofs = proofs
         self._within_s = within_s
 
-    async def first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
+    async def ask_first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
         """The first answer that is ok; None when there was none in time."""
         found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -38,13 +38,13 @@ class Peers:
         await self._ask(subject, asked, keep, found)
         return found.result() if found.done() else None
 
-    async def every(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, Any]]:
-        """All answers that are ok and come in time, at most `MOST`: it always takes the whole time, for how many there are is not known."""
+    async def ask_all(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, Any]]:
+        """All answers that are ok, at most MAX_ANSWERS. It waits the whole time, because the number of instances is not known."""
         answers: list[Mapping[str, Any]] = []
         full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def keep(answer: Mapping[str, Any]) -> None:
-            if len(answers) < MOST:
+            if len(answers) < MAX_ANSWERS:
                 answers.append(answer)
 
         await self._ask(subject, asked, keep, full)
@@ -53,7 +53,7 @@ class Peers:
     async def _ask(
         self, subject: str, asked: Mapping[str, object], keep: Callable[[Mapping[str, Any]], None], until: asyncio.Future[Any]
     ) -> None:
-        """`keep` hears of each answer that is ok, until the time is over or `until` is done."""
+        """Call `keep` with each answer that is ok, until the time is over or `until` is done."""
 
         def hear(_subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
             answer = _read(data)

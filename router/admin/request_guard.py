@@ -1,7 +1,7 @@
-"""Who may come in, and with what: limits before parsing, one JSON object, the api_key compared in constant time.
+"""Checks a request before a service handles it: limits before parsing, one JSON object, the api_key in constant time.
 
-The key is taken off the body here, so that nothing behind the door can log, store or answer it. Wrong keys are counted, and too
-many of them are not looked at (`guesses`). Another instance of the router shows a proof in place of the key (`proof`).
+The key is removed from the body here, so that no service can log, store or answer it. Wrong keys are counted, and while there are
+too many of them none is compared (`key_guesses`). Another instance of the router sends a proof instead of the key (`proof`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 
-from router.admin.asked import Asked
-from router.admin.declined import INVALID_REQUEST, OVERLOADED, UNAUTHORIZED, Declined
-from router.admin.guesses import Guesses
+from router.admin.key_guesses import KeyGuesses
 from router.admin.proof import PROOF, Proofs
+from router.admin.request_fields import RequestFields
+from router.admin.service_error import INVALID_REQUEST, OVERLOADED, UNAUTHORIZED, ServiceError
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_object
 from router.contracts.malformed import Malformed
 from router.ids import is_literal_subject
@@ -21,10 +21,10 @@ API_KEY = "api_key"
 TOO_MANY_WRONG = "Too many wrong keys were given; ask again later"
 
 
-class Door:
-    """`api_key` None: nobody is asked for one. `prefixes`: where answers may go, an address from outside being input;
-    `own`: the router's own inboxes, where another instance of it alone is answered.
-    `refused` hears of every other address, `key_refused` of every request without a valid key.
+class RequestGuard:
+    """`api_key` None: no key is required. `prefixes`: reply addresses that are allowed, because a client chooses its address;
+    `own`: the inboxes of the router's instances, which only internal services answer.
+    `refused` is called with every other address, `key_refused` for every request without a valid key.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Door:
     ) -> None:
         self._api_key = as_bytes(api_key) if api_key is not None else None
         self.proofs = Proofs(self._api_key) if self._api_key is not None else None
-        self._guesses = Guesses()
+        self._guesses = KeyGuesses()
         self._key_refused = key_refused
         self._prefixes = prefixes
         self._own = own
@@ -49,7 +49,7 @@ class Door:
         self._refused = refused
 
     def may_reach(self, address: str, *, is_instance: bool = False) -> bool:
-        """Whether an answer may be sent there: answering elsewhere would write a sender's words with our rights.
+        """Whether an answer may be sent to this address: on any other subject a client would publish with the router's permissions.
 
         `is_instance`: the service is for other instances of the router.
         """
@@ -59,39 +59,39 @@ class Door:
             self._refused(address)
         return is_inbox
 
-    def open(self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = "") -> Asked:
-        """The request without its key; an empty body is `{}`. Raises Declined: invalid_request, unauthorized, overloaded.
+    def open(self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = "") -> RequestFields:
+        """The request without its key; an empty body is `{}`. Raises ServiceError: invalid_request, unauthorized, overloaded.
 
-        `subject`: where it was asked; `inbox`: where the answer goes.
+        `subject`: that of the request; `inbox`: its reply address.
         """
         try:
             body = read_object(data, self._max_bytes, self._max_depth) if data else {}
         except Malformed as refused:
-            raise Declined(INVALID_REQUEST, str(refused)) from None
+            raise ServiceError(INVALID_REQUEST, str(refused)) from None
         given = headers.get(API_KEY) or body.pop(API_KEY, None)
         body.pop(API_KEY, None)
         if self._api_key is not None:
-            self._check(self._api_key, given, inbox, self._is_proved(data, headers, subject, inbox))
-        return Asked(body)
+            self._check(self._api_key, given, inbox, self._has_proof(data, headers, subject, inbox))
+        return RequestFields(body)
 
-    def _check(self, api_key: bytes, given: object, inbox: str, is_proved: bool) -> None:
-        if is_proved:
+    def _check(self, api_key: bytes, given: object, inbox: str, has_proof: bool) -> None:
+        if has_proof:
             return
         if given is not None:
             if not self._guesses.may_try(inbox):
                 self._key_refused()
-                raise Declined(OVERLOADED, TOO_MANY_WRONG)
+                raise ServiceError(OVERLOADED, TOO_MANY_WRONG)
             if isinstance(given, str) and hmac.compare_digest(as_bytes(given), api_key):
-                self._guesses.right(inbox)
+                self._guesses.record_right(inbox)
                 return
-            self._guesses.wrong(inbox)
+            self._guesses.record_wrong(inbox)
         self._key_refused()
-        raise Declined(UNAUTHORIZED, "A valid api_key is required, in the body or as a header")
+        raise ServiceError(UNAUTHORIZED, "A valid api_key is required, in the body or as a header")
 
-    def _is_proved(self, data: bytes, headers: Mapping[str, str], subject: str, inbox: str) -> bool:
+    def _has_proof(self, data: bytes, headers: Mapping[str, str], subject: str, inbox: str) -> bool:
         proof = headers.get(PROOF)
         return proof is not None and self.proofs is not None and self.proofs.is_valid(proof, subject, inbox, data)
 
 
 def as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # a key from the environment may hold bytes that are no UTF-8
+    return text.encode("utf-8", "surrogatepass")  # a key from the environment may contain bytes that are not UTF-8

@@ -1,4 +1,4 @@
-"""The station on a real server: one answer whatever happens, nobody held up, found by the service protocol."""
+"""The services on a real server: one answer to each request, no request delays another, found by the service protocol."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ from itertools import count
 
 from nats.aio.client import Client
 
-from router.admin import AdminRules, AdminStation, Declined, Door, Service
-from router.admin.asked import Asked
+from router.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
+from router.admin.request_fields import RequestFields
 from router.admin.service import Answer
 from router.delivery.connection import Connection, connect
 from tests.support.admin import Json, call, code
@@ -28,24 +28,24 @@ class Bench:
         offered = {"echo": self._echo, "decline": self._decline, "fail": self._fail, "wait": self._wait, "huge": self._huge}
         services = [Service(f"{self.name}_{name}", f"says {name}", "{}", "{ok}", answer) for name, answer in offered.items()]
         services.append(Service(f"{self.name}_each", "of every instance", "{}", "{ok}", self._echo, is_everywhere=True))
-        self.station = AdminStation(connection, Door(), services, AdminRules(**rules))  # type: ignore[arg-type]
+        self.station = AdminServer(connection, RequestGuard(), services, AdminRules(**rules))  # type: ignore[arg-type]
 
-    async def _echo(self, asked: Asked) -> Answer:
+    async def _echo(self, asked: RequestFields) -> Answer:
         self.echoed += 1
-        return {"echo": asked.without()}
+        return {"echo": asked.exclude()}
 
-    async def _decline(self, asked: Asked) -> Answer:
-        raise Declined("conflict", "somebody was quicker", {"present": 3})
+    async def _decline(self, asked: RequestFields) -> Answer:
+        raise ServiceError("conflict", "another writer was faster", {"present": 3})
 
-    async def _fail(self, asked: Asked) -> Answer:
+    async def _fail(self, asked: RequestFields) -> Answer:
         raise KeyError("a secret text")
 
-    async def _wait(self, asked: Asked) -> Answer:
+    async def _wait(self, asked: RequestFields) -> Answer:
         self.waiting += 1
         await self.go.wait()
         return {}
 
-    async def _huge(self, asked: Asked) -> Answer:
+    async def _huge(self, asked: RequestFields) -> Answer:
         return {"echo": "x" * 9_000_000}
 
     async def ask(self, nc: Client, name: str, **fields: object) -> Json:
@@ -78,12 +78,12 @@ async def test_an_answer_says_ok(nc: Client, nats_url: str) -> None:
 async def test_a_declined_request_is_told_why_in_the_body_and_in_the_protocols_headers(nc: Client, nats_url: str) -> None:
     async with serving(nats_url) as bench:
         answer = await nc.request(f"beamline.router.v1.admin.{bench.name}_decline", b"{}")
-    error = {"code": "conflict", "message": "somebody was quicker", "details": {"present": 3}}
+    error = {"code": "conflict", "message": "another writer was faster", "details": {"present": 3}}
     assert json.loads(answer.data) == {"ok": False, "error": error}
     assert (answer.headers or {})["Nats-Service-Error-Code"] == "409"
 
 
-async def test_what_nobody_foresaw_is_internal_and_logged_and_tells_no_secret(nc: Client, nats_url: str) -> None:
+async def test_an_unexpected_exception_is_internal_and_logged_and_shows_no_secret(nc: Client, nats_url: str) -> None:
     with captured("info") as lines:
         async with serving(nats_url) as bench:
             answer = await bench.ask(nc, "fail")
@@ -99,7 +99,7 @@ async def test_an_answer_above_the_connections_limit_is_told_and_ends_no_connect
         assert (await bench.ask(nc, "echo"))["ok"] is True
 
 
-async def test_a_slow_request_holds_up_nobody_not_even_its_own_service(nc: Client, nats_url: str) -> None:
+async def test_a_slow_request_delays_no_other_not_even_of_its_own_service(nc: Client, nats_url: str) -> None:
     async with serving(nats_url) as bench:
         first, second = (asyncio.create_task(bench.ask(nc, "wait")) for _ in range(2))
         await until(lambda: bench.waiting == 2)

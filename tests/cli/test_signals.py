@@ -14,7 +14,7 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def lives_on() -> Iterator[None]:
-    """A signal that nobody handles must not end the tests."""
+    """A signal without a handler must not end the tests."""
     before = signal.signal(signal.SIGHUP, lambda *_: None)
     yield
     signal.signal(signal.SIGHUP, before)

@@ -6,7 +6,7 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.decide import Replays
+from router.decide import IdempotencyCache
 from router.decide.read import read
 from tests.support.requests import a_body, a_message
 
@@ -19,8 +19,8 @@ def a_request(headers: dict[str, str] | None = None, /, **fields: Any) -> RouteR
     return asked
 
 
-def replays(*requests: RouteRequest) -> Replays:
-    known = Replays()
+def replays(*requests: RouteRequest) -> IdempotencyCache:
+    known = IdempotencyCache()
     for request in requests:
         known.remember(request, b"", DECISION)
     return known
@@ -67,7 +67,7 @@ async def test_of_two_requests_with_one_id_the_newer_is_found() -> None:
 
 async def test_what_is_forgotten_is_not_found() -> None:
     now = 0.0
-    known = Replays(ttl_s=10, clock=lambda: now)
+    known = IdempotencyCache(ttl_s=10, clock=lambda: now)
     known.remember(a_request(request_id="r-1"), b"", DECISION)
     now = 11.0
     assert await known.find("acme", request_id="r-1") is None

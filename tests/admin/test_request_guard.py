@@ -2,58 +2,58 @@
 
 import pytest
 
-from router.admin import Declined, Door
+from router.admin import RequestGuard, ServiceError
 
 
-def opened(door: Door, data: bytes, **headers: str) -> dict[str, object]:
-    return door.open(data, headers).without()
+def opened(door: RequestGuard, data: bytes, **headers: str) -> dict[str, object]:
+    return door.open(data, headers).exclude()
 
 
-def declined(door: Door, data: bytes, **headers: str) -> str:
-    with pytest.raises(Declined) as caught:
+def declined(door: RequestGuard, data: bytes, **headers: str) -> str:
+    with pytest.raises(ServiceError) as caught:
         door.open(data, headers)
     return caught.value.code
 
 
 @pytest.mark.parametrize("data", [b"", b"{}"])
 def test_an_empty_body_is_an_empty_request(data: bytes) -> None:
-    assert opened(Door(), data) == {}
+    assert opened(RequestGuard(), data) == {}
 
 
 @pytest.mark.parametrize("data", [b"[]", b"{", b"null", b'"x"', b'{"a":' * 70 + b"1" + b"}" * 70])
 def test_a_body_that_is_no_object_within_the_limits_is_refused(data: bytes) -> None:
-    assert declined(Door(), data) == "invalid_request"
+    assert declined(RequestGuard(), data) == "invalid_request"
 
 
 def test_the_size_is_looked_at_before_anything_is_parsed() -> None:
-    assert declined(Door(max_bytes=10), b"x" * 11) == "invalid_request"
+    assert declined(RequestGuard(max_bytes=10), b"x" * 11) == "invalid_request"
 
 
 def test_the_key_is_taken_from_body_or_header() -> None:
-    door = Door("sesame")
+    door = RequestGuard("sesame")
     assert opened(door, b'{"api_key": "sesame", "a": 1}') == {"a": 1}
     assert opened(door, b'{"a": 1}', api_key="sesame") == {"a": 1}
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"api_key": "Sesame"}', b'{"api_key": ""}', b'{"api_key": null}', b'{"api_key": ["sesame"]}'])
 def test_a_wrong_or_missing_key_is_refused(body: bytes) -> None:
-    assert declined(Door("sesame"), body) == "unauthorized"
+    assert declined(RequestGuard("sesame"), body) == "unauthorized"
 
 
 def test_a_right_key_in_the_body_does_not_heal_a_wrong_one_in_the_header() -> None:
-    assert declined(Door("sesame"), b'{"api_key": "sesame"}', api_key="wrong") == "unauthorized"
+    assert declined(RequestGuard("sesame"), b'{"api_key": "sesame"}', api_key="wrong") == "unauthorized"
 
 
 def test_without_a_configured_key_none_is_asked_for_and_none_is_handed_on() -> None:
-    assert opened(Door(), b'{"api_key": "whatever"}', api_key="whatever") == {}
+    assert opened(RequestGuard(), b'{"api_key": "whatever"}', api_key="whatever") == {}
 
 
 @pytest.mark.parametrize("address", ["", "beamline.router.v1.decide", "$JS.API.STREAM.PURGE.X", "_INBOX.>", "_INBOX.a b", "_INBOX.*"])
 def test_an_address_that_is_no_inbox_is_never_answered_and_is_counted(address: str) -> None:
     refused: list[bool] = []
-    assert not Door(refused=refused.append).may_reach(address)
-    assert len(refused) == bool(address)  # nobody asked: nobody is refused
+    assert not RequestGuard(refused=refused.append).may_reach(address)
+    assert len(refused) == bool(address)  # without a reply address no refusal is reported
 
 
 def test_an_inbox_is_answered() -> None:
-    assert Door().may_reach("_INBOX.abc.1")
+    assert RequestGuard().may_reach("_INBOX.abc.1")
