@@ -4,7 +4,7 @@
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox that asked
 
 One instance of the queue group takes each request, in a task of its own. Whatever is wrong is said in an answer: never
-silence. Tenants share the places for what is in hand (`router.shares`): one that opens as many streams as it can leaves as
+silence. Tenants share the places for what is in hand (`router.fair_slots`): one that opens as many streams as it can leaves as
 many places free. A stream is cancelled as soon as nobody listens to it (`calls.reply_streams`), and leaves its provider the same way.
 """
 
@@ -37,10 +37,10 @@ from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
 from router.delivery.connection import head_of
 from router.delivery.frame_parser import Headers
+from router.fair_slots import FairSlots
 from router.ids import is_literal_subject
 from router.message import NO_HEADERS
 from router.observability import events, logs
-from router.shares import Shares
 
 log = logs.logger(__name__)
 
@@ -66,7 +66,7 @@ class ProviderStation:
         self._outlets = ReplyStreams(self._connection)
         self._providers = providers_of(ground)
         self._hands: set[asyncio.Task[None]] = set()
-        self._shares = Shares(self._config.at_once)
+        self._shares = FairSlots(self._config.at_once)
         self._is_stopping = False
 
     async def run(self) -> None:
@@ -111,13 +111,13 @@ class ProviderStation:
             return refuse(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
         if self._tenants and request.tenant_id not in self._tenants:
             return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
-        if not self._shares.take(request.tenant_id):
+        if not self._shares.acquire(request.tenant_id):
             return refuse(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
         return request
 
     def _done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
         self._hands.discard(task)
-        self._shares.give(tenant_id)
+        self._shares.release(tenant_id)
 
     async def _kept(self, serve: Serve, request: ProviderRequest, subject: str, reply: str, headers: Mapping[str, str]) -> None:
         """An answer in any case, but for a stream that nobody listens to."""

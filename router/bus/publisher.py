@@ -55,12 +55,12 @@ class Publisher:
     async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
-        told = await self._publisher.publish_and_wait((effect,))
-        if not isinstance(told, NotPublished):
-            return told[0]
-        if told.err_code:
-            raise BrokerRefused(told.err_code, f"{subject}: {told.cause}")
-        raise BrokerUnavailable(f"{subject} cannot be stored: {told.cause}; `router bus topology` looks at the streams")
+        result = await self._publisher.publish_and_wait((effect,))
+        if not isinstance(result, NotPublished):
+            return result[0]
+        if result.err_code:
+            raise BrokerRefused(result.err_code, f"{subject}: {result.cause}")
+        raise BrokerUnavailable(f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at the streams")
 
     def _check_size(self, effect: Effect) -> None:
         """Consumers refuse a larger payload, and the server closes the connection for a larger frame."""

@@ -141,8 +141,8 @@ def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check_schema(connection: sqlite3.Connection, path: Path, version: int) -> None:
     if found := differences(connection, version):
-        told = ", ".join(found)
-        raise Misconfigured("store", f"{path} differs from an agent's event store ({told}): restore a copy, or drop what is not its own")
+        names = ", ".join(found)
+        raise Misconfigured("store", f"{path} differs from an agent's event store ({names}): restore a copy, or drop what is not its own")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -113,8 +113,8 @@ class StaleRowScan:
     async def _store(self, publisher: AckedPublisher, done: Done) -> bool:
         if not done.effects or done.commit is None:
             return False
-        told = await publisher.publish_and_wait(done.effects)
-        if isinstance(told, NotPublished):
-            raise BrokerUnavailable(f"a dead letter cannot be stored: {told.cause}")
-        await done.commit(told)
+        receipts = await publisher.publish_and_wait(done.effects)
+        if isinstance(receipts, NotPublished):
+            raise BrokerUnavailable(f"a dead letter cannot be stored: {receipts.cause}")
+        await done.commit(receipts)
         return True

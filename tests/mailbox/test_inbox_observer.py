@@ -13,7 +13,7 @@ FAULT = Fault("handler_transient", "503")
 
 
 class Unwritten:
-    """A ledger that nobody reads."""
+    """A status writer whose marks no test reads."""
 
     def write(self, mark: object) -> None: ...
 

@@ -1,4 +1,4 @@
-"""T12: what only reading finds, read at a cost that nobody else raises, beside a relay that never waits for it."""
+"""T12: what only reading finds, read at a cost that other writers cannot raise, beside a relay that never waits for it."""
 
 import asyncio
 import itertools
@@ -21,7 +21,7 @@ from tests.support.mailbox import STREAM, Place, a_place, a_relay, added, all_pu
 from tests.support.observability import captured
 from tests.support.waiting import until
 
-# Nobody in particular may do everything; `relay` may make no consumer.
+# A login without a name may do everything; `relay` may make no consumer.
 ROLES = """authorization { users [ { user: all, password: all }
   { user: relay, password: relay, permissions { publish { allow: ">", deny: "$JS.API.CONSUMER.CREATE.>" } } } ] }
 no_auth_user: all"""
@@ -48,7 +48,7 @@ def heads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return came
 
 
-async def strangers(place: Place, count: int) -> None:
+async def other_messages(place: Place, count: int) -> None:
     """Messages of another publisher in the same stream."""
     for _ in range(count - 1):
         place.connection.publish_nowait("sea.event.other.v1", b"{}")
@@ -61,7 +61,7 @@ async def test_events_far_apart_cost_no_reading_of_what_stands_between(
     """Two receipts and 20 000 messages of others between them: two requests, not 20 002 heads."""
     await added(dsn, an_event())
     await rounds(database, place)
-    await strangers(place, 20_000)
+    await other_messages(place, 20_000)
     await added(dsn, an_event())
     await rounds(database, place)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
@@ -76,7 +76,7 @@ async def test_events_close_together_are_read_over_strangers_that_are_few(
     for _ in range(FEW):
         await added(dsn, an_event())
         await rounds(database, place)
-        await strangers(place, 2)
+        await other_messages(place, 2)
     scrub = IntegrityScan(database, place.jetstream, STREAM, pytest.fail)
     scrub.restart()
     await scrub.step()
@@ -89,7 +89,7 @@ async def test_what_is_gone_is_published_again(dsn: str, database: Database, pla
         await added(dsn, an_event())
         await rounds(database, place)
         if far:
-            await strangers(place, far)
+            await other_messages(place, far)
     await place.jetstream.ask(f"STREAM.MSG.DELETE.{STREAM}", {"seq": 1 + (1 + far)})
     lost: list[int] = []
     scrub = IntegrityScan(database, place.jetstream, STREAM, lost.append)

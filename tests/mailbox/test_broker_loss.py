@@ -79,7 +79,7 @@ async def test_a_loss_is_seen_though_another_publisher_filled_its_place(dsn: str
 
 
 async def test_what_expires_while_it_is_looked_for_is_not_lost(dsn: str, database: Database, place: Place) -> None:
-    """The newest events of a stream that nobody writes to any more: they were there when the stream was asked how far it goes."""
+    """The newest events of a stream without further writes: they were there when the stream reported its last sequence."""
     await filled(dsn, 100)
     await rounds(database, place)
     assert (await reset_lost_rows(database, Expiring(place.connection), STREAM))[1] == 0

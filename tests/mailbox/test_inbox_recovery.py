@@ -1,4 +1,4 @@
-"""Messages that nobody will deliver again: the net hears of them, and the sweep finds what the net did not hear of."""
+"""Messages that the server delivers no more: the recovery gets an advisory, and the stale row scan finds those without one."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Br
 
 
 async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, dsn: str) -> None:
-    """X18: an advisory names a sequence alone; in the new stream another event has it, and nobody gave that up."""
+    """X18: an advisory names a sequence alone; in the new stream another event has it, and that one was not given up."""
     await _stranded(broker, nc, dsn, 1)
     await nc.jetstream().delete_stream(EVENTS.name)
     async with connected(broker.url) as connection:
