@@ -21,7 +21,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from router.app.bus import bus_settings
+from router.app.bus import build_bus_settings
 from router.app.connect import connect_by
 from router.bus import BucketProcessed, BusHandler, BusMetrics, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
 from router.bus.consumer import PACE, consumer_of, durable_of
@@ -59,7 +59,7 @@ class Bus:
         from router.config import load
 
         self._all = settings or load(None, {"nats.url": nats_url}).settings
-        self.settings = bus_settings(self._all)
+        self.settings = build_bus_settings(self._all)
         self.metrics = BusMetrics()  # of this connection; a program with a metrics page exposes `metrics.registry`
         self._open = AsyncExitStack()
         self._jetstream: JetStream | None = None

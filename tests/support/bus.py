@@ -19,7 +19,7 @@ from router.sdk.bus import Bus
 from tests.support.waiting import until
 
 QUICK = replace(PACE, ack_wait=5.0, backoff=(0.02, 0.04, 0.08), heartbeat=0.2, pull_expires=1.0)
-MORTAL = replace(QUICK, ack_wait=0.5)  # for whoever dies: what it held soon comes again
+MORTAL = replace(QUICK, ack_wait=0.5)  # for a consumer that is killed: the server soon redelivers what it had in flight
 
 # The specification's own example (docs/requirements.md#sr-12), as it stands there.
 EXAMPLE: dict[str, Any] = {
