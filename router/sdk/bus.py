@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self
 from router.app.bus import build_bus_settings
 from router.app.connect import connect_by
 from router.bus import BucketProcessed, BusHandler, BusMetrics, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
-from router.bus.consumer import PACE, consumer_of, durable_of
+from router.bus.consumer import DEFAULT_OPTIONS, consumer_of, durable_of
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
 from router.bus.queries import QueryResponder, Responder, ask
@@ -73,8 +73,8 @@ class Bus:
             jetstream = JetStream(connection, self._all.nats.js_domain)
             if self._all.topology != "off":
                 _tell(await apply_topology(jetstream, self.settings, declare_streams(self.settings)))
-            acked = await opened.enter_async_context(open_publisher(jetstream))
-            self._publisher = Publisher(self.settings, connection, acked, self.metrics)
+            acked_publisher = await opened.enter_async_context(open_publisher(jetstream))
+            self._publisher = Publisher(self.settings, connection, acked_publisher, self.metrics)
             self._jetstream = jetstream
             self._open = opened.pop_all()
         return self
@@ -137,7 +137,7 @@ class Bus:
         category: str = EVENTS,
         only: str | None = None,
         store: str | Path | Processed | None = None,
-        options: ConsumerOptions = PACE,
+        options: ConsumerOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Handle messages until cancelled, or until SIGTERM or Ctrl-C; then it drains. Processes of one `name` share the work.
 

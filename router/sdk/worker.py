@@ -165,7 +165,7 @@ class Worker:
 
     def _consumer(self, jetstream: JetStream) -> Consumer:
         assignments = self._assignments(jetstream.connection, start_point=self._start_point)
-        lane = Subscription(
+        subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
             options=self._pace,
@@ -175,7 +175,7 @@ class Worker:
             observer=self._logger,
         )
         return Consumer(
-            lane,
+            subscription,
             jetstream,
             attempts_bucket=self._topology.attempts,
             answer=lambda *_: None,
