@@ -9,7 +9,7 @@ SIGNALS = Row(
     (
         panel(
             "Traffic: decisions",
-            "Decide requests answered, by how it ended. A fall to nothing while requests are stored is the alert RouterLaneStalled.",
+            "Decide requests answered, by how it ended. A fall to nothing while requests are stored is the alert RouterConsumerStalled.",
             "reqps",
             (rate("router_decisions_total", "outcome"), "{{outcome}}"),
             kind="stacked",
