@@ -69,7 +69,7 @@ def registry(nats_url: str, bucket: Bucket) -> Iterator[Registry]:
 
 @contextlib.asynccontextmanager
 async def answering(url: str, subject: str, answer: object, headers: Mapping[str, str] | None = None) -> AsyncIterator[list[Msg]]:
-    """Somebody who answers, and what was asked."""
+    """A service that answers, and the requests it got."""
     asked: list[Msg] = []
     client = await nats.connect(url)
 

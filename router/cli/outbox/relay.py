@@ -1,4 +1,4 @@
-"""`router outbox relay`: publish what a context's services commit, until told to stop."""
+"""`router outbox relay`: publish what a context's services commit, until a signal stops it."""
 
 from __future__ import annotations
 
