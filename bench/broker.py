@@ -1,4 +1,4 @@
-"""A broker for one side of one round, with the router's own streams and consumers on it for whoever is measured."""
+"""A broker for one side of one round, with the router's own streams and consumers on it for the side that is measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 from bench.question import Broken
-from router.app.declared import declared
+from router.app.declared_topology import declare_topology
 from router.config import Settings, load
 from router.delivery import topology
 from router.delivery.api import JetStream
@@ -42,7 +42,7 @@ async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
         url = await server.start()
         try:
             async with jetstream_on(url) as jetstream:
-                await topology.create(jetstream, declared(settings(url, given)))
+                await topology.create(jetstream, declare_topology(settings(url, given)))
             yield url
         finally:
             await server.stop()

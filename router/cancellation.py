@@ -1,7 +1,7 @@
-"""A cancellation that is not lost, where libraries wait in `asyncio.wait_for`.
+"""Keeps a cancellation that `asyncio.wait_for` of a library would lose.
 
-Before Python 3.12 that forgets a cancellation which comes together with the answer, or the error: whoever was told to stop goes
-on as if nothing were, and nobody tells it again. Our own code uses `asyncio.timeout`, which does not; this is for others'.
+Before Python 3.12 `wait_for` loses a cancellation that arrives together with the result or the error: the cancelled task goes on,
+and is not cancelled again. The router itself uses `asyncio.timeout`, which has no such defect; this is for libraries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 async def preserve_cancellation(work: Awaitable[T]) -> T:
-    """`work`, and then a cancellation that came while it ran, whatever became of it."""
+    """Await `work`, then raise a cancellation that arrived meanwhile, whatever the result."""
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
     try:

@@ -1,4 +1,4 @@
-"""Time as a port: whoever decides by time is handed a `Clock`, so that a test can hold it still."""
+"""Time as a port: code that decides by time gets a `Clock`, so that a test can stop it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 Clock = Callable[[], float]
 
-wall: Clock = time.time  # seconds since the epoch: for what is written down
-steady: Clock = time.monotonic  # seconds since some start: for what is measured
+wall: Clock = time.time  # seconds since the epoch: for stored times
+steady: Clock = time.monotonic  # seconds since an arbitrary start: for durations
 
 
 def now_ms() -> int:

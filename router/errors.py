@@ -4,21 +4,21 @@
     Poison          these bytes can never succeed here    -> Dead
     Misconfigured   the process must refuse to start, naming the setting and what is legal
 
-A library's error is translated where it is caught; nobody above reads its text.
-Each class carries a stable `code`, the one that letters, logs and answers use.
+A library's error is translated where it is caught; no caller reads its text.
+Each class has a stable `code`, which dead letters, logs and answers use.
 """
 
 from __future__ import annotations
 
 
 class RouterError(Exception):
-    """Anything that this package raises on purpose."""
+    """Base of all errors that this package raises on purpose."""
 
     code = "internal"
 
 
 def describe_causes(exc: BaseException) -> str:
-    """What it says, and what it came from: a supervisor that gave up says too little alone."""
+    """The text of the error and of its causes: a supervisor that gave up names only the child."""
     cause = exc.__cause__
     return f"{exc}: {describe_causes(cause)}" if isinstance(cause, RouterError) else str(exc)
 
@@ -36,7 +36,7 @@ class Poison(RouterError):
 
 
 class Misconfigured(RouterError):
-    """The process must refuse to start: `setting` is what to mend, the text says what is legal."""
+    """The process must refuse to start: `setting` is the setting to correct, the text says what is legal."""
 
     code = "misconfigured"
 
@@ -52,11 +52,11 @@ class BrokerUnavailable(Transient):
 
 
 class BrokerDenied(BrokerUnavailable):
-    """The broker is there and says no to this process. Waiting does not help: its configuration, or a setting here, is to be mended."""
+    """The broker refuses this process. Waiting does not help: its configuration, or a setting here, must be corrected."""
 
 
 class LoginRefused(BrokerDenied):
-    """The broker does not take this login, or wants one."""
+    """The broker refuses the login, or requires one."""
 
 
 class PermissionDenied(BrokerDenied):
@@ -68,13 +68,13 @@ class NoJetStream(BrokerDenied):
 
 
 class StorageFull(Transient):
-    """A stream or a bucket is full: what would be stored there may be sent again later, and everything else goes on."""
+    """A stream or a bucket is full: the message may be stored later; other streams are not affected."""
 
     code = "storage_full"
 
 
 class NotFound(BrokerUnavailable):
-    """The broker is there, and what is asked for on it was never made, or was removed."""
+    """A stream, bucket or consumer does not exist: it was never created, or was deleted."""
 
 
 class BrokerRefused(RouterError):
@@ -89,9 +89,9 @@ class BrokerRefused(RouterError):
 
 
 class Conflict(RouterError):
-    """Somebody else wrote first: look at what stands there now, and decide again.
+    """Another writer was first: read the current value, and decide again.
 
-    Where they are known: `revision` is the bucket's, `version` the document's own.
+    If known, `revision` is the bucket's and `version` the document's.
     """
 
     code = "conflict"
@@ -103,7 +103,7 @@ class Conflict(RouterError):
 
 
 class Unanswered(RouterError):
-    """A client asked and nobody answered within its time."""
+    """A client got no answer within its time."""
 
     code = "no_answer"
 
@@ -115,6 +115,6 @@ class CallTimeout(Transient):
 
 
 class NoResponders(Transient):
-    """Nobody listens on the subject that was called; the server said so at once."""
+    """No subscriber listens on the called subject; the server answers that at once."""
 
     code = "extension_unavailable"

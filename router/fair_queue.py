@@ -103,7 +103,7 @@ class FairQueue(Generic[T]):
         queue.deficit = queue.items[0].cost
         return self._pop(tenant, queue)
 
-    def waits(self, tenant: str) -> bool:
+    def has_waiting(self, tenant: str) -> bool:
         return tenant in self._tenants
 
     def _pop(self, tenant: str, queue: TenantQueue[T]) -> T:

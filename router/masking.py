@@ -1,7 +1,7 @@
-"""Secrets out of anything that is written down: by their key (docs/operators.md#masked), and logins inside addresses.
+"""Hides secrets in everything that is written: values of masked keys (docs/operators.md#masked), and logins inside addresses.
 
-And lengths: a text that somebody else chose is cut before it is written into a line (`shorten`, `truncate`). Hiding a login costs
-one pass over the text, however it is made.
+It also limits lengths: a text from outside is cut before it is logged (`shorten`, `truncate`). Hiding a login costs one pass over
+the text, whatever it contains.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 MASK = "***"
-CUT = "…"  # in place of what lies too deep
+CUT = "…"  # in place of values nested too deeply
 MASKED_KEYS = frozenset(
     {
         "access_token",
@@ -33,38 +33,38 @@ MASKED_KEYS = frozenset(
         "x_authorization",
     }
 )
-MAX_TEXT = 4096  # characters of one text in a log line, an error or an answer; the rest is left out
-MAX_COMPLAINT = 16_384  # characters of what a command complains of: a document tells twenty problems
+MAX_TEXT = 4096  # characters of one text in a log line, an error or an answer
+MAX_COMPLAINT = 16_384  # characters of a command's error: a document may have twenty problems
 MAX_ITEMS = 100  # of one list or object in a log line
-_ROOM_FOR_COUNT = 48  # how long the words about the cut may be
-_DEEPEST = 16  # a value that holds itself must not hang the log
+_ROOM_FOR_COUNT = 48  # for the note about the cut
+_DEEPEST = 16  # a value that contains itself must not block the log
 PEM = "-----BEGIN"
 _SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")  # of an nkey
 _BEHIND_PATH = re.compile(r"[?#]")
-_WORD = re.compile(r'[^\s,"\\]+')  # an address stands in one word; a word ends where the next one may begin, so this is one pass
+_WORD = re.compile(r'[^\s,"\\]+')  # an address is within one word; words do not overlap, so this is one pass
 
 
 def is_masked_key(key: object) -> bool:
-    """Any case; `-` and `_` are the same."""
+    """Whether the values of this key are secret; case, `-` and `_` do not matter."""
     return isinstance(key, str) and key.lower().replace("-", "_") in MASKED_KEYS
 
 
 def hide_login(address: str) -> str:
-    """One server's address, with a scheme or without: everything between that and its host is hidden."""
+    """The address of one server, with or without a scheme: everything between that and the host is hidden."""
     login, at, host = address.rpartition("@")
     scheme, slashes, _ = login.partition("//") if "//" in login else ("", "", login)
     return f"{scheme}{slashes}{MASK}@{host}" if at else address
 
 
 def hide_query(address: str) -> str:
-    """An address without what stands behind its path: a key is often given there."""
+    """An address without its query and fragment, which often contain a key."""
     if "://" not in address or not (found := _BEHIND_PATH.search(address)):
         return address
     return f"{address[: found.start()]}{found.group()}{MASK}"
 
 
 def hide_keys(text: str) -> str:
-    """Text into which a key itself was pasted, an nkey's seed or a PEM block, where its file's name belongs."""
+    """Hide an nkey's seed or a PEM block that was pasted where a file name belongs."""
     return MASK if PEM in text else _SEED.sub(MASK, text)
 
 
@@ -73,26 +73,26 @@ def has_key(text: str) -> bool:
 
 
 def hide_logins(text: str) -> str:
-    """Text for people in which an address may stand: an exception's, a traceback's."""
+    """Hide logins in any text that may contain an address: an exception, a traceback."""
     return _WORD.sub(_hide_login_in_word, text) if "@" in text else text
 
 
 def printable(text: str) -> str:
-    """For a terminal: control characters and other invisible ones as escapes; line breaks stay."""
+    """The text for a terminal: control characters and other invisible ones are escaped; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
 
 
 def _hide_login_in_word(word: re.Match[str]) -> str:
-    """From the first // to the last @: a password may hold both."""
+    """From the first // to the last @: a password may contain both."""
     text = word.group()
     begin, end = text.find("//"), text.rfind("@")
     return f"{text[:begin]}//{MASK}{text[end:]}" if 0 <= begin <= end - 2 else text
 
 
 def shorten(text: str, most: int = MAX_TEXT) -> str:
-    """The beginning and the end of a long text: an exception says at its end what happened. No half of a login is left at the cut."""
+    """The beginning and the end of a long text: an exception describes at its end what happened. The cut leaves no half of a login."""
     if len(text) <= most:
         return text
     kept = (most - _ROOM_FOR_COUNT) // 2
@@ -103,7 +103,7 @@ def shorten(text: str, most: int = MAX_TEXT) -> str:
 
 
 def truncate(value: object, depth: int = 0) -> object:
-    """The same value with long texts cut, and of long lists and objects the first items; for log lines."""
+    """The same value for a log line: long texts are cut, long lists and objects keep their first items."""
     match value:
         case str():
             return shorten(value)
@@ -126,7 +126,7 @@ def _short_key(key: object) -> object:
 
 
 def mask_secrets(value: object, depth: int = 0) -> object:
-    """The same value with what stands under a masked key hidden, however deep; the given value is left as it is."""
+    """A copy of the value in which the values of masked keys are hidden, however deep."""
     if depth > _DEEPEST:
         return CUT
     match value:

@@ -1,10 +1,10 @@
-"""What comes in and what goes out, as plain values: no NATS type, no method that acts.
+"""Incoming and outgoing messages as plain values: no NATS type, no method with an effect.
 
     Message   one delivery of one stored message
-    Effect    bytes to be stored (PubAck) before anything is stamped
-    Reply     bytes for whoever asked; heard at most once, never holds a stamp back
+    Effect    a message that must be stored (publish ack) before the ack is sent
+    Reply     an answer for the requester; sent at most once, and no ack waits for it
 
-`gc=False`: they hold no cycle, and tens of thousands a second of them would keep the collector busy.
+`gc=False`: they form no cycles, and tens of thousands a second would keep the collector busy.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Message(Struct, frozen=True, gc=False):
     stream: str
     consumer: str
     sequence: int
-    stored_ns: int  # stream time, nanoseconds since the epoch: part of a letter's id
+    stored_ns: int  # stream time, nanoseconds since the epoch: part of a dead letter's id
     deliveries: int
     token: str  # the ack subject; read by delivery only
-    starts: int = 1  # how often a handler was started on it, by any process, this time included
-    revision: int = 0  # of its attempt record (`delivery.attempts`); 0: this attempt stands in none
-    is_first_assumed: bool = False  # the first of them may not have been begun: its process died, and left no word
-    is_recorded: bool = False  # an earlier attempt stands in its attempt record
+    starts: int = 1  # the number of this attempt, counted over all processes
+    revision: int = 0  # of its attempt record (`delivery.attempts`); 0: it has none
+    is_first_assumed: bool = False  # the first attempt may not have started: its process died without recording it
+    is_recorded: bool = False  # its attempt record has an earlier attempt
 
     @property
     def stored_at(self) -> float:
@@ -50,12 +50,12 @@ class Effect(Struct, frozen=True, gc=False):
     data: bytes
     id: str
     headers: Mapping[str, str] = NO_HEADERS
-    is_dead_letter: bool = False  # a letter's duplicate counts only while the first one still exists (docs/durability.md#dead-letters)
-    owner: str = ""  # its tenant, where one that is known to be stored need not be published again; the same id is then the same effect
+    is_dead_letter: bool = False  # a duplicate of a dead letter counts only while the first one exists (docs/durability.md#dead-letters)
+    owner: str = ""  # its tenant; if set, an effect with an id that is known to be stored is not published again
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """An answer. Its value is meaning's; whom it reaches is delivery's (docs/contracts.md#replies)."""
+    """An answer. The handler decides its content, delivery its address (docs/contracts.md#replies)."""
 
     data: bytes
-    headers: Mapping[str, str] = NO_HEADERS  # sent on the reply subject, where many read; an inbox knows whom it asked
+    headers: Mapping[str, str] = NO_HEADERS  # sent only on the reply subject, which many clients read

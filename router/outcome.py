@@ -1,15 +1,15 @@
 """What a handler may answer.
 
 A handler never touches the broker. It returns one of four values, and
-`delivery.settlement` turns that value into exactly one stamp:
+`delivery.settlement` turns that value into exactly one ack:
 
-    Done    effects stored first, then the reply      -> +ACK
-    Retry   not now; may spend an attempt             -> -NAK with delay
-    Dead    never here; a letter is stored first      -> the lane's last word
-    Hold    say nothing; ack_wait speaks              -> no stamp
+    Done    effects are stored first, then the reply    -> +ACK
+    Retry   not now; may use up an attempt              -> -NAK with delay
+    Dead    never here; a dead letter is stored first   -> the consumer's dead_letter_ack
+    Hold    send nothing; redelivered after ack_wait    -> no ack
 
-Counting attempts is not a handler's job: `judge` turns the last allowed Retry
-into a letter.
+Handlers do not count attempts: delivery turns the last allowed Retry into a dead
+letter.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ PROCESSING_ERROR = "processing_error"
 
 
 class Fault(Struct, frozen=True):
-    """Why it failed: becomes the letter and the error reply.
+    """Why it failed: the content of the dead letter and of the error reply.
 
-    `code` is a letter's validation code or an answer's error code (docs/contracts.md#errors), `field` the place
+    `code` is a dead letter's validation code or an answer's error code (docs/contracts.md#errors), `field` the place
     in the RouteRequest, `stage` the step of validation that refused it.
     """
 
@@ -39,7 +39,7 @@ class Fault(Struct, frozen=True):
 
 
 class Receipt(Struct, frozen=True, gc=False):
-    """A PubAck: where an effect stands. `is_duplicate`: it stood there before."""
+    """A publish ack: where an effect is stored. `is_duplicate`: it was stored before."""
 
     id: str
     stream: str
@@ -47,11 +47,11 @@ class Receipt(Struct, frozen=True, gc=False):
     is_duplicate: bool
 
 
-Commit = Callable[[Sequence[Receipt]], Awaitable[None]]  # the handler's own store, between evidence and stamp
+Commit = Callable[[Sequence[Receipt]], Awaitable[None]]  # the handler's own store: after the publish acks, before the ack
 
 
 class Done(Struct, frozen=True, gc=False):
-    """It was handled: `effects` are stored, `commit` runs, the reply is sent, then it is acknowledged."""
+    """It was handled: `effects` are stored, `commit` runs, the reply is sent, then the message is acknowledged."""
 
     effects: tuple[Effect, ...] = ()
     reply: Reply | None = None
@@ -59,7 +59,7 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Retry(Struct, frozen=True):
-    """Not now. `delay` in seconds, None = the lane's backoff; `uses_attempt` False: it was not the message's fault."""
+    """Not now. `delay` in seconds, None = the consumer's backoff; `uses_attempt` False: the message did not cause it."""
 
     fault: Fault
     delay: float | None = None
@@ -67,16 +67,16 @@ class Retry(Struct, frozen=True):
 
 
 class Dead(Struct, frozen=True):
-    """Never here: a letter with this `reason` is stored, then the lane's last word is said."""
+    """Never here: a dead letter with this `reason` is stored, then the dead_letter_ack is sent."""
 
     fault: Fault
     reason: str = VALIDATION_FAILED
-    reply: Reply | None = None  # what the requester hears; None: the lane's apology
+    reply: Reply | None = None  # None: the consumer's failure_reply
     commit: Commit | None = None
 
 
 class Hold(Struct, frozen=True):
-    """Neither ack nor nak: the server's ack wait speaks (POL-047-007)."""
+    """Neither ACK nor NAK: the server redelivers after the ack wait (POL-047-007)."""
 
     fault: Fault
 

@@ -1,6 +1,6 @@
-"""Whether a function of a user's own can be called as it will be: asked at the start, not at the first message.
+"""Checks at the start that a user's function can be called with the arguments that it will get.
 
-A handler of the wrong shape fails at every message, and would empty its stream into the dead letters.
+A handler with the wrong signature fails at every message, and would turn its whole stream into dead letters.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from router.errors import Misconfigured
 
 
 class HandlerMisused(Misconfigured):
-    """A handler answered what means nothing: it is not called again, and its messages stay where they are."""
+    """A handler returned an illegal value: it is not called again, and its messages stay in their stream."""
 
 
 def require_call(setting: str, function: Any, *arguments: str, is_async: bool | None = None) -> None:
     """Raises Misconfigured unless `function` takes these arguments; `is_async`: None = either."""
-    wanted = f"{'an async' if is_async else 'a'} function of ({', '.join(arguments)})"
+    expected = f"{'an async' if is_async else 'a'} function of ({', '.join(arguments)})"
     if not callable(function):
-        raise Misconfigured(setting, f"should be {wanted}, and is {type(function).__name__}")
-    if (found := _signature(function)) is not None and not _takes(found, len(arguments)):
-        raise Misconfigured(setting, f"should be {wanted}, and {_name(function)} takes {found.replace(return_annotation=found.empty)}")
+        raise Misconfigured(setting, f"should be {expected}, and is {type(function).__name__}")
+    if (found := _signature(function)) is not None and not _can_take(found, len(arguments)):
+        raise Misconfigured(setting, f"should be {expected}, and {_name(function)} takes {found.replace(return_annotation=found.empty)}")
     if is_async is not None and _is_async(function) is not is_async:
         found_to_be = "is not: write `async def`" if is_async else "is asynchronous: write `def`"
-        raise Misconfigured(setting, f"should be {wanted}, and {_name(function)} {found_to_be}")
+        raise Misconfigured(setting, f"should be {expected}, and {_name(function)} {found_to_be}")
 
 
 def _signature(function: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
-        return None  # some that are written in C show none
+        return None  # some functions written in C have none
 
 
-def _takes(signature: inspect.Signature, count: int) -> bool:
+def _can_take(signature: inspect.Signature, count: int) -> bool:
     try:
         signature.bind(*range(count))
     except TypeError:
@@ -44,7 +44,7 @@ def _takes(signature: inspect.Signature, count: int) -> bool:
 
 def _is_async(function: Any) -> bool:
     plain = inspect.unwrap(function)
-    call = getattr(type(plain), "__call__", None)  # noqa: B004 - an object with an async one is wanted, not any that can be called
+    call = getattr(type(plain), "__call__", None)  # noqa: B004 - an object with an async __call__, not any callable
     return inspect.iscoroutinefunction(plain) or inspect.iscoroutinefunction(call)
 
 

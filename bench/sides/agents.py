@@ -16,7 +16,7 @@ from bench.question import Measured
 from bench.sides.store import BATCH
 from bench.stretch import MIB, resident_bytes, stretch
 from router.agent import Context, Envelope, Outgoing
-from router.app.collector import calm_collector
+from router.app.garbage_collection import calm_collector
 from router.delivery import topology
 from router.delivery.api import JetStream
 from router.delivery.connection import connect

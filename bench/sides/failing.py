@@ -9,7 +9,7 @@ from bench.broker import jetstream_on, settings
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.app.collector import calm_collector
+from router.app.garbage_collection import calm_collector
 from router.delivery.consumer import Consumer
 from router.delivery.subscription import ConsumerOptions, NullObserver, Subscription
 from router.delivery.topology import identity

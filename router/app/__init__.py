@@ -1,17 +1,17 @@
 """Where every room is known: settings become values, rooms are joined, the supervision tree is drawn.
 
-declared   settings -> streams, consumers, buckets
-connect    settings -> a connection
-ground     what every lane of one process stands on
-*_lane     a lane's meaning, put together: handler, letters, pace
-station    a lane as a child of the tree
-admin, admin_books, admin_views, decided    the operators' services, and what they ask
-ingress, intake    messages that come in, and their receipts
-house      the supervision tree
-service    the whole router: its start, its state, its end
-meters, lane_metrics, violations, alerts    what rooms tell -> metrics, logs, alerts
+connect, connections           settings -> connections
+declared_topology              settings -> streams, consumers, buckets
+app_context                    the objects that all consumers of a process share
+*_subscription                 one consumer's handler, dead letters and options
+consumer_child                 a consumer as a child of the tree
+admin, admin_stores, admin_views, decision_lookup    the operators' services, and what they read
+ingress_server, ingress_handler    messages of `beamline.ingress.v1.message`, and their receipts
+supervision_tree               which children there are, and in which order
+service                        the whole router: its start, its state, its end
+handler_metrics, consumer_metrics, violations, alerts    what rooms report -> metrics, logs, alerts
 
-The service, and with it every room, is loaded when it is first asked for: who only wants a connection does not pay for it.
+The service, and with it every room, is imported at its first use: a caller that only needs a connection does not pay for it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from router.app.connect import connect_by
-from router.app.declared import declared
+from router.app.declared_topology import declare_topology
 
 if TYPE_CHECKING:
     from router.app.service import Ready, RouterService
 
-__all__ = ["Ready", "RouterService", "connect_by", "declared"]
+__all__ = ["Ready", "RouterService", "connect_by", "declare_topology"]
 
 
 def __getattr__(name: str) -> object:

@@ -14,13 +14,13 @@ from router.admin.pipeline import PipelineServices
 from router.admin.policies import PolicyServices
 from router.admin.proof import Proofs
 from router.admin.recorded import RecordedServices
-from router.app.admin_books import Extensions, Policies
+from router.app.admin_stores import Extensions, Policies
 from router.app.admin_views import BreakerStates, ExtensionHealth, Pipelines
-from router.app.decided import Decided
+from router.app.app_context import AppContext
+from router.app.decision_lookup import DecisionLookup
 from router.app.extension_store import ExtensionStore
-from router.app.ground import Ground
-from router.app.reach import own_inboxes
-from router.app.recorded import RecordedDecisions, version_finder
+from router.app.own_inboxes import own_inboxes
+from router.app.recorded_decisions import RecordedDecisions, version_finder
 from router.app.refused_addresses import note_refused
 from router.buckets.documents import DocumentBucket
 from router.config import Settings
@@ -29,73 +29,74 @@ from router.observability import LogRateLimit, events, logs
 log = logs.logger(__name__)
 
 
-def admin_station(ground: Ground) -> AdminServer:
+def build_admin_station(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/operators.md#admin-services."""
-    admin = ground.settings.admin
-    rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=ground.settings.node_id)
-    guard = admin_door(ground)
-    station = AdminServer(ground.connection, guard, admin_services(ground, guard.proofs), rules)
-    ground.checks["admin"] = lambda: station.check
+    admin = context.settings.admin
+    rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
+    guard = build_request_guard(context)
+    station = AdminServer(context.connection, guard, admin_services(context, guard.proofs), rules)
+    context.checks["admin"] = lambda: station.check
     return station
 
 
-def admin_door(ground: Ground) -> RequestGuard:
+def build_request_guard(context: AppContext) -> RequestGuard:
     """Who may come in: the same for every service of an operator."""
-    settings = ground.settings
+    settings = context.settings
     return RequestGuard(
         _api_key(settings),
         prefixes=settings.reply.prefixes,
-        own=own_inboxes(settings, ground.connection),
+        own=own_inboxes(settings, context.connection),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
-        refused=note_refused(ground.metrics, "services"),
-        key_refused=_key_refused(ground),
+        refused=note_refused(context.metrics, "services"),
+        key_refused=_key_refused(context),
     )
 
 
-def _key_refused(ground: Ground) -> Callable[[], None]:
+def _key_refused(context: AppContext) -> Callable[[], None]:
     once = LogRateLimit()
 
     def tell() -> None:
-        ground.metrics.admin_keys_refused.increment()
+        context.metrics.admin_keys_refused.increment()
         if once.allow(None):
-            log.warning(events.ADMIN_KEY_REFUSED, so_far=ground.metrics.admin_keys_refused.value)
+            log.warning(events.ADMIN_KEY_REFUSED, so_far=context.metrics.admin_keys_refused.value)
 
     return tell
 
 
-def admin_services(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
+def admin_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     """The whole table, each over what it asks. `proofs`: what other instances are shown in place of the key."""
-    extensions = ExtensionStore(DocumentBucket(ground.jetstream, ground.settings.buckets.extensions.name))
-    instances = _instances(ground, proofs)
+    extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
+    instances = _instances(context, proofs)
     return (
-        *PolicyServices(Policies(ground.policy_store)).list_services(),
+        *PolicyServices(Policies(context.policy_store)).list_services(),
         *ExtensionServices(Extensions(extensions), instances).list_services(),
         *BreakerServices(instances).list_services(),
         *instances.list_services(),
-        *PipelineServices(Pipelines(ground)).list_services(),
-        *_decisions(ground, proofs),
-        *_recorded(ground),
+        *PipelineServices(Pipelines(context)).list_services(),
+        *_decisions(context, proofs),
+        *_recorded(context),
     )
 
 
-def _instances(ground: Ground, proofs: Proofs | None) -> Instances:
-    health = ExtensionHealth(ground.registry, ground.health, ground.breakers)
-    states = BreakerStates(ground.registry, ground.breakers)
-    return Instances(health, states, ground.settings.node_id, _peers(ground, proofs))
+def _instances(context: AppContext, proofs: Proofs | None) -> Instances:
+    health = ExtensionHealth(context.registry, context.health, context.breakers)
+    states = BreakerStates(context.registry, context.breakers)
+    return Instances(health, states, context.settings.node_id, _peers(context, proofs))
 
 
-def _decisions(ground: Ground, proofs: Proofs | None) -> tuple[Service, ...]:
-    return DecisionServices(Decided(ground.replays, ground.book), _peers(ground, proofs), _single_tenant(ground.settings)).list_services()
+def _decisions(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
+    lookup = DecisionLookup(context.replays, context.book)
+    return DecisionServices(lookup, _peers(context, proofs), _single_tenant(context.settings)).list_services()
 
 
-def _peers(ground: Ground, proofs: Proofs | None) -> Peers:
-    return Peers(ground.connection, proofs, ground.settings.admin.peers_wait_ms / 1000)
+def _peers(context: AppContext, proofs: Proofs | None) -> Peers:
+    return Peers(context.connection, proofs, context.settings.admin.peers_wait_ms / 1000)
 
 
-def _recorded(ground: Ground) -> tuple[Service, ...]:
-    book = RecordedDecisions(ground.recorder, version_finder(ground.policies, ground.policy_store))
-    return RecordedServices(book, ground.settings.node_id).list_services()
+def _recorded(context: AppContext) -> tuple[Service, ...]:
+    book = RecordedDecisions(context.recorder, version_finder(context.policies, context.policy_store))
+    return RecordedServices(book, context.settings.node_id).list_services()
 
 
 def _single_tenant(settings: Settings) -> str | None:

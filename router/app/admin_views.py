@@ -14,8 +14,8 @@ from router.admin import ServiceError
 from router.admin.pipeline import Trial
 from router.admin.service import Answer, drop_absent
 from router.admin.service_error import POLICY_NOT_FOUND
-from router.app.breakers import Breakers, uncalled
-from router.app.ground import Ground
+from router.app.app_context import AppContext
+from router.app.breakers import Breakers, build_closed_state
 from router.breakers import CLOSED
 from router.clock import steady
 from router.contracts.answer import decision_fields
@@ -54,7 +54,7 @@ class BreakerStates:
 
     def extension_states(self) -> Mapping[str, Answer]:
         known = self._breakers.extension_states()
-        return {name: known.get(name) or uncalled(name) for name in sorted(self._registry.get_all())}
+        return {name: known.get(name) or build_closed_state(name) for name in sorted(self._registry.get_all())}
 
     def provider_states(self) -> Mapping[str, Answer]:
         return self._breakers.provider_states()
@@ -63,23 +63,23 @@ class BreakerStates:
 class Pipelines:
     """`admin.pipeline.PipelineInspector` over the policies in force."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, context: AppContext) -> None:
+        self._context = context
 
     def complexity(self, tenant_id: str, policy_id: str) -> Answer:
-        return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._ground.health.p50_ms))
+        return structs.asdict(measure_complexity(self._policy(tenant_id, policy_id).pipeline, self._context.health.p50_ms))
 
     async def dry_run(self, trial: Trial) -> Answer:
         """The very functions that live requests go through; what they remember is left out."""
         policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
-        states = self._ground.providers.states_of(trial.tenant_id)
-        timeout_ms = policy.timeout_ms or self._ground.settings.decide.pipeline_timeout_ms
+        states = self._context.providers.states_of(trial.tenant_id)
+        timeout_ms = policy.timeout_ms or self._context.settings.decide.pipeline_timeout_ms
 
         def decide(request: RouteRequest) -> Decision | Refusal:
             return evaluate(policy, request, states=states, now=now, trace=trace)
 
         deadline = now + timeout_ms / 1000
-        piped = await self._ground.extensions.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
+        piped = await self._context.extensions.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
         return {
             **_said(piped.answer),
             "executed_extensions": executed_fields(piped.executed),
@@ -88,7 +88,7 @@ class Pipelines:
         }
 
     def _policy(self, tenant_id: str, policy_id: str) -> Policy:
-        policy = self._ground.policies.find(tenant_id, policy_id)
+        policy = self._context.policies.find(tenant_id, policy_id)
         if policy is None:
             raise ServiceError(POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id})
         return policy

@@ -114,7 +114,7 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
     )
 
 
-def uncalled(extension_id: str) -> dict[str, object]:
+def build_closed_state(extension_id: str) -> dict[str, object]:
     """The state of an extension that nobody has called yet."""
     return {"extension_id": extension_id, **_told(BreakerSnapshot(CLOSED, None, 0, 0.0))}
 

@@ -6,7 +6,7 @@ from router.bus.settings import BusSettings
 from router.config import Settings
 
 
-def bus_settings(settings: Settings) -> BusSettings:
+def build_bus_settings(settings: Settings) -> BusSettings:
     """SR's variables, and what the bus shares with everybody: limits, starts, the limits of dead letters."""
     bus, letters, starts = settings.bus, settings.streams.dlq, settings.buckets.starts
     return BusSettings(

@@ -49,7 +49,7 @@ class Connections(Struct, frozen=True):
         return [name for name in self.__struct_fields__ if not getattr(self, name).is_connected]
 
 
-class Beside:
+class ConnectionOpener:
     """Opens the connections beside `main`."""
 
     def __init__(self, config: NatsConfig, metrics: Metrics, is_stopping: Callable[[], bool]) -> None:

@@ -1,4 +1,4 @@
-"""Whether the streams and durables of a relay or an inbox are still as its settings say, as `survey` looks for the router.
+"""Whether the streams and durables of a relay or an inbox are still as its settings say, as `topology_monitor` does for the router.
 
     start      `topology = create | check`: compared; what differs is told
     run        every half minute again: a stream that an operator changed may drop what was stored

@@ -1,6 +1,6 @@
 """Registry entries as they are written: checked first, versioned, and never over somebody else's work.
 
-The command line and the admin service write through this; a router reads through `app.extensions`.
+The command line and the admin service write through this; a router reads through `app.live_extensions`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.app.answered import count_answer
-from router.app.ground import Ground
+from router.app.answer_counts import count_answer
+from router.app.app_context import AppContext
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import OVERLOADED
 from router.decide.origin import RequestOrigin, build_overload_reply, read_origin
@@ -23,9 +23,9 @@ log = logs.logger(__name__)
 class LiveMetrics:
     """`delivery.live.LiveObserver`, counted, logged and told."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._metrics: Metrics = ground.metrics
-        self._alerts = ground.alerts
+    def __init__(self, context: AppContext) -> None:
+        self._metrics: Metrics = context.metrics
+        self._alerts = context.alerts
         self._lines = LogRateLimit(every_s=60.0)
         self._metrics.overloaded.set(0)
         for outcome in OUTCOMES:
@@ -52,26 +52,26 @@ class LiveMetrics:
             log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
 
 
-def live_requests(
-    ground: Ground, answers: Answers, consumer: Callable[[], Consumer | None], limits: RequestLimits
+def build_live_requests(
+    context: AppContext, answers: Answers, consumer: Callable[[], Consumer | None], limits: RequestLimits
 ) -> LiveRequests[RequestOrigin] | None:
     """None where the settings say never, or nothing is heard of live copies."""
-    admission, served = ground.settings.admission, frozenset(ground.settings.tenants_allowed)
-    if ground.live_marks is None or admission.fair_after_ms is None:
+    admission, served = context.settings.admission, frozenset(context.settings.tenants_allowed)
+    if context.live_marks is None or admission.fair_after_ms is None:
         return None
     return LiveRequests(
         answers,
         consumer,
-        ground.live_marks,
-        subject=ground.settings.decide.subject,
+        context.live_marks,
+        subject=context.settings.decide.subject,
         describe=lambda data, headers: read_origin(data, headers, limits, served),
         refuse=build_overload_reply,
-        observer=LiveMetrics(ground),
+        observer=LiveMetrics(context),
         rules=LiveRules(
             after_s=admission.fair_after_ms / 1000,
             refuse_after_s=admission.overloaded_after_ms / 1000,
             places=admission.queue,
-            at_once=ground.settings.decide.slots,
+            at_once=context.settings.decide.slots,
             max_bytes=admission.queue_bytes,
             weights=admission.weights,
         ),

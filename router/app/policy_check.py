@@ -15,7 +15,7 @@ LONGEST_AUTHOR = 128
 LEGAL = "is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front"
 
 
-def checked(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
+def check_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     """The policy in these bytes. Raises PolicyError with the path of each mistake, what lint calls an error included."""
     parsed = load_policy(data, tenant_id, policy_id)
     if mistakes := [(found.path, found.message) for found in lint(parsed.policy) if found.severity == "error"]:
@@ -23,11 +23,11 @@ def checked(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     return parsed
 
 
-async def checked_aside(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
-    """`checked`; a large document in a thread, so that the loop goes on meanwhile."""
+async def check_policy_in_thread(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
+    """`check_policy`; a large document in a thread, so that the loop goes on meanwhile."""
     if len(data) <= SMALL:
-        return checked(data, tenant_id, policy_id)
-    return await asyncio.to_thread(checked, data, tenant_id, policy_id)
+        return check_policy(data, tenant_id, policy_id)
+    return await asyncio.to_thread(check_policy, data, tenant_id, policy_id)
 
 
 def check_ids(tenant_id: str, policy_id: str) -> None:

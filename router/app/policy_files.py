@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from router.app.policy_check import checked
+from router.app.policy_check import check_policy
 from router.buckets.directory import UnreadableFile, read_documents
 from router.policy import ParsedPolicy, PolicyError
 
@@ -33,7 +33,7 @@ class PolicyFiles(Struct, frozen=True):
     mistakes: tuple[Mistake, ...]
 
 
-def read_policies(root: Path, check: Check = checked) -> PolicyFiles:
+def read_policies(root: Path, check: Check = check_policy) -> PolicyFiles:
     """Every document below it, `<tenant>/<policy>.json` and `_shared/`; `check` raises PolicyError."""
     policies: dict[Key, ParsedPolicy] = {}
     mistakes: list[Mistake] = []

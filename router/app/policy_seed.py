@@ -40,7 +40,7 @@ async def seed(store: PolicyStore, root: Path) -> None:
     await asyncio.gather(*(_sow(store, key, parsed, standing.get(key), author) for key, parsed in files.policies.items()))
 
 
-async def only_samples(store: PolicyStore) -> bool:
+async def has_only_samples(store: PolicyStore) -> bool:
     """Whether nobody's own policy stands there: the samples are in force, or will be once they are sown. Raises BrokerUnavailable."""
     return all(one.record.author == SAMPLES for one in await store.list())
 

@@ -2,7 +2,7 @@
 
     put ── parse, lint ──> is it the version that was seen? ──> one more version, stored under the bucket's own lock
 
-The command line and the admin service write through this; a router reads through `app.policies`. A tenant's policies are
+The command line and the admin service write through this; a router reads through `app.live_policies`. A tenant's policies are
 found under its own id only. What stands in a bucket and is no policy was written by a stranger: it is passed over.
 """
 
@@ -15,7 +15,7 @@ import orjson
 from msgspec import Struct
 
 from router import ids
-from router.app.policy_check import check_author, check_ids, checked_aside
+from router.app.policy_check import check_author, check_ids, check_policy_in_thread
 from router.buckets.documents import DocumentBucket
 from router.buckets.entries import BucketEntry, DeletedKey
 from router.contracts.version_record import VersionRecord, make_record, read_record, record_bytes
@@ -54,7 +54,7 @@ class PolicyStore:
 
     async def put(self, tenant_id: str, policy_id: str, document: bytes, *, replaces: int | None, author: str) -> int:
         """The new version. `document`: JSON. `replaces`: the version that the writer has seen; None: there must be none."""
-        canonical = (await checked_aside(document, tenant_id, policy_id)).document
+        canonical = (await check_policy_in_thread(document, tenant_id, policy_id)).document
         check_author(author)
         key = ids.key(tenant_id, policy_id)
         newest = await self._documents.read_newest(key)

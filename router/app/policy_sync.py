@@ -19,7 +19,7 @@ from router.policy.difference import DocumentDifference, find_differences
 PUT, REPLACE, DELETE = "put", "replace", "delete"
 
 
-class Step(Struct, frozen=True):
+class PolicySyncStep(Struct, frozen=True):
     """One write. `replaces`: the version that was seen, None for a new policy; `changes`: of a replacement."""
 
     action: str
@@ -29,22 +29,22 @@ class Step(Struct, frozen=True):
     changes: tuple[DocumentDifference, ...] = ()
 
 
-def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list[Step]:
+def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[Stored]) -> list[PolicySyncStep]:
     """What is to be done, in the order of the names; empty: nothing."""
     there = {(one.tenant_id, one.policy_id): one.record for one in standing}
     steps = []
     for key in sorted({*wanted, *there}):
         record, parsed = there.get(key), wanted.get(key)
         if parsed is None:
-            steps.append(Step(DELETE, key, there[key].version, None))
+            steps.append(PolicySyncStep(DELETE, key, there[key].version, None))
         elif record is None:
-            steps.append(Step(PUT, key, None, parsed.document))
+            steps.append(PolicySyncStep(PUT, key, None, parsed.document))
         elif changes := tuple(find_differences(record.document, parsed.document)):
-            steps.append(Step(REPLACE, key, record.version, parsed.document, changes))
+            steps.append(PolicySyncStep(REPLACE, key, record.version, parsed.document, changes))
     return steps
 
 
-async def carry_out(store: PolicyStore, step: Step, author: str) -> int:
+async def apply_step(store: PolicyStore, step: PolicySyncStep, author: str) -> int:
     """The version that is in force now, or is gone. Raises Conflict."""
     if step.document is None:
         return await store.delete(*step.key, replaces=step.replaces)

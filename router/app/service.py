@@ -15,13 +15,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from router.app.alerts import Alerts
-from router.app.collector import calm_collector, collections
+from router.app.app_context import AppContext
 from router.app.connect import connect_by
-from router.app.connections import Beside, Connections
-from router.app.declared import declared
-from router.app.ground import Ground
-from router.app.house import House, Stations
-from router.app.survey import Survey
+from router.app.connections import ConnectionOpener, Connections
+from router.app.declared_topology import declare_topology
+from router.app.garbage_collection import calm_collector, collections
+from router.app.supervision_tree import ConsumerChildren, SupervisionTree
+from router.app.topology_monitor import TopologyMonitor
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
 from router.delivery.api import JetStream
@@ -49,9 +49,9 @@ class RouterService:
         self.shelf = PolicyTable()
         self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
-        self._stations = Stations(settings, self.metrics, self._alerts)
-        self._survey: Survey | None = None
-        self._ground: Ground | None = None
+        self._consumers = ConsumerChildren(settings, self.metrics, self._alerts)
+        self._monitor: TopologyMonitor | None = None
+        self._context: AppContext | None = None
         self._connection: Connection | None = None
         self._is_stopping = False
         self._has_http = http
@@ -62,7 +62,7 @@ class RouterService:
         """Serve. Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed when it cannot go on."""
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
         connection = await self._connect()
-        beside = Beside(self.settings.nats, self.metrics, lambda: self._is_stopping)
+        beside = ConnectionOpener(self.settings.nats, self.metrics, lambda: self._is_stopping)
         try:
             async with beside.open(connection, providers=self.settings.providers.enabled) as connections:
                 await self._serve(connections, on_ready)
@@ -73,52 +73,54 @@ class RouterService:
             log.info(events.ROUTER_STOPPED)
 
     async def _serve(self, connections: Connections, on_ready: Callable[[Ready], None]) -> None:
-        survey = self._survey = self._surveying(JetStream(connections.main, self.settings.nats.js_domain))
-        await survey.ensure()
-        ground = self._grounded(survey, connections)
-        await ground.extensions_in_force.load()
-        await ground.breakers.shared.load()
-        await self._begin_with_policies(ground)
+        monitor = self._monitor = self._build_monitor(JetStream(connections.main, self.settings.nats.js_domain))
+        await monitor.ensure()
+        context = self._build_context(monitor, connections)
+        await context.live_extensions.load()
+        await context.breakers.shared.load()
+        await self._begin_with_policies(context)
         announcing = asyncio.create_task(self._announce(on_ready))
         try:
             with calm_collector():
-                await supervise(self._tree(ground, survey))
+                await supervise(self._tree(context, monitor))
         finally:
             self._is_stopping = True
             announcing.cancel()
 
-    async def _begin_with_policies(self, ground: Ground) -> None:
-        await ground.live_policies.begin(self._seed)
+    async def _begin_with_policies(self, context: AppContext) -> None:
+        await context.live_policies.begin(self._seed)
         if not self.shelf.get_all():
             log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
 
     def tree(self) -> Supervisor:
         """The supervision tree, for who wants to look at it: nothing is started by it."""
-        survey = self._surveying(JetStream(Connection()))
-        return self._tree(self._grounded(survey), survey)
+        monitor = self._build_monitor(JetStream(Connection()))
+        return self._tree(self._build_context(monitor), monitor)
 
-    def _surveying(self, jetstream: JetStream) -> Survey:
-        return Survey(jetstream, declared(self.settings), self.metrics, self._alerts, self._stations.newest, mode=self.settings.topology)
+    def _build_monitor(self, jetstream: JetStream) -> TopologyMonitor:
+        return TopologyMonitor(
+            jetstream, declare_topology(self.settings), self.metrics, self._alerts, self._consumers.newest, mode=self.settings.topology
+        )
 
-    def _grounded(self, survey: Survey, connections: Connections | None = None) -> Ground:
-        self._ground = Ground(self.settings, self.metrics, self._alerts, self.shelf, survey.jetstream, connections=connections)
-        return self._ground
+    def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
+        self._context = AppContext(self.settings, self.metrics, self._alerts, self.shelf, monitor.jetstream, connections=connections)
+        return self._context
 
-    def _tree(self, ground: Ground, survey: Survey) -> Supervisor:
+    def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
         operators = HttpServer(self.settings.http.host, self.settings.http.port, self.metrics.registry, self.readiness)
         http = Child("http", lambda: operators.run(self._bound))
-        return House(ground, survey, self._stations).tree(http if self._has_http else None)
+        return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks behind /readyz."""
-        drift = self._survey.drift if self._survey is not None else ()
+        drift = self._monitor.drift if self._monitor is not None else ()
         return {
             "broker": self._connected,
             "topology": ReadinessCheck(not drift, "; ".join(str(one) for one in drift) or "as declared"),
-            **{name: check() for name, check in (self._ground.checks if self._ground is not None else {}).items()},
-            **{station.durable: station.check for station in self._stations.all()},
+            **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
+            **{station.durable: station.check for station in self._consumers.all()},
         }
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
@@ -140,7 +142,7 @@ class RouterService:
     @property
     def _connected(self) -> ReadinessCheck:
         """All connections; a start is not ready before there is one."""
-        lost = self._ground.connections.lost if self._ground is not None else []
+        lost = self._context.connections.lost if self._context is not None else []
         if not self._is_connected or lost:
             return ReadinessCheck(False, f"not connected: {', '.join(lost) or 'main'}")
         return ReadinessCheck(True, "connected")

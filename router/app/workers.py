@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from router.app.alerts import Alerts
-from router.app.declared import WORKERS_LETTERS
+from router.app.declared_topology import WORKERS_LETTERS
 from router.clock import Clock, now_ms, steady
 from router.contracts.alert import WARNING, Alert
 from router.contracts.extract import extract_ids

@@ -13,11 +13,11 @@ from math import inf
 from typing import Protocol, TypeVar
 
 from router import ids
+from router.bounded_cache import BoundedCache, weight_of
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import read_record
 from router.deferred import Deferred
 from router.errors import Poison
-from router.memory import Memory, weight_of
 
 T = TypeVar("T")
 
@@ -40,10 +40,10 @@ class AssignmentCache:
 
     def __init__(self, fetch: Callable[[str], Deferred[bytes | None]], limit: int = 20_000) -> None:
         self._fetch = fetch
-        self._known: Memory[str, Assignment] = Memory(limit)
+        self._known: BoundedCache[str, Assignment] = BoundedCache(limit)
 
     def recall(self, assignment_id: str) -> Assignment | None:
-        return self._known.recall(assignment_id, 0.0)
+        return self._known.get(assignment_id, 0.0)
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
         return self._fetch(ids.key(assignment_id)).map(lambda record: conclude(self._read(record)))
@@ -60,7 +60,7 @@ class AssignmentCache:
 
     def keep(self, known: Assignment) -> None:
         """Add an assignment that the bucket returned, or that this instance has just created."""
-        self._known.keep(known.assignment_id, known, inf, 0.0, owner=known.tenant_id, weight=weight_of(known.decision.metadata))
+        self._known.put(known.assignment_id, known, inf, 0.0, owner=known.tenant_id, weight=weight_of(known.decision.metadata))
 
     def __len__(self) -> int:
         return len(self._known)

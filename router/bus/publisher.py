@@ -24,12 +24,14 @@ MSG_ID = "Nats-Msg-Id"
 class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
-    def __init__(self, settings: BusSettings, connection: Connection, evidence: AckedPublisher, metrics: BusMetrics | None = None) -> None:
+    def __init__(
+        self, settings: BusSettings, connection: Connection, acked_publisher: AckedPublisher, metrics: BusMetrics | None = None
+    ) -> None:
         """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
         self._connection = connection
-        self._evidence = evidence
+        self._acked_publisher = acked_publisher
 
     async def event(self, envelope: MessageEnvelope) -> Receipt:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
@@ -55,12 +57,12 @@ class Publisher:
     async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
-        told = await self._evidence.stored((effect,))
-        if not isinstance(told, NotPublished):
-            return told[0]
-        if told.err_code:
-            raise BrokerRefused(told.err_code, f"{subject}: {told.cause}")
-        raise BrokerUnavailable(f"{subject} cannot be stored: {told.cause}; `router bus topology` looks at the streams")
+        result = await self._acked_publisher.stored((effect,))
+        if not isinstance(result, NotPublished):
+            return result[0]
+        if result.err_code:
+            raise BrokerRefused(result.err_code, f"{subject}: {result.cause}")
+        raise BrokerUnavailable(f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at the streams")
 
     def _check_size(self, effect: Effect) -> None:
         """Consumers refuse a larger payload, and the server closes the connection for a larger frame."""

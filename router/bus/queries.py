@@ -99,7 +99,7 @@ class QueryResponder:
         if not (inbox.startswith(INBOXES) and ids.is_literal_subject(inbox)):
             return  # no reply subject, or one that is no inbox
         if len(self._in_hand) >= AT_ONCE:
-            self._connection.publish_nowait(inbox, _error("overloaded", "Too many questions in hand; ask again"))
+            self._connection.publish_nowait(inbox, _error("overloaded", "Too many requests at once; ask again"))
             return
         task = tasks.create_task(self._answer(inbox, data))
         self._in_hand.add(task)
@@ -123,5 +123,5 @@ class QueryResponder:
 
 
 def _error(code: str, message: str) -> bytes:
-    told = {"code": code[:MOST_OF_A_TEXT], "message": message[:MOST_OF_A_TEXT].encode("utf-8", "replace").decode()}
-    return orjson.dumps({"ok": False, "error": told})
+    body = {"code": code[:MOST_OF_A_TEXT], "message": message[:MOST_OF_A_TEXT].encode("utf-8", "replace").decode()}
+    return orjson.dumps({"ok": False, "error": body})

@@ -34,14 +34,14 @@ def doctor(
 
 
 async def _examine(settings: Settings, monitor: str | None, as_json: bool) -> int:
-    from router.app import declared
+    from router.app import declare_topology
     from router.app.inbox_doctor import examine_inbox
     from router.doctor import Verdict, collect, examine
 
     async with open_jetstream(settings) as jetstream:
         facts = await collect(
             jetstream,
-            declared(settings),
+            declare_topology(settings),
             letters=settings.streams.dlq.name,
             max_request=settings.max_payload_bytes,
             cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",

@@ -110,7 +110,7 @@ async def _serve(read: Read, server: EmbeddedServer | None) -> int:
 
 async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
-    from router.app.policy_seed import only_samples
+    from router.app.policy_seed import has_only_samples
     from router.cli.policy.store import open_store
     from router.errors import NotFound
 
@@ -118,7 +118,7 @@ async def _drop_unused_samples(settings: Settings) -> Settings:
         return settings
     with contextlib.suppress(NotFound):  # a new server has no bucket yet
         async with open_store(settings) as store:
-            return settings if await only_samples(store) else _set_policies_dir(None, settings)
+            return settings if await has_only_samples(store) else _set_policies_dir(None, settings)
     return settings
 
 

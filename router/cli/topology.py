@@ -122,11 +122,11 @@ async def _mirror(settings: Settings, as_json: bool) -> int:
 
 def _declare(settings: Settings, workers: Sequence[str]) -> Topology:
     """Return the topology that the router declares, with the durables of these workers."""
-    from router.app import declared
+    from router.app import declare_topology
     from router.delivery.topology import Topology
     from router.sdk.worker import worker_durable
 
-    router, subject = declared(settings), settings.assignment.subjects[0]
+    router, subject = declare_topology(settings), settings.assignment.subjects[0]
     durables = (worker_durable(settings.streams.assignments.name, durable, subject=subject) for durable in workers)
     return Topology(router.streams, (*router.consumers, *durables))
 
@@ -150,9 +150,9 @@ def _format_changes(difference: Difference) -> str:
 
 
 def _list_configurations(settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    from router.app import declared
+    from router.app import declare_topology
 
-    wanted = declared(settings)
+    wanted = declare_topology(settings)
     streams = [{**_UNLIMITED, **stream.to_json()} for stream in wanted.streams]
     return streams, [{"stream_name": consumer.stream, "config": consumer.to_json()} for consumer in wanted.consumers]
 

@@ -1,4 +1,4 @@
-"""Everything an operator can set: read once, frozen, and explained by `router config`.
+"""All settings: read once, frozen, and shown by `router config`.
 
     settings     the tree of groups: connection, consumers, storage, service
     names        which spellings mean which setting: ours and the specifications'
@@ -7,7 +7,7 @@
     rules        what two settings must be to each other
     describe     every setting as a row, secrets hidden
 
-Nobody below `app` imports this room: a room is handed the plain values that it needs.
+Only `app` and the rooms above it import this one: other rooms get the plain values that they need.
 """
 
 from __future__ import annotations

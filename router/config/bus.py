@@ -1,4 +1,4 @@
-"""The envelope bus, by SOLVER-Ralph's six variables; NATS_URL is everyone's, the other five bind the bus alone.
+"""The envelope bus, by SOLVER-Ralph's six variables; NATS_URL applies to all rooms, the other five to the bus only.
 
 Rule: docs/requirements.md#sr-configuration.
 """

@@ -1,4 +1,4 @@
-"""How the broker is reached and who we say we are (docs/contracts.md#connection)."""
+"""The connection to the broker and its login (docs/contracts.md#connection)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from router.config.group import File, Group, Millis, OptionalToken, Text, split_list
 
 
-def _not_empty(value: object) -> object:
-    # A variable whose secret is missing must not mean that none is asked for.
+def _require_text(value: object) -> object:
+    # An empty variable must not mean that no secret is required.
     if isinstance(value, str) and not value.strip():
         raise ValueError("is set and empty: give the secret, or do not set it")
     return value
@@ -27,7 +27,7 @@ def _check_address(value: str) -> str:
 
 SCHEMES = ("nats", "tls", "ws", "wss")
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(_check_address)], ...], BeforeValidator(split_list), Field(min_length=1)]
-Secret = Annotated[SecretStr | None, BeforeValidator(_not_empty)]
+Secret = Annotated[SecretStr | None, BeforeValidator(_require_text)]
 
 InboxPrefix = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$")]
 

@@ -1,4 +1,4 @@
-"""Every setting as a row for people, with nothing in it that must not be read over a shoulder."""
+"""Every setting as a row for people, without secrets."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Row(NamedTuple):
 
 def describe(settings: Settings, sources: Mapping[str, str]) -> list[Row]:
     """All settings in the order of the tree, secrets masked: `describe(*load(...))`."""
-    defaults = {s.name: shown(s.field, s.value) for s in list_settings(DEFAULTS)}
+    defaults = {s.name: format_value(s.field, s.value) for s in list_settings(DEFAULTS)}
     return [
-        Row(s.name, shown(s.field, s.value), defaults[s.name], sources.get(s.name, "default"), s.field.description or "")
+        Row(s.name, format_value(s.field, s.value), defaults[s.name], sources.get(s.name, "default"), s.field.description or "")
         for s in list_settings(settings)
     ]
 
 
-def shown(field: FieldInfo, value: object) -> str:
-    """A value as text; a secret's value never, and neither is a login or a query inside a URL, or a key pasted in a file's place."""
+def format_value(field: FieldInfo, value: object) -> str:
+    """A value as text, without secrets: logins and queries inside a URL, and a key pasted instead of a file name, are hidden."""
     if value is None:
         return ""
     if is_secret(field):

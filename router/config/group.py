@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from router import ids
 from router.masking import has_key
 
-FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: what is sent there by us would be a command, or an answer
+FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: a message of the router there would be a command, or an answer
 
 
 class Group(BaseModel):
@@ -66,7 +66,7 @@ def _literal_subject(value: str) -> str:
 
 
 def _reply_prefix(value: str) -> str:
-    # A prefix is the only fence between a stranger's reply address and our own subjects (docs/contracts.md#reply-addresses).
+    # Only the prefixes keep a client's reply address away from the router's subjects (docs/contracts.md#reply-addresses).
     if not value.endswith(".") or value.startswith("$") or not ids.is_literal_subject(value[:-1]):
         raise ValueError("should be whole literal tokens that end with a dot, never starting with $")
     return value

@@ -42,7 +42,7 @@ class InboxConfig(Group):
     nak_after_ms: OptionalMillis = Field(
         default=None, description="ask for a failed message again after this time, milliseconds; unset: the ack wait speaks (POL-047-007)"
     )
-    sweep_ms: Millis = Field(default=60_000, description="between two looks for rows that nobody settles, milliseconds")
+    sweep_ms: Millis = Field(default=60_000, description="between two scans for rows that are not settled, milliseconds")
     stranded_after_ms: Millis = Field(
         default=3_600_000, description="a row this old is looked after; longer than all deliveries of one message, milliseconds"
     )

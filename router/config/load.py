@@ -1,9 +1,9 @@
-"""From layers to one frozen Settings; the only place where the process' surroundings become settings.
+"""Builds the frozen Settings from its layers; only this file reads the environment and the settings file.
 
     defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/contracts.md#settings)
 
-with one exception of the same page: what speaks for every consumer (NATS_MAX_DELIVER) gives way to what names
-one of them (ROUTER_RESULTS__MAX_ATTEMPTS), wherever either was given.
+with one exception of the same page: a name for one consumer (ROUTER_RESULTS__MAX_ATTEMPTS) wins over a name for all of them
+(NATS_MAX_DELIVER), whichever layer has it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from router.config import names, rules
-from router.config.describe import shown
+from router.config.describe import format_value
 from router.config.group import list_settings
 from router.config.settings import Settings
 from router.config.sources import (
@@ -54,8 +54,8 @@ Places = dict[str, Placed]
 
 
 def load(file: Path | None = None, overrides: Mapping[str, object] = NOTHING, environ: Mapping[str, str] = os.environ) -> Loaded:
-    """Read every source once. Misconfigured: an unknown name, a bad value, or two settings that cannot stand together."""
-    places = _merged(
+    """Read every source once. Raises Misconfigured: an unknown name, an illegal value, or two settings that contradict each other."""
+    places = _merge_layers(
         (
             from_file(file or config_file(environ)),
             from_specifications(environ),
@@ -63,23 +63,23 @@ def load(file: Path | None = None, overrides: Mapping[str, object] = NOTHING, en
             from_command_line(overrides),
         )
     )
-    settings = _validated(places)
+    settings = _validate(places)
     rules.check(settings)
     return Loaded(settings, {name: place.given.source for name, place in places.items()})
 
 
-def _merged(layers: Iterable[Layer]) -> Places:
+def _merge_layers(layers: Iterable[Layer]) -> Places:
     shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in list_settings(names.DEFAULTS)}
     own: Places = {}
     for layer in layers:
-        shared_here, own_here = _resolved(layer)
+        shared_here, own_here = _resolve_names(layer)
         shared |= shared_here
         own |= own_here
     return shared | own
 
 
-def _resolved(layer: Layer) -> tuple[Places, Places]:
-    """One layer by the settings' own names: what speaks for every consumer, and what names one setting."""
+def _resolve_names(layer: Layer) -> tuple[Places, Places]:
+    """One layer by the settings' own names: values for all consumers, and values for one setting."""
     shared: Places = {}
     own: Places = {}
     for given in layer:
@@ -90,11 +90,11 @@ def _resolved(layer: Layer) -> tuple[Places, Places]:
         for name in meaning.targets:
             if name in into:
                 raise Misconfigured(name, f"is given twice: {into[name].given.where} and {given.where}")
-            into[name] = Placed(_converted(meaning, given), given)
+            into[name] = Placed(_convert(meaning, given), given)
     return shared, own
 
 
-def _converted(meaning: names.Meaning, given: Given) -> object:
+def _convert(meaning: names.Meaning, given: Given) -> object:
     try:
         return meaning.convert(given.value)
     except ValueError as exc:
@@ -113,15 +113,15 @@ def _unknown(given: Given) -> Misconfigured:
     return Misconfigured(given.where, f"there is no such setting; {hint}")
 
 
-def _validated(places: Places) -> Settings:
+def _validate(places: Places) -> Settings:
     try:
-        return Settings.model_validate(_nested(places))
+        return Settings.model_validate(_build_tree(places))
     except ValidationError as exc:
         details = exc.errors(include_url=False, include_context=False)[0]
     raise _bad_value(places, details)  # outside the handler: pydantic's own text would show a secret's value
 
 
-def _nested(places: Places) -> dict[str, object]:
+def _build_tree(places: Places) -> dict[str, object]:
     tree: dict[str, object] = {}
     for name, place in places.items():
         *groups, leaf = name.split(".")
@@ -139,9 +139,8 @@ def _bad_value(places: Places, details: ErrorDetails) -> Misconfigured:
     setting = next(s for s in list_settings(names.DEFAULTS) if path == s.name or path.startswith(f"{s.name}."))
     place = places[setting.name]
     legal = re.sub(r"^(Value error,|Input|Value|String|Tuple) ", "", details["msg"])
-    text = (
-        f"{shown(setting.field, place.given.value)!r} is not legal: it {legal} ({setting.field.description}). Given by {place.given.where}"
-    )
+    value = format_value(setting.field, place.given.value)
+    text = f"{value!r} is not legal: it {legal} ({setting.field.description}). Given by {place.given.where}"
     if is_service_link(place.given):
         text = f"{place.given.where} {SERVICE_LINK}"
     return Misconfigured(setting.name, text)

@@ -22,7 +22,7 @@ def flat(spelling: str) -> str:
     return spelling.lower().replace("__", "_").replace(".", "_")
 
 
-def _as_given(value: object) -> object:
+def _keep_value(value: object) -> object:
     return value
 
 
@@ -41,30 +41,30 @@ class Meaning(NamedTuple):
     """The settings that a spelling sets, and how its value becomes theirs."""
 
     targets: tuple[str, ...]
-    convert: Callable[[object], object] = _as_given
+    convert: Callable[[object], object] = _keep_value
 
     @property
     def is_shared(self) -> bool:
         return len(self.targets) > 1
 
 
-def _each(field: str) -> tuple[str, ...]:
+def _name_for_each(field: str) -> tuple[str, ...]:
     return tuple(f"{consumer}.{field}" for consumer in CONSUMERS)
 
 
-def _by_consumer(spelling: str, field: str) -> dict[str, Meaning]:
+def _alias_for_each(spelling: str, field: str) -> dict[str, Meaning]:
     return {spelling.format(consumer): Meaning((f"{consumer}.{field}",)) for consumer in CONSUMERS}
 
 
 ALIASES = {
-    "nats_js_max_deliver": Meaning(_each("max_attempts")),
-    "nats_js_backoff_seconds": Meaning(_each("backoff_ms"), _milliseconds),
-    "nats_max_deliver": Meaning(_each("max_attempts")),
-    "nats_ack_wait_ms": Meaning(_each("ack_wait_ms")),
-    "nats_backoff_ms": Meaning(_each("backoff_ms")),
-    **_by_consumer("nats_js_durable_group_{}", "durable"),
-    **_by_consumer("nats_js_deliver_group_{}", "deliver_group"),
-    **_by_consumer("{}_max_deliver", "max_attempts"),
+    "nats_js_max_deliver": Meaning(_name_for_each("max_attempts")),
+    "nats_js_backoff_seconds": Meaning(_name_for_each("backoff_ms"), _milliseconds),
+    "nats_max_deliver": Meaning(_name_for_each("max_attempts")),
+    "nats_ack_wait_ms": Meaning(_name_for_each("ack_wait_ms")),
+    "nats_backoff_ms": Meaning(_name_for_each("backoff_ms")),
+    **_alias_for_each("nats_js_durable_group_{}", "durable"),
+    **_alias_for_each("nats_js_deliver_group_{}", "deliver_group"),
+    **_alias_for_each("{}_max_deliver", "max_attempts"),
     "nats_subject_allowlist": Meaning(("subject_allowlist",)),
     "nats_reply_subject": Meaning(("reply.subject",)),
     "enable_usage_publish": Meaning(("usage.enabled",)),

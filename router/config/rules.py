@@ -1,4 +1,4 @@
-"""What two settings must be to each other. Each rule names the setting to mend and says what is legal."""
+"""Rules between two settings. Each one names the setting to correct and says what is legal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIXED_PREFIXES = ("beamline.router.v1.admin.", "beamline.router.v1.internal.", "
 
 
 def check(settings: Settings) -> None:
-    """Misconfigured for the first rule that is broken."""
+    """Raises Misconfigured for the first rule that is broken."""
     for name, consumer in _members(settings, ConsumerConfig):
         _check_consumer(name, consumer)
     for name, stream in _members(settings.streams, StreamConfig):
@@ -56,7 +56,7 @@ def _check_consumer(name: str, consumer: ConsumerConfig) -> None:
 
 
 def _check_letters(settings: Settings) -> None:
-    pattern, taken = settings.dlq.subject_pattern, {subject: name for name, subject in _chosen(settings)}
+    pattern, taken = settings.dlq.subject_pattern, {subject: name for name, subject in _list_subjects(settings)}
     legal = "must give one literal subject, not starting with $ or _INBOX; {original_subject} is the only thing replaced"
     for _, consumer in _members(settings, ConsumerConfig):
         letters = pattern.replace("{original_subject}", consumer.subject)
@@ -83,7 +83,7 @@ def _check_subjects(settings: Settings) -> None:
 
 
 def _check_replies(settings: Settings) -> None:
-    # An answer under one of our own subjects would be taken for a message of ours, by us.
+    # The router would take an answer on one of its own subjects for a message.
     ours = (settings.decide.subject, settings.results.subject, settings.acks.subject, *settings.assignment.subjects, *FIXED_SUBJECTS)
     for prefix in settings.reply.prefixes:
         leads_home = any(subject.startswith(prefix) for subject in ours)
@@ -92,17 +92,17 @@ def _check_replies(settings: Settings) -> None:
 
 
 def _check_shared(settings: Settings) -> None:
-    """One subject, one meaning: else an answer is a request, or a result an assignment."""
+    """Each subject has one use: else an answer would be read as a request, or a result as an assignment."""
     seen: dict[str, str] = {}
     parts = f"{settings.decide.subject}.p."
-    for name, subject in _chosen(settings):
+    for name, subject in _list_subjects(settings):
         _require(subject not in seen, name, f"must not be {subject}: that is {seen.get(subject)}")
         _require(not _is_fixed(subject), name, f"must not be {subject}: the router uses it")
         _require(not subject.startswith(parts), name, f"must not lie under {parts}: that is where partitions of decide.subject are")
         seen[subject] = name
 
 
-def _chosen(settings: Settings) -> Iterator[tuple[str, str]]:
+def _list_subjects(settings: Settings) -> Iterator[tuple[str, str]]:
     """Every subject that can be set, with the setting's name."""
     for name, consumer in _members(settings, ConsumerConfig):
         yield f"{name}.subject", consumer.subject
@@ -123,7 +123,7 @@ def _check_names(group_name: str, group: Group, kind: type[StreamConfig | Bucket
 
 
 def _check_spans(settings: Settings) -> None:
-    # A replay may push its assignment again as long as it is remembered; the stream must recognise it that long.
+    # A repeated request may push its assignment again while its decision is cached; the stream must recognise it that long.
     _require(
         settings.streams.assignments.duplicate_window_ms >= settings.idempotency.ttl_ms,
         "streams.assignments.duplicate_window_ms",

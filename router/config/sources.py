@@ -1,6 +1,6 @@
 """Where settings are given: a TOML file, the environment, the command line. Each source becomes one layer of `Given`.
 
-What a spelling means is `names`' business; which layer wins is `load`'s.
+`names` knows what a spelling means; `load` decides which layer wins.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Layer = list[Given]
 
 
 def from_file(path: Path | None) -> Layer:
-    """The leaves of a TOML file. Misconfigured: it cannot be read, or is not TOML."""
+    """The values of a TOML file. Raises Misconfigured if it cannot be read, or is not TOML."""
     if path is None:
         return []
     try:
@@ -45,16 +45,16 @@ def from_file(path: Path | None) -> Layer:
         raise Misconfigured("config_file", f"{path} cannot be read: {exc.strerror}") from exc
     except ValueError as exc:
         raise Misconfigured("config_file", f"{path} is not a TOML file: {exc}") from exc
-    return [Given(key, value, "file", f"{key} in {path}") for key, value in _leaves(tree)]
+    return [Given(key, value, "file", f"{key} in {path}") for key, value in _flatten(tree)]
 
 
 def from_specifications(environ: Mapping[str, str]) -> Layer:
-    """The variables that the specifications name; nobody else's NATS_* variable is looked at."""
+    """The variables that the specifications name; other NATS_* variables are not read."""
     return [Given(name.lower(), environ[name], name, name) for name in SPECIFIED if name in environ]
 
 
 def from_environment(environ: Mapping[str, str]) -> Layer:
-    """Every ROUTER_* variable but the one that names the file."""
+    """Every ROUTER_* variable except the one with the file's name."""
     names = sorted(name for name in environ if name.startswith(OURS) and name != CONFIG_FILE)
     return [Given(name.removeprefix(OURS), environ[name], name, name) for name in names]
 
@@ -75,9 +75,9 @@ def config_file(environ: Mapping[str, str]) -> Path | None:
     return Path(name) if name else None
 
 
-def _leaves(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+def _flatten(tree: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     for key, value in tree.items():
         if isinstance(value, dict):
-            yield from _leaves(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

@@ -15,11 +15,11 @@ from enum import Enum
 
 from msgspec import Struct
 
+from router.bounded_cache import BoundedCache, weight_of
 from router.clock import Clock, steady
 from router.contracts.content import digest, is_same
 from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
 from router.contracts.request import RouteRequest
-from router.memory import Memory, weight_of
 
 KILOBYTE = 1024  # of one weight
 MOST_KEPT = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a larger one a digest, which costs as much as reading it
@@ -54,11 +54,11 @@ class IdempotencyCache:
     def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady) -> None:
         self._ttl_s = ttl_s
         self._clock = clock
-        self._known: Memory[str, CachedDecision] = Memory(limit)
+        self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
 
     def recall(self, request: RouteRequest, data: bytes) -> Decision | CacheResult:
         """The decision of the same request, NEW, or CONFLICT."""
-        known = self._known.recall(f"{request.tenant_id}\0{request.request_key}", self._clock())
+        known = self._known.get(f"{request.tenant_id}\0{request.request_key}", self._clock())
         if known is None:
             return CacheResult.NEW
         return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
@@ -77,7 +77,7 @@ class IdempotencyCache:
         if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
             weight += weight_of(decision.metadata)
         key = f"{request.tenant_id}\0{request.request_key}"  # `_key` in place
-        self._known.keep(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
+        self._known.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
     async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> CachedDecision | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""

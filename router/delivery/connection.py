@@ -28,7 +28,7 @@ from nats.protocol.parser import PERMISSIONS_ERR
 from router.cancellation import preserve_cancellation
 from router.delivery import denials, tls
 from router.delivery.frame_parser import FrameParser, Headers, parse_head
-from router.delivery.socket import DirectTransport
+from router.delivery.socket import LAST_CLOSE_S, DirectTransport
 from router.errors import BrokerUnavailable
 from router.ids import random_tokens
 from router.masking import hide_login
@@ -263,6 +263,8 @@ class Connection(Client):
         await super()._process_info(info, initial_connection)
 
     async def _close(self, status: int, do_cbs: bool = True) -> None:
+        if isinstance(self._transport, DirectTransport):
+            self._transport.close_s = LAST_CLOSE_S
         try:
             await super()._close(status, do_cbs)
         except OSError:  # no connection takes what is pending: nats-py would stop halfway

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from router.bounded_cache import BoundedCache
 from router.clock import Clock, steady
-from router.memory import Memory
 from router.message import Effect
 from router.outcome import Receipt
 
@@ -31,20 +31,20 @@ class KnownEffects:
         self._limit = limit
         self._clock = clock
         self._lives = 0  # of the connection, when the oldest of these was published
-        self._stored: Memory[str, Receipt] = Memory(limit)
+        self._stored: BoundedCache[str, Receipt] = BoundedCache(limit)
 
     def receipt_of(self, effect: Effect, reconnect_count: int) -> Receipt | None:
         """The PubAck of an earlier copy, as the server would send it again."""
         if reconnect_count != self._lives:
-            self._lives, self._stored = reconnect_count, Memory(self._limit)
+            self._lives, self._stored = reconnect_count, BoundedCache(self._limit)
             return None
-        known = self._stored.recall(effect.id, self._clock())
+        known = self._stored.get(effect.id, self._clock())
         return None if known is None else replace(known, is_duplicate=True)
 
     def keep(self, effect: Effect, receipt: Receipt) -> None:
         """Its PubAck is here."""
         now = self._clock()
-        self._stored.keep(effect.id, receipt, now + self._keep_s, now, owner=effect.owner)
+        self._stored.put(effect.id, receipt, now + self._keep_s, now, owner=effect.owner)
 
     def __len__(self) -> int:
         return len(self._stored)

@@ -32,9 +32,9 @@ from router.delivery.reply_correlator import RequestIdentity
 from router.delivery.subscription import Subscription
 from router.errors import BrokerUnavailable
 from router.fair_queue import FairQueue
+from router.fair_slots import FairSlots
 from router.message import NO_HEADERS, Message
 from router.outcome import Dead, Done, Outcome
-from router.shares import Shares
 
 BUDGET_S = 0.002  # of one turn of the loop; then others have theirs
 SHORT_BUDGET_S = 0.0005  # while more waits in the socket than a read takes: to hear of a request comes before handling one
@@ -102,7 +102,7 @@ class LiveRequests(Generic[A]):
         self._overload = Overload(answers, rules)
         self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
         self._running: set[asyncio.Task[None]] = set()
-        self._places = Shares(rules.at_once)  # of handlers that wait
+        self._places = FairSlots(rules.at_once)  # of handlers that wait
         self._refused: dict[str, int] = {}  # by tenant, and not told yet: a flood is counted some fifty times a second
         self._newest_ns = 0
         self._handled = 0  # live copies: what is pending holds theirs, too, which only need an ack
@@ -182,7 +182,7 @@ class LiveRequests(Generic[A]):
 
         A handler that waits for an extension goes on whenever its answer comes, in no turn and within no budget.
         """
-        return self._answers.is_behind and self._places.held(tenant) >= FEW_WAITING
+        return self._answers.is_behind and self._places.count(tenant) >= FEW_WAITING
 
     def _refuse_now(self, asker: A, inbox: str, data: bytes, key: int, has_id: bool) -> None:
         # Not noted: the mark is enough here, and two entries in a large dictionary would cost a third of all this.
@@ -233,7 +233,7 @@ class LiveRequests(Generic[A]):
         self._handled += 1
         if not isinstance(outcome, Awaitable):
             self._conclude(request, outcome)
-        elif not self._is_closing and self._places.take(request.tenant):
+        elif not self._is_closing and self._places.acquire(request.tenant):
             task = asyncio.get_running_loop().create_task(self._await(consumer, request, outcome))
             self._running.add(task)
             task.add_done_callback(lambda task: self._end(task, request.tenant))
@@ -244,7 +244,7 @@ class LiveRequests(Generic[A]):
 
     def _end(self, task: asyncio.Task[None], tenant: str) -> None:
         self._running.discard(task)
-        self._places.give(tenant)
+        self._places.release(tenant)
 
     def _message(self, request: LiveRequest, lane: Subscription) -> Message:
         """As its stored copy will be, but for its place: the time stands for that, so it is made different for each."""

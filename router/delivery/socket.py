@@ -18,6 +18,9 @@ from urllib.parse import ParseResult
 
 from nats.aio.transport import TcpTransport
 
+# asyncio flushes a transport that is closed, for as long as the peer keeps it waiting.
+RECONNECT_CLOSE_S = 0.5  # the server is gone, as far as can be told
+LAST_CLOSE_S = 10.0  # a slow link may need it for what was published last
 Hear = Callable[[bytes], bytes]  # a chunk; what it gives back is the reader's
 
 
@@ -49,6 +52,7 @@ class DirectTransport(TcpTransport):
     def __init__(self, hear: Hear) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._hear = hear
+        self.close_s = RECONNECT_CLOSE_S
 
     def __bool__(self) -> bool:
         return True  # nats-py makes a transport of its own in place of one that says no
@@ -84,6 +88,14 @@ class DirectTransport(TcpTransport):
         line = await self._protocol.reader.readline()
         self._protocol.held -= len(line)
         return line
+
+    async def wait_closed(self) -> None:
+        """Give the server `close_s` to take what was written, then drop it: a machine that vanished never takes it, nor says so."""
+        try:
+            async with asyncio.timeout(self.close_s):
+                await super().wait_closed()  # type: ignore[no-untyped-call]
+        except TimeoutError:
+            self._io_writer.transport.abort()
 
     def writelines(self, payload: list[bytes]) -> None:
         """Raises ConnectionResetError where a stream would take it and drop it: it stays pending, for the next connection."""

@@ -15,7 +15,7 @@ import asyncio
 
 from router.contracts.decision import OVERLOADED, Refusal
 from router.fair_queue import FairQueue
-from router.shares import Shares
+from router.fair_slots import FairSlots
 
 RETRY_AFTER_MS = 1_000
 FULL = Refusal(OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS})
@@ -28,12 +28,12 @@ class PipelineSlots:
     """`take`, or else `enqueue` and `wait`; then `give` back, whatever happened."""
 
     def __init__(self, slots: int = 128, queue: int = 1024, queue_bytes: int = QUEUE_BYTES) -> None:
-        self._slots = Shares(slots)
+        self._slots = FairSlots(slots)
         self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
 
     def try_acquire(self, tenant: str) -> bool:
         """One slot at once, if the tenant may have one and none of its requests waits."""
-        return not self._queue.waits(tenant) and self._slots.take(tenant)
+        return not self._queue.has_waiting(tenant) and self._slots.acquire(tenant)
 
     def enqueue(self, tenant: str, size: int) -> SlotWaiter | None:
         """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
@@ -51,9 +51,9 @@ class PipelineSlots:
 
     def release(self, tenant: str) -> None:
         """Back to the free ones; then to the tenants that wait, in turn."""
-        self._slots.give(tenant)
+        self._slots.release(tenant)
         while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
             tenant, turn = waiting
             if not turn.done():  # else its request was cancelled while it waited
-                self._slots.take(tenant)
+                self._slots.acquire(tenant)
                 turn.set_result(None)

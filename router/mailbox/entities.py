@@ -4,7 +4,7 @@
     InboxMessage  the receipt by which a message is handled once
     EventSubject  {context}.event.{name}.v{n}
 
-Rules about them stand in `policies`, tables in `migrations/`. Whole modules may be built on these; none may add a field.
+`policies` holds the rules about them, `migrations/` the tables. Modules may build on these entities; none may add a field.
 
 Rule: docs/requirements.md#sd-1.
 """

@@ -64,7 +64,7 @@ class JetStreamConsumer(Protocol):
 
 
 class EventHandler(Protocol):
-    """PORT-047-005. What it needs beyond these two stands in `current_message` while it runs."""
+    """PORT-047-005. `current_message` holds the whole message while it runs."""
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult: ...
 

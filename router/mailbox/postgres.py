@@ -128,7 +128,7 @@ class Database:
     async def open(self) -> None:
         """Raises Misconfigured for a connection string that cannot be read; an unavailable database is no error here."""
         _check(self._config)
-        if self._config.plans_by_index and _refuse_clear_password(self._config.dsn):  # told once, not again by the pool for handlers
+        if self._config.plans_by_index and _refuse_clear_password(self._config.dsn):  # logged once, not again by the pool for handlers
             log.warning(events.DATABASE_UNPROTECTED, remedy="sslmode=verify-full in the setting mailbox.dsn")
         await self._pool.open()
 
@@ -237,9 +237,9 @@ def _translate_errors(failures: Sequence[str] = ()) -> Iterator[None]:
     try:
         yield
     except PoolTimeout:
-        # libpq gives a failed login no code, so its words are told and nothing is decided by them. They hold no password.
-        said = f": {failures[-1]}; host, user, password and database are those of mailbox.dsn" if failures else ""
-        raise DatabaseUnavailable(f"no connection to PostgreSQL in time{said}") from None
+        # libpq gives a failed login no code, so its text is reported, and nothing depends on it. It holds no password.
+        cause = f": {failures[-1]}; host, user, password and database are those of mailbox.dsn" if failures else ""
+        raise DatabaseUnavailable(f"no connection to PostgreSQL in time{cause}") from None
     except errors.Error as exc:
         raise _translate(exc) from None
 
@@ -249,6 +249,6 @@ def _translate(exc: psycopg.Error) -> DatabaseUnavailable | DatabaseRefused:
     if state.startswith(_LATER) or (not state and isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError)):
         return DatabaseUnavailable(f"PostgreSQL is away ({type(exc).__name__})")
     if state in _NAMING_OBJECTS:
-        said = f"{exc.diag.message_primary} ({_NAMING_OBJECTS[state]})"
-        return DatabaseRefused(state, shorten(said, MAX_FAILURE), exc.diag.constraint_name)
+        cause = f"{exc.diag.message_primary} ({_NAMING_OBJECTS[state]})"
+        return DatabaseRefused(state, shorten(cause, MAX_FAILURE), exc.diag.constraint_name)
     return DatabaseRefused(state, type(exc).__name__, exc.diag.constraint_name)  # its own text may hold a value

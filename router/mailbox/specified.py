@@ -1,4 +1,4 @@
-"""The columns of the two specified tables, and whether a table that stands already has them: these, and no other.
+"""The columns of the two specified tables, and whether an existing table has them: these, and no other.
 
 Rule: docs/requirements.md#sd-1.
 

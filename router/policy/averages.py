@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
-from router.memory import Memory
+from router.bounded_cache import BoundedCache
 from router.policy.states import NO_STATES, ProviderState, ProviderStates
 
 WEIGHT = 0.1
@@ -25,7 +25,7 @@ class Averages:
     def __init__(self, limit: int = 20_000, weight: float = WEIGHT) -> None:
         self._weight = weight
         self._tenants: dict[str, dict[str, ProviderState]] = {}
-        self._pairs: Memory[tuple[str, str], bool] = Memory(limit, self._forget)  # longest without a result first
+        self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)  # longest without a result first
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers; the object NO_STATES when no average is known, so that `evaluate` takes its fast path."""
@@ -41,7 +41,7 @@ class Averages:
             latency_ms=self._average(before.latency_ms if before is not None else None, latency_ms, LONGEST_MS),
             cost=self._average(before.cost if before is not None else None, cost, DEAREST),
         )
-        self._pairs.keep((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
+        self._pairs.put((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
 
     def _average(self, average: float | None, figure: float, most: float) -> float:
         figure = min(float(figure), most)

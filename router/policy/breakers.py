@@ -17,12 +17,12 @@ from math import inf
 
 from msgspec import Struct
 
+from router.bounded_cache import BoundedCache
 from router.breakers import CLOSED, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
 from router.breakers.breaker import OnTransition
 from router.clock import Clock, steady, wall
 from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
-from router.memory import Memory
 from router.policy.breaker_rules import Pair, ProviderRules
 from router.policy.outcomes import ProviderOutcome, classify_outcome
 from router.policy.policy import Policy
@@ -57,7 +57,7 @@ class ProviderBreakers:
         on_change: OnTransition = lambda _: None,
     ) -> None:
         self._policies = policies
-        self._order: Memory[Pair, bool] = Memory(limit, self._forget)  # the one longest without a result first
+        self._order: BoundedCache[Pair, bool] = BoundedCache(limit, self._forget)  # the one longest without a result first
         self._now = now
         self._today = today
         self._on_create = on_create
@@ -122,7 +122,7 @@ class ProviderBreakers:
         pair = tenant_id, provider_id
         breaker = self._breakers.get(pair)
         if breaker is not None:
-            self._order.recall(pair, 0.0)
+            self._order.get(pair, 0.0)
             return breaker
         rules = self._rules.find(tenant_id, provider_id)
         return self._create(pair, rules) if rules is not None else None
@@ -132,7 +132,7 @@ class ProviderBreakers:
             "/".join(pair), rules, now=self._now, today=self._today, on_change=self._on_transition
         )
         self._on_create(*pair)
-        self._order.keep(pair, True, inf, 0.0, owner=pair[0])
+        self._order.put(pair, True, inf, 0.0, owner=pair[0])
         if (told := self._remote.get(pair)) is not None:
             self._apply(breaker, told)
         return breaker
@@ -160,7 +160,7 @@ class ProviderBreakers:
         for pair, breaker in list(self._breakers.items()):
             rules = self._rules.find(*pair)
             if rules is None:
-                self._order.forget(pair)
+                self._order.remove(pair)
                 self._forget(pair)
             elif rules != breaker.rules:
                 breaker.set_rules(rules)

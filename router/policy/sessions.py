@@ -6,8 +6,8 @@ The ttl runs from `remember`; `recall` does not prolong it.
 
 from __future__ import annotations
 
+from router.bounded_cache import BoundedCache
 from router.clock import Clock, steady
-from router.memory import Memory
 
 
 class Sessions:
@@ -15,14 +15,14 @@ class Sessions:
 
     def __init__(self, limit: int = 100_000, clock: Clock = steady) -> None:
         self._clock = clock
-        self._choices: Memory[str, str] = Memory(limit)
+        self._choices: BoundedCache[str, str] = BoundedCache(limit)
 
     def recall(self, tenant_id: str, policy_id: str, session: str) -> str | None:
-        return self._choices.recall(_key(tenant_id, policy_id, session), self._clock())
+        return self._choices.get(_key(tenant_id, policy_id, session), self._clock())
 
     def remember(self, tenant_id: str, policy_id: str, session: str, provider_id: str, ttl_s: float) -> None:
         now = self._clock()
-        self._choices.keep(_key(tenant_id, policy_id, session), provider_id, now + ttl_s, now, owner=tenant_id)
+        self._choices.put(_key(tenant_id, policy_id, session), provider_id, now + ttl_s, now, owner=tenant_id)
 
     def __len__(self) -> int:
         return len(self._choices)

@@ -13,9 +13,9 @@ from enum import Enum
 
 from msgspec import Struct
 
+from router.bounded_cache import BoundedCache
 from router.clock import Clock, steady
 from router.contracts.usage import UsageEvent
-from router.memory import Memory
 from router.message import Message
 
 
@@ -41,7 +41,7 @@ class RecentOutcomes:
     def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
         self._clock = clock
-        self._told: Memory[str, _OutcomeDigest] = Memory(limit)
+        self._told: BoundedCache[str, _OutcomeDigest] = BoundedCache(limit)
 
     def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
         """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
@@ -49,9 +49,9 @@ class RecentOutcomes:
         content = hash((event.provider_id, event.event_type, event.latency_ms, event.cost))
         place = hash((message.sequence, message.stored_ns))
         now = self._clock()
-        first = self._told.recall(event_id, now)
+        first = self._told.get(event_id, now)
         if first is None:
-            self._told.keep(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
+            self._told.put(event_id, _OutcomeDigest(content, place), now + self._keep_s, now, owner=event.tenant_id)
             return Repetition.FIRST
         if first.place == place:
             return Repetition.REDELIVERED

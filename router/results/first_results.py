@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from router.bounded_cache import BoundedCache
 from router.clock import Clock, steady
 from router.contracts.assignment import Assignment
 from router.contracts.result import ExecResult
-from router.memory import Memory
 
 DAY_S = 86_400.0
 
@@ -31,14 +31,14 @@ class FirstResults:
         self._figures = figures
         self._keep_s = keep_s
         self._clock = clock
-        self._taught: Memory[int, bool] = Memory(limit)
+        self._taught: BoundedCache[int, bool] = BoundedCache(limit)
 
     def learn_from(self, known: Assignment, result: ExecResult) -> None:
         """Move the provider's figures if this is the assignment's first result."""
         now, key = self._clock(), hash(known.assignment_id)
-        if self._taught.recall(key, now) is not None:
+        if self._taught.get(key, now) is not None:
             return
-        self._taught.keep(key, True, now + self._keep_s, now)
+        self._taught.put(key, True, now + self._keep_s, now)
         self._figures.observe(
             known.tenant_id,
             known.provider_id,

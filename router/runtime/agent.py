@@ -34,7 +34,7 @@ class AgentRuntime:
         drain_s: float = 10.0,
         alert: Raise = lambda _: None,
     ) -> None:
-        """`drain_s`: seconds that work in hand may take at the end.
+        """`drain_s`: seconds that work in flight may take at the end.
 
         Raises Misconfigured for a name or filters that cannot be, or methods that could not be called.
         """

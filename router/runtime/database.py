@@ -52,7 +52,7 @@ class StoreFile:
     """An open store. One thread uses it at a time; `close` releases the lock."""
 
     def __init__(self, path: Path, *, is_durable: bool = True) -> None:
-        """`is_lasting` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
+        """`is_durable` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
         self.path = path
         self._lock = StoreLock(path)
         try:
@@ -141,8 +141,8 @@ def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
 
 def _check_schema(connection: sqlite3.Connection, path: Path, version: int) -> None:
     if found := differences(connection, version):
-        told = ", ".join(found)
-        raise Misconfigured("store", f"{path} differs from an agent's event store ({told}): restore a copy, or drop what is not its own")
+        names = ", ".join(found)
+        raise Misconfigured("store", f"{path} differs from an agent's event store ({names}): restore a copy, or drop what is not its own")
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -5,7 +5,7 @@
     memory     the agent's state
     facts      the store's own id
 
-A message is `received` once it is here, `applied` once its effects are, `dead` once its letter is stored.
+A message is `received` once it is here, `applied` once its effects are, `dead` once its dead letter is stored.
 """
 
 from __future__ import annotations

@@ -55,10 +55,10 @@ def verify(path: Path, limit: int = 5) -> list[StoreFinding]:
 
 def _integrity(db: sqlite3.Connection) -> StoreFinding:
     try:
-        said = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
+        lines = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
     except sqlite3.DatabaseError as exc:
-        said = [str(exc)]
-    return StoreFinding("integrity", OK if said == ["ok"] else FAIL, "; ".join(said))
+        lines = [str(exc)]
+    return StoreFinding("integrity", OK if lines == ["ok"] else FAIL, "; ".join(lines))
 
 
 def _schema(db: sqlite3.Connection) -> StoreFinding:

@@ -1,9 +1,9 @@
 """One assignment in, one outcome out: acknowledged, handled, and what is to be stored of it.
 
     handled            -> Done: its result is stored                        ack: accepted
-    hopeless           -> Done: a letter is stored instead                  ack: accepted
-    not accepted here  -> Retry: another worker may; the last one's letter  ack: rejected
-    not readable       -> Dead: a letter                                    ack: error, where it has an id
+    hopeless           -> Done: a dead letter is stored instead             ack: accepted
+    not accepted here  -> Retry: another worker may; at last a dead letter  ack: rejected
+    not readable       -> Dead: a dead letter                               ack: error, where it has an id
     done elsewhere     -> Done: before the durable was made (`start_point`)  ack: none
 
 Acknowledgements are a plain publish: there may be no listener (`ack_enabled`), and nothing waits for them.
@@ -78,48 +78,50 @@ class Assignments:
     async def handle(self, message: Message) -> Outcome:
         """The consumer's handler."""
         try:
-            found = read_exec_assignment(message.data)
+            assignment = read_exec_assignment(message.data)
         except Poison as exc:
             self._acknowledge_unread(message, str(exc))
             raise
-        if await self._is_over(message, found):
+        if await self._is_over(message, assignment):
             return Done()
-        if (reason := self._accepts(found)) is not None:
-            self._acknowledge(found, message, REJECTED, reason)
+        if (reason := self._accepts(assignment)) is not None:
+            self._acknowledge(assignment, message, REJECTED, reason)
             return Retry(Fault("rejected", f"not accepted by {self._worker_id}: {reason}"))
-        self._acknowledge(found, message, ACCEPTED)
-        attempted = await self._attempts.run(found)
-        self._on_done(found, attempted.step, attempted.latency_ms)
-        return Done((self._report(found, message, attempted),))
+        self._acknowledge(assignment, message, ACCEPTED)
+        attempted = await self._attempts.run(assignment)
+        self._on_done(assignment, attempted.step, attempted.latency_ms)
+        return Done((self._report(assignment, message, attempted),))
 
-    async def _is_over(self, message: Message, found: ExecAssignment) -> bool:
+    async def _is_over(self, message: Message, assignment: ExecAssignment) -> bool:
         """Whether it was stored before the durable was made, and need not be done."""
         return (
             self._start_point is not None
             and self._start_point.is_before_start(message)
-            and await self._start_point.is_over(found.tenant_id, found.assignment_id)
+            and await self._start_point.is_over(assignment.tenant_id, assignment.assignment_id)
         )
 
     def letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
-        """The lane's letter: what is stored when no handler answers for the assignment."""
+        """Build the consumer's dead letter: it is stored when no handler answers for the assignment."""
         try:
-            found, code = read_exec_assignment(message.data), GIVEN_UP
+            assignment, code = read_exec_assignment(message.data), GIVEN_UP
         except Poison:
-            found, code = None, UNREADABLE
-        data = reports.unstarted_bytes(message, found, fault, code=code, now_ms=now_ms())
-        headers = reports.build_headers(found, message) if found is not None else {}
+            assignment, code = None, UNREADABLE
+        data = reports.unstarted_bytes(message, assignment, fault, code=code, now_ms=now_ms())
+        headers = reports.build_headers(assignment, message) if assignment is not None else {}
         return reports.letter_effect(self._topology.letters, data, message, headers)
 
-    def _report(self, found: ExecAssignment, message: Message, attempted: AttemptsResult) -> Effect:
+    def _report(self, assignment: ExecAssignment, message: Message, attempted: AttemptsResult) -> Effect:
         if attempted.is_hopeless:
-            data = self._encode_result(found, reports.cut_to_letter(attempted), reports.JSON)
-            return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(found, message))
-        return reports.result_effect(self._topology.results, self._encode_result(found, attempted, self._encoding), found, message)
+            data = self._encode_result(assignment, reports.cut_to_letter(attempted), reports.JSON)
+            return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(assignment, message))
+        return reports.result_effect(
+            self._topology.results, self._encode_result(assignment, attempted, self._encoding), assignment, message
+        )
 
-    def _encode_result(self, found: ExecAssignment, attempted: AttemptsResult, encoding: str) -> bytes:
+    def _encode_result(self, assignment: ExecAssignment, attempted: AttemptsResult, encoding: str) -> bytes:
         """Encode the result, or an error where it cannot be sent: the content of a result must not lose the outcome."""
         try:
-            data = reports.result_bytes(found, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
+            data = reports.result_bytes(assignment, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
         except (TypeError, ValueError) as exc:
             problem = f"the result cannot be written down: {shorten(str(exc))}"
         else:
@@ -127,22 +129,25 @@ class Assignments:
                 return data
             problem = f"the result has {len(data)} bytes, more than the server takes"
         cut = replace(attempted, step=replace(build_failure(UNSENDABLE, problem), cost=attempted.step.cost))
-        return reports.result_bytes(found, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
+        return reports.result_bytes(assignment, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
 
-    def _acknowledge(self, found: ExecAssignment, message: Message, status: str, says: str | None = None) -> None:
-        said = ExecAssignmentAck(
-            assignment_id=found.assignment_id,
+    def _acknowledge(self, assignment: ExecAssignment, message: Message, status: str, says: str | None = None) -> None:
+        acknowledgement = ExecAssignmentAck(
+            assignment_id=assignment.assignment_id,
             status=status,
             acknowledged_at=now_ms(),
             message=says,
-            request_id=found.request_id,
-            tenant_id=found.tenant_id,
-            trace_id=found.trace_id,
+            request_id=assignment.request_id,
+            tenant_id=assignment.tenant_id,
+            trace_id=assignment.trace_id,
         )
-        headers = {**reports.build_headers(found, message), "Nats-Msg-Id": f"ack:{found.assignment_id}:{status}:{self._worker_id}"}
-        self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(said, self._encoding), "", head_of(headers))
+        headers = {
+            **reports.build_headers(assignment, message),
+            "Nats-Msg-Id": f"ack:{assignment.assignment_id}:{status}:{self._worker_id}",
+        }
+        self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head_of(headers))
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
-            said = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
-            self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(said, self._encoding))
+            acknowledgement = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
+            self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding))

@@ -181,8 +181,8 @@ def _build_settler(answer: asyncio.Future[T], read: Callable[[bytes], T | None],
         try:
             if is_nobody:
                 raise Unanswered(f"no subscriber on {subject}: no router was ever started on this server")
-            if (heard := read(data)) is not None:
-                answer.set_result(heard)
+            if (value := read(data)) is not None:
+                answer.set_result(value)
         except RouterError as exc:
             answer.set_exception(exc)
 

@@ -7,7 +7,7 @@ What the provider is asked: the assignment's payload, as it is where it is text;
 where it has a `prompt`; else its JSON. Instance and response are found by the assignment's id, so a second attempt asks the
 same service.
 
-What is said of an outcome (provider breakers read the error code, never the text: docs/extensions.md#provider-breaker):
+The result for each outcome (provider breakers read the error code, never the text: docs/extensions.md#provider-breaker):
 
     success                                            ok, the response's body as output
     extension_timeout                                  timeout     TIMEOUT
@@ -110,7 +110,7 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def _context_of(assignment: ExecAssignment) -> dict[str, object]:
-    """What a provider may want to know of the job; a payload that stands elsewhere is named here."""
+    """Context about the job for the provider; a payload that is stored elsewhere is named here."""
     about = {
         "assignment_id": assignment.assignment_id,
         "request_id": assignment.request_id,

@@ -74,7 +74,7 @@ class ProviderCalls:
     ) -> ProviderResponse:
         """One question, one response, which may say no. `context.policy_id` may choose a version.
 
-        `timeout`: seconds; the provider is told what is left of it. Raises Unanswered, BrokerUnavailable.
+        `timeout`: seconds; the provider gets what is left of it. Raises Unanswered, BrokerUnavailable.
         """
         request = _request(
             tenant_id=tenant_id,

@@ -65,7 +65,7 @@ class Worker:
     `handler`: async, or a plain function (then in a thread). `subject`: which assignments, wildcards allowed, None = all of
     the stream. `slots`: assignments at once. `accepts`: why an assignment is not taken, None = it is. `on_done` hears of
     every assignment that was handled, just before its result is stored: the assignment, the step, milliseconds.
-    `drain_s`: seconds that work in hand may take once the worker is told to stop.
+    `drain_s`: seconds that work in flight may take after a stop.
     `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
     (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.
     """
@@ -123,7 +123,7 @@ class Worker:
         )
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Work until cancelled, or until a signal ends the program. `on_ready` hears the server's URL once, before the first assignment.
+        """Work until cancelled, or until a signal ends the program. `on_ready` gets the server's URL once, before the first assignment.
 
         Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
         gives no permission. A stream that is not there yet is waited for.
@@ -165,7 +165,7 @@ class Worker:
 
     def _consumer(self, jetstream: JetStream) -> Consumer:
         assignments = self._assignments(jetstream.connection, start_point=self._start_point)
-        lane = Subscription(
+        subscription = Subscription(
             stream=self._durable.stream,
             durable=self._durable.durable,
             pace=self._pace,
@@ -175,7 +175,7 @@ class Worker:
             observer=self._logger,
         )
         return Consumer(
-            lane,
+            subscription,
             jetstream,
             starts_bucket=self._topology.starts,
             answer=lambda *_: None,

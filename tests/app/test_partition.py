@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.app import declared
+from router.app import declare_topology
 from router.app.partition import taken_stream, taken_subject
 from router.config import Settings
 from router.config.consumers import DecideConfig
@@ -21,7 +21,7 @@ def test_a_partition_has_a_subject_and_a_stream_of_its_own() -> None:
 
 def test_everything_else_is_shared() -> None:
     """Two routers of two partitions must agree on every other stream, or each would call the other's a drift."""
-    whole, part = declared(Settings()), declared(PART)
+    whole, part = declare_topology(Settings()), declare_topology(PART)
     assert whole.streams[1:] == part.streams[1:]
     assert whole.consumers[1:] == part.consumers[1:]
     assert part.streams[0].subjects == ("beamline.router.v1.decide.p.1",)

@@ -1,4 +1,4 @@
-"""A bucket made equal to a directory: the plan says everything, and nobody is overwritten by it."""
+"""A bucket made equal to a directory: the plan names every change, and no document is overwritten that changed after the plan was made."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from router.app.policy_files import read_policies
-from router.app.policy_sync import carry_out, plan
+from router.app.policy_sync import apply_step, plan
 from router.errors import Conflict
 from tests.support.policies_at_run_time import Place, a_place, a_policy_of
 
@@ -36,7 +36,7 @@ async def test_what_differs_is_put_and_what_is_not_there_is_deleted(store: Place
         ("replace", ("acme", "other"), 1, ["providers[a]", "providers[b]"]),
     ]
     for step in steps:
-        await carry_out(store, step, "git")
+        await apply_step(store, step, "git")
     assert plan(read_policies(wanted).policies, await store.list()) == []
     assert {(one.policy_id, one.record.version, one.record.author) for one in await store.list()} == {
         ("same", 1, "ann"),
@@ -57,7 +57,7 @@ async def test_what_somebody_else_wrote_after_the_plan_is_not_overwritten(store:
     await store.put("_shared", "new", a_policy_of("mine"), replaces=None, author="ann")
     for step in steps:
         with pytest.raises(Conflict):
-            await carry_out(store, step, "git")
+            await apply_step(store, step, "git")
 
 
 def test_every_mistake_is_told_with_its_file_and_its_place(wanted: Path) -> None:

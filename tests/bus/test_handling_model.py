@@ -89,7 +89,7 @@ class Consuming(RuleBasedStateMachine):
 
     @rule(event=EVENT)
     def killed_before_the_acknowledgement(self, event: int) -> None:
-        """The effect stands; whoever takes it next acknowledges it, and does nothing else."""
+        """The effect is stored; the next process that gets the message acks it, and does nothing else."""
         self.delivered(event, 1)
         self.run(self.store.close())
         self.begin()

@@ -29,7 +29,7 @@ async def consumed(bus: Bus, metrics: BusMetrics, handle: BusHandler) -> Labels:
     durable = durable_of(bus.settings, Interest(name="projector"), QUICK)
     await apply_topology(bus.jetstream, bus.settings, Topology((), (durable,)))
     handling = EnvelopeProcessor(bus.settings, handle, MemoryProcessed(), ConsumerMeter(metrics, durable.durable))
-    working = asyncio.create_task(consumer_of(bus.settings, durable, handling, bus.jetstream, pace=QUICK).run())
+    working = asyncio.create_task(consumer_of(bus.settings, durable, handling, bus.jetstream, options=QUICK).run())
     await settled(bus)
     working.cancel()
     with suppress(asyncio.CancelledError):

@@ -14,7 +14,7 @@ def stream(name: str, settings: BusSettings | None = None) -> dict[str, object]:
 
 
 def test_events_commands_and_queries_have_a_stream_each() -> None:
-    """SR-13, SR-14 (with `>`: X3), SR-15 (which acknowledges nobody: X4)."""
+    """SR-13, SR-14 (with `>`: X3), SR-15 (which sends no PubAck: X4)."""
     assert stream("sr-events")["subjects"] == ["sr.events.*"]
     assert stream("sr-commands")["subjects"] == ["sr.commands.>"]
     assert stream("sr-queries")["subjects"] == ["sr.queries.*"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.app.bus import bus_settings
+from router.app.bus import build_bus_settings
 from router.config import Settings
 from tests.support.config import loaded, refusal
 
@@ -10,7 +10,7 @@ from tests.support.config import loaded, refusal
 def test_the_defaults_are_the_specifications() -> None:
     """SR-30, SR-31, SR-32, SR-33, SR-34, SR-35."""
     settings = loaded().settings
-    bus = bus_settings(settings)
+    bus = build_bus_settings(settings)
     assert settings.nats.url == ("nats://localhost:4222",)
     assert (bus.stream_prefix, bus.consumer_prefix) == ("sr", "sr-consumer")
     assert (bus.message_ttl, bus.max_msgs_per_subject, bus.duplicate_window) == (604_800, -1, 120)
@@ -29,7 +29,7 @@ def test_the_defaults_are_the_specifications() -> None:
 def test_each_variable_sets_its_own_field_of_the_bus_alone(variable: str, text: str, field: str, value: object) -> None:
     """SR-31, SR-32, SR-33, SR-34, SR-35, SR-17."""
     settings = loaded(**{variable: text}).settings
-    assert getattr(bus_settings(settings), field) == value
+    assert getattr(build_bus_settings(settings), field) == value
     assert settings.model_copy(update={"bus": Settings().bus, "node_id": "n"}) == Settings(node_id="n")
 
 

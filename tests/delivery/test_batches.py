@@ -1,4 +1,4 @@
-"""Many messages at once: what waits is the next batch, and nobody is forgotten."""
+"""Many messages at once: the messages that wait are the next batch, and each one is settled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

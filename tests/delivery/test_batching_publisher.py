@@ -66,7 +66,7 @@ async def together_on(
 
 @pytest.fixture
 async def on(place: Place, prefix: str) -> AsyncIterator[Callable[[str], Asked]]:
-    """Whoever asks for a stream: 0 and 1 take batches, 2 does not, 3 is not there."""
+    """A publisher's question to the streams by number: 0 and 1 take batches, 2 does not, 3 does not exist."""
     evidence = AckedPublisher(place.jetstream)
     await evidence.open()
     async with together_on(place.jetstream, evidence, lambda subject: subject) as together:

@@ -2,9 +2,9 @@
 
 import orjson
 
+from router.bounded_cache import SHARES
 from router.delivery.acked_publisher import AckedPublisher, NotPublished, Receipts
 from router.delivery.known_effects import KnownEffects
-from router.memory import SHARES
 from router.message import Effect
 from router.outcome import Receipt
 from tests.support.delivery import FakeConnection

@@ -465,7 +465,7 @@ async def test_a_handler_that_hangs_is_cancelled_and_its_attempt_is_spent() -> N
 
 
 async def test_a_cancelled_error_of_the_handlers_own_is_a_failure_and_frees_its_slot() -> None:
-    """Awaiting something that somebody else cancelled: nobody is shutting down."""
+    """The handler awaits a future that other code cancelled: the process is not shutting down."""
     answers = iter([asyncio.CancelledError(), None])
 
     async def handle(_: Message) -> Outcome:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from router.app import declared
+from router.app import declare_topology
 from tests.support.deeds import DEEDS, Deed
 from tests.support.deployed import DEPLOY, ROLES, Deployed
 from tests.support.permissions import Came, expected, measured, page
@@ -35,7 +35,7 @@ def test_the_router_may_reach_every_stream_and_durable_that_it_declares(deployed
     """A new stream of the router's comes with its permission."""
     text = (DEPLOY / "nats" / "accounts.conf").read_text()
     router = text[text.index("$ROUTER_KEY") : text.index("$WORKER_KEY")]
-    topology = declared(deployed.settings("router", acks__enabled=True))
+    topology = declare_topology(deployed.settings("router", acks__enabled=True))
     wanted = {f"STREAM.INFO.{stream.name}" for stream in topology.streams}
     wanted |= {f"CONSUMER.MSG.NEXT.{one.stream}.{one.durable}" for one in topology.consumers}
     assert wanted <= set(re.findall(r'"\$JS\.API\.([^"]+)"', router))

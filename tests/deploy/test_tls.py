@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router import Client
-from router.app import declared
+from router.app import declare_topology
 from router.app.connect import connect_by, options_of
 from router.config import Settings
 from router.delivery import topology
@@ -61,7 +61,7 @@ async def test_a_router_a_gateway_and_an_operator_work_over_tls(shipped: Shipped
     operator = shipped.settings("operator")
     connection = await connect_by(operator.nats)
     try:
-        assert await topology.create(JetStream(connection), declared(operator)) == []
+        assert await topology.create(JetStream(connection), declare_topology(operator)) == []
     finally:
         await connection.close()
     async with a_router(shipped.settings("router")), Client(shipped.settings("gateway").nats) as client:

@@ -1,6 +1,6 @@
 """The facts, from real servers."""
 
-from router.app import declared
+from router.app import declare_topology
 from router.config import Settings
 from router.delivery.api import JetStream
 from router.delivery.connection import connect
@@ -20,10 +20,10 @@ async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Fact
     try:
         jetstream = JetStream(connection)
         if made:
-            await create(jetstream, declared(settings))
+            await create(jetstream, declare_topology(settings))
             await connection.publish(settings.decide.subject, b"one")
             await connection.flush()
-        return await collect(jetstream, declared(settings), letters=settings.streams.dlq.name, max_request=1)
+        return await collect(jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1)
     finally:
         await connection.close()
 

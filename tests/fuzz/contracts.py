@@ -14,12 +14,12 @@ import orjson
 from google.protobuf.message import Message as Protobuf
 from msgspec.structs import replace
 
-from router.app.acks_lane import acks_handler
+from router.app.acks_subscription import build_acks_handler
 from router.app.alerts import Alerts
-from router.app.decide_lane import decide_handler, decide_rules, tenant_of
-from router.app.ground import Ground
-from router.app.intake import Intake
-from router.app.results_lane import results_handler
+from router.app.app_context import AppContext
+from router.app.decide_subscription import build_decide_handler, build_decide_rules, tenant_of
+from router.app.ingress_handler import IngressHandler
+from router.app.results_subscription import build_results_handler
 from router.app.workers import Workers
 from router.assignments import AssignmentCache
 from router.config import Settings
@@ -85,7 +85,7 @@ class NoBroker:
     def publish_nowait(self, *_: object) -> None: ...
 
 
-class House:
+class Instance:
     """One instance's memories, metrics and handlers."""
 
     def __init__(self) -> None:
@@ -95,13 +95,13 @@ class House:
         alerts = Alerts("node", 60.0)
         alerts.attach(self.connection)
         jetstream: Any = type("JetStream", (), {"connection": self.connection, "prefix": "$JS.API"})()
-        self.ground = Ground(
+        self.context = AppContext(
             self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
         )
-        self.ground.known = AssignmentCache(_not_there)
+        self.context.known = AssignmentCache(_not_there)
         for known in (an_assignment(), _followed()):
-            self.ground.known.keep(known)
-        self.ground.book = NoBook()  # type: ignore[assignment]
+            self.context.known.keep(known)
+        self.context.book = NoBook()  # type: ignore[assignment]
         self.workers = Workers(self.metrics, alerts)
 
     def check(self) -> None:
@@ -136,18 +136,18 @@ class Caller:
 
 
 def _decide() -> tuple[Serve, Callable[[], None]]:
-    house = House()
-    return _serve(decide_handler(house.ground), tenant_of, "beamline.router.v1.decide", "ROUTER_DECIDE"), house.check
+    instance = Instance()
+    return _serve(build_decide_handler(instance.context), tenant_of, "beamline.router.v1.decide", "ROUTER_DECIDE"), instance.check
 
 
 def _results() -> tuple[Serve, Callable[[], None]]:
-    house = House()
-    return _serve(results_handler(house.ground), tenant_of, RESULTS, "ROUTER_RESULTS"), house.check
+    instance = Instance()
+    return _serve(build_results_handler(instance.context), tenant_of, RESULTS, "ROUTER_RESULTS"), instance.check
 
 
 def _acks() -> tuple[Serve, Callable[[], None]]:
-    house = House()
-    return _serve(acks_handler(house.ground), tenant_of, ACKS, "ROUTER_ACKS"), house.check
+    instance = Instance()
+    return _serve(build_acks_handler(instance.context), tenant_of, ACKS, "ROUTER_ACKS"), instance.check
 
 
 def _serve(handler: Callable[[Message], Any], tenant: Callable[[Message], str], subject: str, stream: str) -> Serve:
@@ -190,8 +190,8 @@ def _look_at(message: Message, outcome: Any) -> bool:
 
 
 def _heartbeats() -> tuple[Serve, Callable[[], None]]:
-    house = House()
-    workers, refused = house.workers, house.metrics.heartbeats_refused
+    instance = Instance()
+    workers, refused = instance.workers, instance.metrics.heartbeats_refused
 
     def serve(data: bytes, headers: Headers) -> bool:
         before = refused.value
@@ -199,24 +199,24 @@ def _heartbeats() -> tuple[Serve, Callable[[], None]]:
         workers.look()
         return refused.value > before
 
-    return serve, house.check
+    return serve, instance.check
 
 
 def _ingress() -> tuple[Serve, Callable[[], None]]:
-    house, loop = House(), asyncio.new_event_loop()
+    instance, loop = Instance(), asyncio.new_event_loop()
     stored: list[Message] = []
 
     async def store(data: bytes, headers: Headers) -> int:
         stored[:] = [a_message(data, headers)]
         return 1
 
-    intake = Intake(decide_rules(house.settings), "beamline.router.v1.decide", store)
+    intake = IngressHandler(build_decide_rules(instance.settings), "beamline.router.v1.decide", store)
 
     def serve(data: bytes, headers: Headers) -> bool:
         ack = loop.run_until_complete(intake.take(data, headers))
         return ack.status != "accepted"
 
-    return serve, house.check
+    return serve, instance.check
 
 
 # -- what extensions, providers and people write

@@ -15,7 +15,7 @@ import pyarrow as pa
 from router.admin.request_guard import RequestGuard
 from router.admin.service_error import ServiceError
 from router.app.extension_store import read_registered
-from router.app.policy_check import checked
+from router.app.policy_check import check_policy
 from router.buckets.entries import BucketEntry as Held
 from router.cli.bus.tail import _format_line as tail_line
 from router.cli.dlq.editor import _decode_text as opened_in_an_editor
@@ -149,7 +149,7 @@ def _decided() -> Callable[[bytes, Headers], Any]:
 
 
 def _metered(data: bytes, headers: Headers) -> Any:
-    """A result as far as its usage event, which Spark and everybody else must be able to read."""
+    """A result as far as its usage event, which Spark and every other reader of the stream must be able to read."""
     reading = read_result(a_message(data, headers, subject=RESULTS))
     if not isinstance(reading.found, Fault) and not isinstance(event := make_usage_event(reading.found, None), Fault):
         orjson.loads(make_usage_effect(event).data)
@@ -309,7 +309,7 @@ DECODERS: dict[str, Decoder] = {
     "provider: response, as a client reads it": Decoder(_seeds(RESPONSE), _plain(read_response), (RouterError,)),
     "decision, as a client reads it": Decoder(_seeds(ANSWER, b'{"stream":"S","seq":1}'), _plain(read_answer), (RouterError,)),
     "policy document": Decoder(_seeds(POLICY, OLD_POLICY), _plain(lambda data: load_policy(data, "acme", "default")), (PolicyError,)),
-    "policy document, as it is put": Decoder(_seeds(POLICY), _plain(lambda data: checked(data, "acme", "default")), (PolicyError,)),
+    "policy document, as it is put": Decoder(_seeds(POLICY), _plain(lambda data: check_policy(data, "acme", "default")), (PolicyError,)),
     "policy record in its bucket": Decoder(_seeds(RECORD), _policy_in_force, (RouterError,)),
     "extension entry": Decoder(_seeds(ENTRY, an_entry("guard")), _plain(load_entry), (EntryError,)),
     "extension record in its bucket": Decoder(

@@ -142,7 +142,7 @@ def _keep(major: int, found: dict[str, tuple[float, float]]) -> None:
 
 
 async def _is_waiting(dsn: str) -> bool:
-    """Whether somebody waits for an advisory lock."""
+    """Whether a session waits for an advisory lock."""
     return await rows(dsn, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted") != []
 
 

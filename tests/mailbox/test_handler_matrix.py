@@ -1,4 +1,4 @@
-"""What the server is told for each answer of a handler, as somebody else sees it on the wire (T4)."""
+"""What the server gets for each answer of a handler, as another subscriber sees it on the wire (T4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What is read of a message before anybody is told: headers first, then its subject and the stream's time."""
+"""What is read of a message before its handler gets it: headers first, then its subject and the stream's time."""
 
 from uuid import UUID
 

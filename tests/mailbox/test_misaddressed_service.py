@@ -35,7 +35,7 @@ class Changing:
 
 @pytest.mark.parametrize("status", [302, 400, 401, 403, 404, 405, 410, 418, 429])
 async def test_a_wrong_address_costs_no_event_anything(broker: Broker, nc: Client, dsn: str, status: int) -> None:
-    """SD-34, X19: on the only delivery that it has; it waits, shown as not ready, until somebody mends the address."""
+    """SD-34, X19: on the only delivery that it has; it waits, shown as not ready, until an operator mends the address."""
     service = Changing(lambda _: status)
     async with a_service(service.app) as url, an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=1.0) as running:
         await publish(nc, [1, 2])

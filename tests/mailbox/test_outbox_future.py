@@ -1,4 +1,4 @@
-"""Events whose time lies ahead of the database's clock: stored and held, or refused. None is dropped, whoever adds it and how."""
+"""Events whose time lies ahead of the database's clock: stored and held, or refused. None is dropped, by any way of adding it."""
 
 from datetime import UTC, datetime, timedelta
 

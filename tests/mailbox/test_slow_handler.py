@@ -1,4 +1,4 @@
-"""T13: ten thousand events behind a service that takes a second for each: none comes twice, and nobody else waits for it."""
+"""T13: ten thousand events behind a service that takes a second for each: none is delivered twice, and no other consumer waits for it."""
 
 import asyncio
 import subprocess
@@ -81,7 +81,7 @@ async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker,
     )
     keep("inbox_slow_handler", "A backlog behind a slow handler", HEADS + "| ---: " * 9 + "|\n" + line, note)
     assert again == [(0, 0)]
-    # Whoever stands still longer than what the signals leave of an ack wait is delivered to again: then so did this loop, beside it.
+    # The server redelivers to a process that stops longer than the signals leave of an ack wait: then this loop stopped, too.
     assert redelivered == 0, f"the longest this process stood still meanwhile: {max(pauses):.2f} s"
     assert end < quarter * 1.1, resident
 

@@ -1,4 +1,4 @@
-"""Who asks for traces by OpenTelemetry's own variables has them exported; whoever asks for nothing has nothing."""
+"""OpenTelemetry's own variables switch the export of traces on; without them nothing is traced."""
 
 import threading
 from collections.abc import Iterator

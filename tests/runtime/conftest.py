@@ -1,4 +1,4 @@
-"""Agents that fail on purpose say so in the log; here nobody reads it."""
+"""Agents that fail on purpose log that; the tests silence it."""
 
 import pytest
 import structlog

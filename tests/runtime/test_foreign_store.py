@@ -1,4 +1,4 @@
-"""A store that somebody else wrote to: refused when an agent opens it, and said by `router agent verify`."""
+"""A store that another program wrote to: an agent refuses to open it, and `router agent verify` reports it."""
 
 import json
 import sqlite3

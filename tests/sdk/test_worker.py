@@ -223,7 +223,7 @@ async def test_who_does_not_accept_leaves_it_to_another_worker(place: WorkPlace)
     assert result["metadata"]["worker_id"] == "willing"
 
 
-# -- one result, whoever dies ------------------------------------------------------------------------------------------
+# -- one result, whichever process dies --------------------------------------------------------------------------------
 
 
 async def test_a_worker_killed_at_work_hands_its_assignment_to_another_and_there_is_one_result(place: WorkPlace) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from router.admin import RequestGuard
 from router.app.extension_store import read_registered
-from router.app.policy_check import checked
+from router.app.policy_check import check_policy
 from router.buckets.entries import BucketEntry as Held
 from router.cli.dlq.editor import _decode_text as opened_in_an_editor
 from router.cli.formatting import format_bytes
@@ -97,7 +97,7 @@ ENTRANCES = {
     "agents": Entrance(_raises(lambda data: read_agent_envelope(a_message(data))), MAX_PAYLOAD_BYTES, b'{"type":"t","payload":%b}'),
     "inbox": Entrance(_faults(read_event), MAX_PAYLOAD_BYTES),
     "policy files": Entrance(_raises(lambda data: load_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
-    "policies, as they are put": Entrance(_raises(lambda data: checked(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
+    "policies, as they are put": Entrance(_raises(lambda data: check_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
     "policies in their bucket": Entrance(_raises(read_record), SERVERS, RECORD),
     "extension entries": Entrance(_raises(load_entry), MAX_ENTRY_BYTES, ENTRY),
     "extensions in their bucket": Entrance(_raises(lambda data: read_registered(Held("guard", data, 1, 0))), MAX_ENTRY_BYTES + 4096, ENTRY),

@@ -6,7 +6,7 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from router.app import lane_metrics, refused_addresses
+from router.app import consumer_metrics, refused_addresses
 from router.message import Message
 from router.outcome import Outcome
 from tests.support.service import a_router, settings_for
@@ -99,7 +99,7 @@ async def test_a_refused_reply_address_is_counted_once_and_told(
 async def test_a_refused_subject_is_told(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = settings_for(nats_url, prefix, subject_allowlist="elsewhere", decide__backoff_ms="10,10")
     lines = Lines()
-    monkeypatch.setattr(lane_metrics, "log", lines)
+    monkeypatch.setattr(consumer_metrics, "log", lines)
     async with a_router(settings):
         await nc.publish(settings.decide.subject, a_request("refused"))
         await until(lambda: letters(nc, settings))

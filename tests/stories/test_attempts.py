@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.app import acks_lane, decide_lane, results_lane
+from router.app import acks_subscription, decide_subscription, results_subscription
 from router.config import Settings
 from router.message import Message
 from router.outcome import Handler, Outcome
@@ -18,15 +18,15 @@ from tests.support.stories import Inboxes, a_request, letters, metric
 from tests.support.waiting import until
 
 MESSAGES, FEW = 40, 4
-LANES = {"decide": decide_lane, "results": results_lane, "acks": acks_lane}
+LANES = {"decide": decide_subscription, "results": results_subscription, "acks": acks_subscription}
 
 
 class Begun(Counter[int]):
     """How often a handler was begun on each message, in all routers together."""
 
     def around(self, make: Callable[[Any], Handler], fails: bool) -> Callable[[Any], Handler]:
-        def make_counting(ground: Any) -> Handler:
-            handle = make(ground)
+        def make_counting(context: Any) -> Handler:
+            handle = make(context)
 
             def count(message: Message) -> Outcome:
                 self[message.sequence] += 1
@@ -88,7 +88,7 @@ async def fleet(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Fleet]:
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     begun = Begun()
     for lane, module in LANES.items():
-        name = f"{lane}_handler"
+        name = f"build_{lane}_handler"
         monkeypatch.setattr(module, name, begun.around(getattr(module, name), fails=lane == "decide"))
     return begun
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from router.app import declared
+from router.app import declare_topology
 from router.config import Settings
 from tests.support.circle import a_result, headers_of, report, results_are_settled
 from tests.support.service import a_router, settings_for
@@ -28,7 +28,9 @@ async def test_a_day_of_a_hundred_pushes_a_second_fills_no_stream(nc: Client, na
             await _push_and_report(nc, settings, number)
         await until(lambda: is_settled(nc, settings))
         await until(lambda: results_are_settled(nc, settings))
-        a_push = {stream.name: (await nc.jsm().stream_info(stream.name)).state.bytes / COUNT for stream in declared(settings).streams}
+        a_push = {
+            stream.name: (await nc.jsm().stream_info(stream.name)).state.bytes / COUNT for stream in declare_topology(settings).streams
+        }
 
     streams, known = settings.streams, f"KV_{settings.buckets.assignments_known.name}"
     stays_s = (streams.assignments.duplicate_window_ms + settings.assignment.removal_every_ms) / 1000
@@ -37,7 +39,7 @@ async def test_a_day_of_a_hundred_pushes_a_second_fills_no_stream(nc: Client, na
     assert a_push[streams.dlq.name] == 0
     assert settings.buckets.assignments_known.max_bytes == -1, "a record is kept a day, and the disk is its limit"
     assert a_push[known] * A_DAY < 16 * 1024**3, "what the disk must have"
-    fills = {stream.name for stream in declared(settings).streams if stream.discard == "new" and stream.max_bytes > 0}
+    fills = {stream.name for stream in declare_topology(settings).streams if stream.discard == "new" and stream.max_bytes > 0}
     assert fills == {streams.assignments.name, streams.usage.name, streams.dlq.name}, "each of those that can fill is looked at here"
     for reads in (streams.decide, streams.results):
         assert a_push[reads.name] * A_SECOND * 3600 < reads.max_bytes, "an hour of what is not read yet"

@@ -32,9 +32,9 @@ async def somebody(settings: Settings) -> AsyncIterator[ExtensionStore]:
 
 
 def registry(router: Running) -> ExtensionRegistry:
-    ground = router.service._ground
-    assert ground is not None
-    return ground.registry
+    context = router.service._context
+    assert context is not None
+    return context.registry
 
 
 def is_found(router: Running, extension_id: str = "guard") -> bool:

@@ -150,11 +150,11 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: At) -> None:
     """Issue 4, story 2: open, nothing is sent and it fails in under 5 ms; then at most three probes; two successes close it."""
     guard = await Extension(nc, "validator", "guard", breaks).start()
     async with a_pipeline(at, GUARD, _policies(), extension_breaker__timeout_ms=1000) as (router, settings):
-        ground = router.service._ground
-        assert ground is not None
+        context = router.service._context
+        assert context is not None
         for number in range(5):
             assert (await ask(nc, settings, _asks(number, "block")))["error"]["details"]["cause"] == "extension_error"
-        assert ground.breakers.extension_states()["guard"]["state"] == "open"
+        assert context.breakers.extension_states()["guard"]["state"] == "open"
         answer = await ask(nc, settings, _asks("open", "warn"))
         (executed,) = json.loads(answer["decision"]["metadata"]["executed_extensions"])
         assert executed["latency_ms"] < 5
@@ -162,16 +162,16 @@ async def test_a_breaker_opens_probes_and_closes(nc: Client, at: At) -> None:
         assert len(guard.asked) == 5
 
         guard.answer = hangs
-        await until(lambda: ground.breakers.extension_states()["guard"]["state"] == "half_open")
+        await until(lambda: context.breakers.extension_states()["guard"]["state"] == "half_open")
         await asyncio.gather(*(ask(nc, settings, _asks(f"probe-{number}", "block")) for number in range(9)))
         assert len(guard.asked) == 8
-        assert ground.breakers.extension_states()["guard"]["state"] == "open"
+        assert context.breakers.extension_states()["guard"]["state"] == "open"
 
         guard.answer = passes
-        await until(lambda: ground.breakers.extension_states()["guard"]["state"] == "half_open")
+        await until(lambda: context.breakers.extension_states()["guard"]["state"] == "half_open")
         for number in range(2):
             assert (await ask(nc, settings, _asks(f"well-{number}", "block")))["ok"]
-        assert ground.breakers.extension_states()["guard"]["state"] == "closed"
+        assert context.breakers.extension_states()["guard"]["state"] == "closed"
 
 
 async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client, broker: Broker, at: At) -> None:
@@ -184,12 +184,12 @@ async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client,
         broker.kill()
         guard.answer = passes
         broker.start()
-        await until(lambda: nc.is_connected)  # whoever is not there cannot hear the answer
+        await until(lambda: nc.is_connected)  # the requester must be connected again to receive the answer
         await until(lambda: inboxes.answers(1), within_s=20)
         assert all(json.loads(answer)["ok"] for answer in inboxes.answers(1))
-        ground = router.service._ground
-        assert ground is not None
-        assert (ground.health.figures("guard").failure_count, await metric(router.ready.http, "router_dlq_total")) == (0, 0)
+        context = router.service._context
+        assert context is not None
+        assert (context.health.figures("guard").failure_count, await metric(router.ready.http, "router_dlq_total")) == (0, 0)
 
 
 async def test_what_a_client_says_in_its_metadata_switches_nothing_off(nc: Client, at: At) -> None:

@@ -51,7 +51,7 @@ class Row(NamedTuple):
     letters: int
     twice: int  # letters of one message beyond the first
     unmarked: int
-    more_calls: int | None  # calls beyond one an event; None: nobody counts them
+    more_calls: int | None  # calls beyond one an event; None: they are not counted
 
     @property
     def is_exact(self) -> bool:

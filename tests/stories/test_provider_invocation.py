@@ -1,4 +1,4 @@
-"""Providers invoked through a router: at once, as a stream, and by a worker; whatever a provider does, whoever asked hears of it."""
+"""Providers invoked through a router: at once, as a stream, and by a worker; whatever a provider does, the requester gets an answer."""
 
 import asyncio
 import json
@@ -264,7 +264,7 @@ async def test_what_is_in_hand_when_a_router_stops_is_still_answered(nc: Nats, r
 async def test_a_stream_that_a_stopping_router_cuts_off_is_told(
     nc: Nats, router: Running, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("router.app.providers.LINGER_S", 0.0)
+    monkeypatch.setattr("router.app.provider_server.LINGER_S", 0.0)
     chunks = client.invoke_stream(**{**ASKED, "provider_id": "patient"})
     async with serving(nc, Streaming(nc, 1, ends=False), PATIENT):
         await anext(chunks)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.app import declared
+from router.app import declare_topology
 from router.config import Settings
 from tests.support.circle import FAST, Alarms, a_result, report, results_are_settled, usage
 from tests.support.service import Running, a_router, settings_for
@@ -48,7 +48,7 @@ async def test_a_window_shorter_than_the_memory_of_requests_stops_the_start(nats
     """Assignments: an assignment published again must be recognised as long as its request is."""
     with pytest.raises(Exception, match=r"streams\.assignments\.duplicate_window_ms"):
         _settings(nats_url, prefix, streams__assignments__duplicate_window_ms=1000)
-    (stream,) = [one for one in declared(_settings(nats_url, prefix)).streams if one.name.endswith("_ASSIGNMENTS")]
+    (stream,) = [one for one in declare_topology(_settings(nats_url, prefix)).streams if one.name.endswith("_ASSIGNMENTS")]
     assert (stream.discard, stream.duplicate_window) == ("new", 600.0)
 
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from router.app.alerts import Alerts
-from router.app.lane_metrics import LaneMetrics
+from router.app.consumer_metrics import ConsumerMetrics
 from router.config import Settings
 from router.contracts.alert import WARNING, Alert
 from router.observability import Metrics
@@ -44,6 +44,6 @@ def an_alert(cause: str = "cause", severity: str = WARNING) -> Alert:
     return Alert(severity=severity, component="router.test", cause=cause, message="something", metadata={"fact": 1})
 
 
-def lane_metrics(told: Told, **settings: Any) -> tuple[LaneMetrics, Metrics]:
+def a_consumer_metrics(told: Told, **settings: Any) -> tuple[ConsumerMetrics, Metrics]:
     metrics = Metrics()
-    return LaneMetrics(metrics, told.alerts, "router-results", Settings(**settings)), metrics
+    return ConsumerMetrics(metrics, told.alerts, "router-results", Settings(**settings)), metrics

@@ -1,4 +1,4 @@
-"""What somebody may try on the router's server, and whose work it is: the table behind deploy/nats/PERMISSIONS.md.
+"""What a client may try on the router's server, and which role may do it: the table behind deploy/nats/PERMISSIONS.md.
 
 A new subject, stream or service of the router's is a new line here, and one in deploy/nats/accounts.conf.
 """

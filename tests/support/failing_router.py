@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from router.app import RouterService, acks_lane, decide_lane, results_lane
+from router.app import RouterService, acks_subscription, decide_subscription, results_subscription
 from router.app.violations import Violations
 from router.config import load
 from router.message import Message
@@ -47,8 +47,8 @@ def _write(kind: str, message: Message) -> None:
 
 
 def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callable[[Any], Handler]:
-    def make_watched(ground: Any) -> Handler:
-        handle = make(ground)
+    def make_watched(context: Any) -> Handler:
+        handle = make(context)
 
         def begin(message: Message) -> Outcome | Awaitable[Outcome]:
             _write(BEGUN, message)
@@ -64,9 +64,9 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
 
 if __name__ == "__main__":
     _FILE = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    decide_lane.decide_handler = _watched(decide_lane.decide_handler, raises=True)  # type: ignore[assignment]
-    results_lane.results_handler = _watched(results_lane.results_handler)  # type: ignore[assignment]
-    acks_lane.acks_handler = _watched(acks_lane.acks_handler)  # type: ignore[assignment]
+    decide_subscription.build_decide_handler = _watched(decide_subscription.build_decide_handler, raises=True)  # type: ignore[assignment]
+    results_subscription.build_results_handler = _watched(results_subscription.build_results_handler)  # type: ignore[assignment]
+    acks_subscription.build_acks_handler = _watched(acks_subscription.build_acks_handler)  # type: ignore[assignment]
     note = Violations.note
 
     def note_and_write(self: Violations, message: Message, violations: Any) -> None:

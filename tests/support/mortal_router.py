@@ -10,8 +10,8 @@ import sys
 from collections.abc import Awaitable
 from pathlib import Path
 
-from router.app import RouterService, decide_lane
-from router.app.ground import Ground
+from router.app import RouterService, decide_subscription
+from router.app.app_context import AppContext
 from router.config import load
 from router.message import Message
 from router.outcome import Handler, Outcome
@@ -22,7 +22,7 @@ KILLED = 137
 
 
 class MortalRouter(RouterProcess):
-    """The process' supervisor; it may die before it is ready, so nobody waits for that. `deaths` counts how often a request killed it."""
+    """The process' supervisor. No caller waits until it is ready, since it may die before. `deaths` counts the kills by requests."""
 
     command = ("tests.support.mortal_router",)
     deaths = 0
@@ -37,8 +37,8 @@ class MortalRouter(RouterProcess):
             self.spawn()
 
 
-def deadly(ground: Ground) -> Handler:
-    handle = real_handler(ground)
+def deadly(context: AppContext) -> Handler:
+    handle = real_handler(context)
 
     def handle_or_die(message: Message) -> Outcome | Awaitable[Outcome]:
         if b'"%b"' % FATAL.encode() in message.data:
@@ -49,6 +49,6 @@ def deadly(ground: Ground) -> Handler:
 
 
 if __name__ == "__main__":
-    real_handler = decide_lane.decide_handler
-    decide_lane.decide_handler = deadly  # type: ignore[assignment]
+    real_handler = decide_subscription.build_decide_handler
+    decide_subscription.build_decide_handler = deadly  # type: ignore[assignment]
     asyncio.run(RouterService(load().settings, policies_dir=Path(sys.argv[2])).run())

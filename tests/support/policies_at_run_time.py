@@ -1,11 +1,11 @@
-"""A store of policies in a bucket of the test's own, documents for it, and a stranger who writes what he likes."""
+"""A store of policies in a bucket of the test's own, documents for it, and a plain client that writes past the store."""
 
 import contextlib
 import itertools
 import json
 from collections.abc import AsyncIterator
 
-from router.app.policies import LivePolicies
+from router.app.live_policies import LivePolicies
 from router.app.policy_store import PolicyStore
 from router.buckets.documents import DocumentBucket
 from router.config import Settings

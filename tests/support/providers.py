@@ -1,4 +1,4 @@
-"""Providers as a stranger would write them, on plain nats-py; and how they are registered."""
+"""Providers on plain nats-py, without the SDK; and how they are registered."""
 
 import asyncio
 import json
@@ -38,9 +38,9 @@ async def register(router: Running, *entries: Json) -> None:
 
 
 def _registry(router: Running) -> Any:
-    ground = router.service._ground
-    assert ground is not None
-    return ground.registry.get_all()
+    context = router.service._context
+    assert context is not None
+    return context.registry.get_all()
 
 
 def echoed(message: Msg, **fields: Any) -> bytes:
@@ -76,7 +76,7 @@ async def hangs(_: Msg) -> None:
 
 
 class Streaming:
-    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set when nobody listened."""
+    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set when the receiver has gone."""
 
     def __init__(self, nc: Client, chunks: int = 3, *, ends: bool = True) -> None:
         self._nc = nc

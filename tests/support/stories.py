@@ -13,7 +13,7 @@ from nats.aio.msg import Msg
 from nats.js.errors import NoKeysError, NotFoundError
 from prometheus_client.parser import text_string_to_metric_families
 
-from router.app import decide_lane, declared
+from router.app import decide_subscription, declare_topology
 from router.config import Settings
 from router.delivery import topology
 from router.delivery.api import JetStream
@@ -97,8 +97,8 @@ class Inboxes(Ears):
 
 def decide_through(monkeypatch: pytest.MonkeyPatch, around: Callable[[Any], Handler]) -> None:
     """Put a handler around every router's own decide handler; all else is real."""
-    make = decide_lane.decide_handler
-    monkeypatch.setattr(decide_lane, "decide_handler", lambda *given: around(make(*given)))
+    make = decide_subscription.build_decide_handler
+    monkeypatch.setattr(decide_subscription, "build_decide_handler", lambda *given: around(make(*given)))
 
 
 # -- the broker's view -------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ async def make_topology(settings: Settings) -> None:
     """What an operator does with `router topology apply`."""
     connection = await connect({"servers": list(settings.nats.url)})
     try:
-        await topology.apply(JetStream(connection), declared(settings))
+        await topology.apply(JetStream(connection), declare_topology(settings))
     finally:
         await connection.close()
 

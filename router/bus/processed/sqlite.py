@@ -1,7 +1,7 @@
 """Processed keys in a SQLite file, committed in groups: one fsync for all that are marked at the same time.
 
     mark ──┐
-    mark ──┼─> BEGIN ─ savepoint: insert key, write ─ savepoint: … ─ COMMIT (fsync) ─> each hears of its own
+    mark ──┼─> BEGIN ─ savepoint: insert key, write ─ savepoint: … ─ COMMIT (fsync) ─> each gets its own result
     mark ──┘
 
 A write that raises undoes itself and its key alone. WAL and synchronous=FULL: what was marked stays marked after a power cut.

@@ -37,7 +37,7 @@ def run(
 
     Example:  router agent run router.samples.agents.ledger:Ledger --store ledger.db
     """
-    from router.app.collector import calm_collector
+    from router.app.garbage_collection import calm_collector
     from router.cli.signals import run_until_signal
     from router.observability import configure
     from router.sdk.agent import Agent

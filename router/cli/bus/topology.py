@@ -34,11 +34,11 @@ def topology(
 
 
 async def _topology(settings: Settings, *, apply: bool, as_json: bool) -> int:
-    from router.app.bus import bus_settings
+    from router.app.bus import build_bus_settings
     from router.bus.topology import declare_streams
     from router.delivery import topology as delivery
 
-    wanted = declare_streams(bus_settings(settings))
+    wanted = declare_streams(build_bus_settings(settings))
     async with open_jetstream(settings) as jetstream:
         found = await (delivery.apply if apply else delivery.compare)(jetstream, wanted)
     if as_json:

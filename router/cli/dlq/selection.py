@@ -30,11 +30,11 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 def load_system_settings(of: str, nats_url: str | None, config: Path | None) -> Settings:
     """Load the settings, with that system's stream of dead letters instead of the router's. Raises Misconfigured."""
-    from router.app.letter_places import SYSTEMS, with_letters_of
+    from router.app.dead_letter_streams import SYSTEMS, select_dead_letters
 
     if of not in SYSTEMS:
         raise typer.BadParameter(f"should be one of {', '.join(SYSTEMS)}", param_hint="--of")
-    return with_letters_of(load_settings(nats_url, config), of)
+    return select_dead_letters(load_settings(nats_url, config), of)
 
 
 def make_filter(subject: str | None, reason: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:

@@ -16,7 +16,7 @@ from router.cli.session import load_settings
 
 if TYPE_CHECKING:
     from router.app.policy_files import Mistake, PolicyFiles
-    from router.app.policy_sync import Step
+    from router.app.policy_sync import PolicySyncStep
     from router.config import Settings
 
 
@@ -45,7 +45,7 @@ def sync(
 
 
 async def _sync(settings: Settings, files: PolicyFiles, author: str, dry_run: bool, as_json: bool) -> int:
-    from router.app.policy_sync import carry_out, plan
+    from router.app.policy_sync import apply_step, plan
 
     async with open_store(settings) as store:
         steps = plan(files.policies, await store.list())
@@ -53,7 +53,7 @@ async def _sync(settings: Settings, files: PolicyFiles, author: str, dry_run: bo
         if dry_run:
             return exit_codes.NO if steps else exit_codes.OK
         for step in steps:
-            await carry_out(store, step, author)
+            await apply_step(store, step, author)
     return exit_codes.OK
 
 
@@ -70,7 +70,7 @@ def _refuse(lines: Iterable[str], mistakes: Sequence[Mistake], as_json: bool) ->
     return exit_codes.NO
 
 
-def _print(steps: Sequence[Step], as_json: bool) -> None:
+def _print(steps: Sequence[PolicySyncStep], as_json: bool) -> None:
     print_records(
         (_fields(step) for step in steps),
         ("", "tenant", "policy", "now", "what changes"),
@@ -80,11 +80,11 @@ def _print(steps: Sequence[Step], as_json: bool) -> None:
     )
 
 
-def _fields(step: Step) -> dict[str, object]:
+def _fields(step: PolicySyncStep) -> dict[str, object]:
     tenant, name = step.key
     fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
     return {key: value for key, value in fields.items() if value is not None} | {"changes": [one.path for one in step.changes]}
 
 
-def _row(step: Step) -> tuple[object, ...]:
+def _row(step: PolicySyncStep) -> tuple[object, ...]:
     return (step.action, *step.key, step.replaces, ", ".join(one.path for one in step.changes))

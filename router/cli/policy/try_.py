@@ -64,11 +64,11 @@ def try_(
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
     """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
-    from router.app.policy_check import checked
+    from router.app.policy_check import check_policy
     from router.policy import PolicyError, lint
 
     try:
-        parsed = checked(file.read_bytes(), tenant, policy)
+        parsed = check_policy(file.read_bytes(), tenant, policy)
     except PolicyError as exc:
         raise typer.Exit(refuse(exc, str(file), as_json)) from None
     for finding in (*parsed.warnings, *lint(parsed.policy)):

@@ -83,11 +83,11 @@ def delete(
 async def _put(
     settings: Settings, key: tuple[str, str], file: Path, document: bytes, *, replaces: int | None, author: str, as_json: bool
 ) -> int:
-    from router.app.policy_check import checked
+    from router.app.policy_check import check_policy
     from router.policy import PolicyError, lint
 
     try:
-        parsed = checked(document, *key)
+        parsed = check_policy(document, *key)
         async with open_store(settings) as store:
             version = await store.put(*key, document, replaces=replaces, author=author)
     except PolicyError as exc:

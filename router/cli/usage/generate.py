@@ -85,11 +85,11 @@ async def _generate(settings: Settings, load: Load, file: Path, as_json: bool) -
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
     """Create the stream as a router would: a trial may run before any router."""
-    from router.app.declared import declared
+    from router.app.declared_topology import declare_topology
     from router.delivery.topology import Topology, create
 
     if await jetstream.stream(stream) is None:
-        usage = tuple(spec for spec in declared(settings).streams if spec.name == stream)
+        usage = tuple(spec for spec in declare_topology(settings).streams if spec.name == stream)
         await create(jetstream, Topology(streams=usage, consumers=()))
 
 

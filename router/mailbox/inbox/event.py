@@ -52,7 +52,7 @@ class InboxEvent(Struct, frozen=True, gc=False):
 
 
 def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
-    """The event in a message; a Fault when it can never be told: no event type anywhere, or a body that is not JSON.
+    """Read the event; a Fault when a handler can never get it: no event type anywhere, or a body that is not JSON.
 
     Rule: docs/requirements.md#sd-32.
     """

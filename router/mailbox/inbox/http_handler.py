@@ -134,7 +134,7 @@ def blame_of(status: int) -> Blame:
 
 
 def body_of(event: InboxEvent) -> bytes:
-    """The request's body (docs/requirements.md#sd-32); the payload stands in it byte for byte."""
+    """The request's body (docs/requirements.md#sd-32); it holds the payload byte for byte."""
     return orjson.dumps(
         {
             "message_id": event.message_id,

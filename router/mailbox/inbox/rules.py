@@ -50,7 +50,7 @@ class InboxRules(Struct, frozen=True, kw_only=True):
         return f"{self.durable}__net"
 
 
-def pace_of(rules: InboxRules) -> ConsumerOptions:
+def consumer_options_of(rules: InboxRules) -> ConsumerOptions:
     """A message is in flight until its handler has answered; handlers end by their own timeout, so the consumer has none of its own."""
     return ConsumerOptions(
         max_attempts=rules.max_deliver,

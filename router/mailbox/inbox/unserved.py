@@ -5,7 +5,7 @@
         none is                            it is the service: held until an operator mends the address, and readiness says so
     429               ──> held: a service that throttles says nothing of the event
 
-An event that is held keeps one of the inbox's places and none of the others from being asked: a lane that paused for it
+An event that is held takes one of the inbox's slots and delays no other event: a consumer that paused for it
 would never learn that the others are served.
 """
 

@@ -127,8 +127,8 @@ def _translate_future_event(event: OutboxEvent) -> Iterator[None]:
     except Exception as exc:
         if getattr(getattr(exc, "diag", None), "constraint_name", None) != IN_TIME:
             raise
-        said = f"event {event.id}, or in a pipeline one added before it, is more than a minute ahead of the database's clock"
-        raise FutureEvent(NOT_FROM_THE_FUTURE, said) from None
+        cause = f"event {event.id}, or in a pipeline one added before it, is more than a minute ahead of the database's clock"
+        raise FutureEvent(NOT_FROM_THE_FUTURE, cause) from None
 
 
 def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:

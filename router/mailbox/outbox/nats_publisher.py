@@ -63,7 +63,7 @@ class NatsJetStreamPublisher:
         self,
         jetstream: JetStream,
         batches: AtomicPublisher,
-        evidence: AckedPublisher,
+        acked_publisher: AckedPublisher,
         *,
         is_atomic: bool,
         waves_s: float = 4.0,
@@ -71,7 +71,7 @@ class NatsJetStreamPublisher:
     ) -> None:
         self._jetstream = jetstream
         self._batches = batches
-        self._evidence = evidence
+        self._acked_publisher = acked_publisher
         self._is_atomic = is_atomic
         self._waves_s = waves_s  # no wave begins later: the rows' transaction must not wait until its server ends it
         self._clock = clock
@@ -91,13 +91,13 @@ class NatsJetStreamPublisher:
     async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
         """Publish at most `atomic.MOST` events; return the result of each."""
         if self._is_atomic and len(messages) > 1 and all(self._is_bound(message.effect.subject) for message in messages):
-            told = await self._batches.store([message.effect for message in messages])
-            if not isinstance(told, NotPublished):
-                return told
-            if told.err_code == NOT_ENABLED:
+            answer = await self._batches.store([message.effect for message in messages])
+            if not isinstance(answer, NotPublished):
+                return answer
+            if answer.err_code == NOT_ENABLED:
                 self._is_atomic = False
-            elif told.err_code in AWAY:
-                return [PublishUnavailable(told.cause)] * len(messages)
+            elif answer.err_code in AWAY:
+                return [PublishUnavailable(answer.cause)] * len(messages)
         return await self._publish_in_waves(messages)
 
     async def _publish_in_waves(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
@@ -106,9 +106,9 @@ class NatsJetStreamPublisher:
         until = self._clock() + self._waves_s
         while waiting and self._clock() < until:
             wave, waiting = _split_wave(messages, waiting)
-            told = await asyncio.gather(*(self._evidence.stored([messages[place].effect]) for place in wave))
-            has_stored = any(not isinstance(one, NotPublished) for one in told)
-            for place, one in zip(wave, told, strict=True):
+            answer = await asyncio.gather(*(self._acked_publisher.stored([messages[place].effect]) for place in wave))
+            has_stored = any(not isinstance(one, NotPublished) for one in answer)
+            for place, one in zip(wave, answer, strict=True):
                 results[place] = self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
             if any(isinstance(results[place], PublishUnavailable) for place in wave):
                 break
@@ -116,13 +116,13 @@ class NatsJetStreamPublisher:
             waiting = [place for place in waiting if messages[place].order not in refused]
         return results
 
-    def _refusal(self, told: NotPublished, has_neighbours: bool) -> PublishResult:
+    def _refusal(self, answer: NotPublished, has_neighbours: bool) -> PublishResult:
         """An unknown refusal is the event's own only if other events were stored with it."""
-        if not told.err_code and not self._is_bound(told.subject):
-            return PublishRefused(f"{told.subject} is no subject of the stream")
-        if told.err_code == TOO_LARGE or (has_neighbours and told.err_code not in AWAY):
-            return PublishRefused(f"the stream refused it: JetStream error {told.err_code}")
-        return PublishUnavailable(told.cause)
+        if not answer.err_code and not self._is_bound(answer.subject):
+            return PublishRefused(f"{answer.subject} is no subject of the stream")
+        if answer.err_code == TOO_LARGE or (has_neighbours and answer.err_code not in AWAY):
+            return PublishRefused(f"the stream refused it: JetStream error {answer.err_code}")
+        return PublishUnavailable(answer.cause)
 
 
 @asynccontextmanager
@@ -133,8 +133,8 @@ async def open_nats_publisher(
     batches = AtomicPublisher(jetstream, timeout_s)
     await batches.open()
     try:
-        async with evidence_on(jetstream, timeout_s) as evidence:
-            yield NatsJetStreamPublisher(jetstream, batches, evidence, is_atomic=is_atomic)
+        async with evidence_on(jetstream, timeout_s) as acked_publisher:
+            yield NatsJetStreamPublisher(jetstream, batches, acked_publisher, is_atomic=is_atomic)
     finally:
         await batches.close()
 

@@ -59,7 +59,7 @@ FIND: Final = """
 
 
 class UnreadableRow(Struct, frozen=True):
-    """A row that can never be published as it stands. `place`: when it occurred, as PostgreSQL reads it."""
+    """A row that can never be published as it is. `place`: when it occurred, as PostgreSQL reads it."""
 
     id: UUID
     aggregate_type: str

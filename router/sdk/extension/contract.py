@@ -75,12 +75,12 @@ def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, ob
 
 
 def _request(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> dict[str, Any]:
-    told: dict[str, Any] = {"trace_id": TRACE, "tenant_id": TENANT, "config": dict(config)}
+    fields: dict[str, Any] = {"trace_id": TRACE, "tenant_id": TENANT, "config": dict(config)}
     if kind == PROVIDER:
         prompt = payload if isinstance(payload, str) else orjson.dumps(payload).decode()
-        return {**told, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}
+        return {**fields, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}
     message = {"message_id": "m-1", "message_type": "chat", "payload": payload, "metadata": {}}
-    return {**told, "payload": message, "metadata": {"policy_id": "default", "decision": DECISION}}
+    return {**fields, "payload": message, "metadata": {"policy_id": "default", "decision": DECISION}}
 
 
 def _build_misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[ContractCase, ...]:
@@ -94,14 +94,14 @@ def _build_misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[ContractCase,
 def _answers(kind: str, extension_id: str) -> Judge:
     """Expect an answer that the router can read."""
 
-    def judge(heard: Reaction) -> Fault:
-        if heard.code is not None:
-            return f"answered with error {heard.code}: {heard.error}"
+    def judge(reaction: Reaction) -> Fault:
+        if reaction.code is not None:
+            return f"answered with error {reaction.code}: {reaction.error}"
         try:
             if kind == PROVIDER:
-                read_answer(heard.data, extension_id)
+                read_answer(reaction.data, extension_id)
             else:
-                (read_validator_answer if kind == VALIDATOR else read_processor_answer)(heard.data)
+                (read_validator_answer if kind == VALIDATOR else read_processor_answer)(reaction.data)
         except RouterError as exc:
             return str(exc)
         return None
@@ -109,16 +109,16 @@ def _answers(kind: str, extension_id: str) -> Judge:
     return judge
 
 
-def _expect_decline(heard: Reaction) -> Fault:
-    if heard.code is None:
+def _expect_decline(reaction: Reaction) -> Fault:
+    if reaction.code is None:
         return "answered as if nothing were wrong; an error has the header Nats-Service-Error-Code"
-    if not 400 <= heard.code <= 499:
-        return f"answered {heard.code}, which is tried again; what can never succeed is 4xx"
+    if not 400 <= reaction.code <= 499:
+        return f"answered {reaction.code}, which is tried again; what can never succeed is 4xx"
     return None
 
 
-def _expect_refusal(heard: Reaction) -> Fault:
-    return None if heard.code is not None else "worked on a request whose caller no longer waits"
+def _expect_refusal(reaction: Reaction) -> Fault:
+    return None if reaction.code is not None else "worked on a request whose caller no longer waits"
 
 
 def _build_deep(kind: str, whole: Mapping[str, Any]) -> bytes:

@@ -54,8 +54,8 @@ class Output(Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> dict[str, int]:
-        told = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
-        return {name: count for name, count in told.items() if count is not None}
+        fields = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        return {name: count for name, count in fields.items() if count is not None}
 
 
 def read_invocation(data: bytes, headers: Mapping[str, str]) -> Invocation:
@@ -99,9 +99,9 @@ def _prompt(body: Mapping[str, Any]) -> str | bytes:
         refuse("prompt", "base64, as payload_encoding says")
 
 
-def encode_output(invocation: Invocation, said: object) -> bytes:
+def encode_output(invocation: Invocation, value: object) -> bytes:
     """The whole answer, which is one JSON object."""
-    made = check_output(said if isinstance(said, Output) else Output(output=said))
+    made = check_output(value if isinstance(value, Output) else Output(output=value))
     answer: dict[str, object] = {"provider_id": invocation.provider_id, "output": made.output, "usage": made.usage}
     if made.cost is not None:
         answer["cost"] = made.cost
@@ -131,15 +131,15 @@ def last_piece(made: Output) -> bytes:
     made = check_output(made)
     if not isinstance(made.output, str):
         raise_invalid("output", "the last piece of a stream should be text")
-    told = {**check_metadata(made.metadata, "metadata"), **made.usage, "cost": made.cost}
-    return require_fit(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(told))))
+    fields = {**check_metadata(made.metadata, "metadata"), **made.usage, "cost": made.cost}
+    return require_fit(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(fields))))
 
 
 def broken_piece(failed: RequestFailed) -> bytes:
     """The piece that ends a stream which has failed."""
     fault = {"fault": "request"} if failed.status < 500 else {}
-    told = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), **fault}
-    return chunk_bytes(StreamChunk(done=True, metadata=told))
+    fields = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), **fault}
+    return chunk_bytes(StreamChunk(done=True, metadata=fields))
 
 
 def join_pieces(pieces: list[object]) -> Output:

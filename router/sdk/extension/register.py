@@ -76,14 +76,14 @@ async def put_missing(connection: Connection, entry: Mapping[str, object], heade
     body = orjson.dumps({**entry, "replaces": 0, "author": AUTHOR})
     try:
         answer = await connection.request(PUT, body, timeout=TIMEOUT_S, headers=dict(headers) if headers else None)
-        heard = orjson.loads(answer.data)
+        response = orjson.loads(answer.data)
     except (nats.errors.Error, OSError) as exc:  # TimeoutError is an OSError
         raise Unanswered("no router answers to register it") from exc
     except orjson.JSONDecodeError as exc:
         raise Unanswered("what answers to register it is no router") from exc
-    if heard.get("ok") is True:
+    if response.get("ok") is True:
         return True
-    error = heard.get("error") or {}
+    error = response.get("error") or {}
     if error.get("code") == CONFLICT:
         return False
     raise RouterError(f"the router refuses the entry: {error.get('code')}: {error.get('message')}")
@@ -91,13 +91,13 @@ async def put_missing(connection: Connection, entry: Mapping[str, object], heade
 
 def entry_of(extension: Extension, instances: Mapping[str, int]) -> dict[str, object]:
     """The registry entry that an extension asks for (docs/extensions.md#registry)."""
-    told = {"timeout_ms": extension.timeout_ms, "retry": extension.retry}
+    options = {"timeout_ms": extension.timeout_ms, "retry": extension.retry}
     shares = [{"id": instance, "weight": weight} for instance, weight in instances.items()]
     return {
         "id": extension.id,
         "type": extension.kind,
         "subject": extension.subject,
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in options.items() if value is not None},
         **({"instances": shares} if shares else {}),
     }
 

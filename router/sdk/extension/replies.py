@@ -56,8 +56,8 @@ class Replies:
         call.finish()
 
     def decline(self, call: IncomingCall, failed: RequestFailed) -> None:
-        said = {"code": failed.code, "message": str(failed)}
-        body = {"error": said if failed.field is None else {**said, "field": failed.field}}
+        details = {"code": failed.code, "message": str(failed)}
+        body = {"error": details if failed.field is None else {**details, "field": failed.field}}
         head = head_of({ERROR_CODE: str(failed.status), ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]})
         self._connection.publish_nowait(call.reply, orjson.dumps(body), head=head)
         call.finish(failed.code)

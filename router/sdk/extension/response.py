@@ -22,45 +22,45 @@ from router.sdk.extension.results import NOTHING, UNCHANGED, Rejection, RequestF
 PASSED = orjson.dumps({"status": OK})
 
 
-def encode_pre(request: Request, said: object) -> bytes:
-    if said is None:
+def encode_pre(request: Request, value: object) -> bytes:
+    if value is None:
         return _encode_message(request, UNCHANGED, NOTHING)
-    if isinstance(said, tuple):
-        return _encode_message(request, *_pair(said))
-    return _encode_response(request, said) if isinstance(said, Response) else _encode_message(request, said, NOTHING)
+    if isinstance(value, tuple):
+        return _encode_message(request, *_pair(value))
+    return _encode_response(request, value) if isinstance(value, Response) else _encode_message(request, value, NOTHING)
 
 
-def encode_post(request: Request, said: object) -> bytes:
-    if said is None:
+def encode_post(request: Request, value: object) -> bytes:
+    if value is None:
         return _encode_message(request, UNCHANGED, NOTHING)
-    if isinstance(said, tuple):
-        return _encode_message(request, *_pair(said))
-    return _encode_response(request, said) if isinstance(said, Response) else _encode_message(request, UNCHANGED, said)
+    if isinstance(value, tuple):
+        return _encode_message(request, *_pair(value))
+    return _encode_response(request, value) if isinstance(value, Response) else _encode_message(request, UNCHANGED, value)
 
 
-def encode_validator(_request: Request, said: object) -> bytes:
-    if said is None or said is True:
+def encode_validator(_request: Request, value: object) -> bytes:
+    if value is None or value is True:
         return PASSED
-    if said is False:
-        said = Rejection("rejected")
-    if not isinstance(said, Rejection):
-        raise_invalid("status", f"a validator returns None, True, False or reject(…), not {type(said).__name__}")
-    if not isinstance(said.reason, str) or not said.reason:
+    if value is False:
+        value = Rejection("rejected")
+    if not isinstance(value, Rejection):
+        raise_invalid("status", f"a validator returns None, True, False or reject(…), not {type(value).__name__}")
+    if not isinstance(value.reason, str) or not value.reason:
         raise_invalid("reason", "should be text")
-    answer = encode({"status": REJECT, "reason": said.reason, "details": check_metadata(said.details, "details")})
+    answer = encode({"status": REJECT, "reason": value.reason, "details": check_metadata(value.details, "details")})
     if len(answer) > MAX_METADATA_BYTES:
         raise_invalid("reason", f"a rejection is at most {MAX_METADATA_BYTES} bytes")
     return answer
 
 
-def _pair(said: tuple[object, ...]) -> tuple[object, object]:
-    if len(said) != 2:
-        raise_invalid("payload", f"a tuple should be (payload, metadata); this one has {len(said)} parts")
-    return said[0], said[1]
+def _pair(value: tuple[object, ...]) -> tuple[object, object]:
+    if len(value) != 2:
+        raise_invalid("payload", f"a tuple should be (payload, metadata); this one has {len(value)} parts")
+    return value[0], value[1]
 
 
-def _encode_response(request: Request, said: Response) -> bytes:
-    return _encode_message(request, said.payload, said.metadata, said.message_metadata)
+def _encode_response(request: Request, value: Response) -> bytes:
+    return _encode_message(request, value.payload, value.metadata, value.message_metadata)
 
 
 def _encode_message(request: Request, payload: object, metadata: object, message_metadata: object = NOTHING) -> bytes:

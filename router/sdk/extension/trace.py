@@ -26,12 +26,12 @@ def build_tracer(extension: Extension) -> Traced:
     traced = spans.find_tracing()
     if traced is None:
         return lambda _: NO_SPAN
-    told = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
+    attributes = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
 
     @contextlib.contextmanager
     def span(headers: Mapping[str, str]) -> Iterator[None]:
         error: str | None = None
-        begun = traced.start_server_span(f"extension {extension.id}", headers, told)
+        begun = traced.start_server_span(f"extension {extension.id}", headers, attributes)
         try:
             with traced.activate(begun):
                 yield

@@ -269,7 +269,7 @@ async def test_a_stream_stops_when_nobody_listens_any_more(nats_url: str, asker:
 
 
 async def _stream(asker: Asker, subject: str, *, until_done: bool) -> list:  # type: ignore[type-arg]
-    """The pieces of a stream: all of them, or the first one, and then nobody listens."""
+    """The pieces of a stream: all of them, or the first one, and then no subscriber listens."""
     pieces = []
     inbox = asker.connection.new_inbox()
     sid = await asker.connection.subscribe_direct(inbox, lambda _s, _r, data, _h: pieces.append(read_chunk(data)))

@@ -1,0 +1,42 @@
+"""The acks lane, put together: what workers say of the assignments that they were given, made visible."""
+
+from __future__ import annotations
+
+from router.acks import AckRules, AcksHandler
+from router.app.app_context import AppContext
+from router.app.consumer_metrics import ConsumerMetrics
+from router.app.consumer_options import allow_list, build_consumer_options, worker_limits
+from router.app.dead_letter_writer import build_dead_letter_writer
+from router.app.handler_metrics import AcksMetrics
+from router.app.known_assignments import AckStore
+from router.contracts.ack import ACK
+from router.contracts.extract import extract_ids
+from router.delivery.subscription import Subscription
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
+
+
+def build_acks_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
+    """All the meaning that delivery is handed for acknowledgements."""
+    settings = context.settings
+    return Subscription(
+        stream=settings.streams.acks.name,
+        durable=settings.acks.durable,
+        pace=build_consumer_options(settings.acks, settings),
+        handle=trace_handler(build_acks_handler(context)),
+        letter=trace_dead_letter(build_dead_letter_writer(context, ACK)),
+        apology=lambda *_: None,
+        is_allowed=allow_list(settings),
+        observer=observer,
+        tenant_of=lambda message: extract_ids(message, ACK).get("tenant_id", ""),
+    )
+
+
+def build_acks_handler(context: AppContext) -> AcksHandler:
+    settings = context.settings
+    return AcksHandler(
+        context.known,
+        AcksMetrics(context.metrics, context.violations),
+        AckStore(context.connection, settings.buckets.assignments_known.name),
+        context.alerts,
+        rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
+    )

@@ -1,0 +1,91 @@
+"""What every lane of one process stands on. It outlives the restart of any child: memories must not forget with one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from router.app.alerts import Alerts
+from router.app.breakers import Breakers, breaker_rules
+from router.app.connections import Connections
+from router.app.extension_invoker import build_extension_invoker, build_pipeline_runner
+from router.app.finished_assignments import build_finished_removal
+from router.app.known_assignments import AssignmentStore
+from router.app.live_extensions import LiveExtensions
+from router.app.live_policies import LivePolicies
+from router.app.policy_store import PolicyStore
+from router.app.recorded_decisions import build_recorder
+from router.app.shared_breakers import SharedBreakers
+from router.app.violations import Violations
+from router.assignments import AssignmentCache
+from router.buckets.batched_reader import BatchedKvReader
+from router.buckets.documents import DocumentBucket
+from router.buckets.write_once import WriteOnceKv
+from router.config import Settings
+from router.decide import IdempotencyCache
+from router.delivery.answered_requests import AnsweredRequests
+from router.delivery.api import JetStream
+from router.delivery.connection import Connection
+from router.delivery.shares import ShareRules, TenantShares
+from router.extensions import ExtensionRegistry, HealthTracker
+from router.observability import Metrics, ReadinessCheck
+from router.policy import Averages, PolicyTable, ProviderTracker
+
+
+def has_live_copies(settings: Settings) -> bool:
+    """Whether the listener hears requests pass, and may answer from what it hears."""
+    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.fair_after_ms is not None
+
+
+class AppContext:
+    """Made once, when the connection is there."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        policies: PolicyTable,
+        jetstream: JetStream,
+        *,
+        connections: Connections | None = None,
+    ) -> None:
+        self.connections = connections or Connections.of_one(jetstream.connection)
+        self.settings = settings
+        self.metrics = metrics
+        self.alerts = alerts
+        self.policies = policies
+        self.jetstream = jetstream
+        self.policy_store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
+        self.live_policies = LivePolicies(jetstream, settings.buckets.policies.name, policies)
+        self.violations = Violations(metrics, alerts)
+        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id)
+        self.breakers = Breakers(metrics, alerts, shared, policies.get_all, rules=breaker_rules(settings.extension_breaker))
+        self.providers = ProviderTracker(Averages(), self.breakers.providers)
+        self.recorder = build_recorder(settings)
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # of readiness, beside the lanes' own; whoever has one puts it here
+        self.live_marks = AnsweredRequests() if has_live_copies(settings) else None
+        self.replays = IdempotencyCache(settings.idempotency.entries, settings.idempotency.ttl_ms / 1000)
+        bucket = settings.buckets.assignments_known.name
+        self.known = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
+        self.book = AssignmentStore(WriteOnceKv(jetstream, bucket), self.known)
+        self.assignment_shares = TenantShares(
+            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share)
+        )
+        self.letter_shares = TenantShares(jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share))
+        self.finished = build_finished_removal(settings, jetstream, metrics)
+        self.registry, self.health = ExtensionRegistry(), HealthTracker()
+        self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
+        self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
+        self.live_extensions = LiveExtensions(
+            jetstream, settings.buckets.extensions.name, self.registry, self._keep_extensions, settings.extensions.dir
+        )
+        self.checks["policies"] = lambda: self.live_policies.check
+        self.checks["extensions"] = lambda: self.live_extensions.check
+
+    def _keep_extensions(self, extension_ids: Collection[str]) -> None:
+        self.health.keep(extension_ids)
+        self.breakers.extensions.keep(extension_ids)
+
+    @property
+    def connection(self) -> Connection:
+        return self.jetstream.connection

@@ -1,0 +1,95 @@
+"""One lane of this process: what it counts, how it stands, and its child of the supervision tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.app.app_context import AppContext
+from router.app.consumer_metrics import ConsumerMetrics
+from router.app.topology_monitor import TopologyMonitor
+from router.clock import Clock, steady
+from router.config import ConsumerConfig, DrainConfig
+from router.delivery.consumer import Consumer
+from router.delivery.settle import Answer
+from router.delivery.subscription import Subscription
+from router.observability import Metrics, ReadinessCheck
+
+NOT_STARTED = ReadinessCheck(False, "not started")
+
+
+class DrainDeadline:
+    """The drain's two deadlines (`delivery.consumer.Patience`), counted once: lanes stop one after the other and share the time."""
+
+    def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
+        self._soft = config.soft_deadline_ms / 1000
+        self._hard = config.hard_deadline_ms / 1000
+        self._clock = clock
+        self._since: float | None = None
+
+    @property
+    def soft(self) -> float:
+        return self._left(self._soft)
+
+    @property
+    def hard(self) -> float:
+        return self._left(self._hard)
+
+    def reset(self) -> None:
+        """A lane begins (again): it was no end, only a restart."""
+        self._since = None
+
+    def _left(self, span_s: float) -> float:
+        """Of a span that began when somebody first asked."""
+        if self._since is None:
+            self._since = self._clock()
+        return max(0.0, self._since + span_s - self._clock())
+
+
+class ConsumerChild:
+    """A lane's durable, observer and consumer. The consumer is made anew at each start, the observer counts on."""
+
+    def __init__(
+        self,
+        stream: str,
+        config: ConsumerConfig,
+        observer: ConsumerMetrics,
+        build_subscription: Callable[[AppContext, ConsumerMetrics], Subscription],
+    ) -> None:
+        self.durable = config.durable
+        self.observer = observer
+        self._stream = stream
+        self._build_subscription = build_subscription
+        self._consumer: Consumer | None = None
+
+    @property
+    def consumer(self) -> Consumer | None:
+        """None before the first start."""
+        return self._consumer
+
+    @property
+    def check(self) -> ReadinessCheck:
+        """Its line in /readyz."""
+        if self._consumer is None:
+            return NOT_STARTED
+        health = self._consumer.health
+        return ReadinessCheck(health.is_ready, health.detail)
+
+    async def run(self, context: AppContext, monitor: TopologyMonitor, drain_deadline: DrainDeadline, answer: Answer) -> None:
+        """The child: until cancelled, then it drains."""
+        drain_deadline.reset()
+        self.observer.violations = context.violations
+        consumer = self._consumer = Consumer(
+            self._build_subscription(context, self.observer),
+            context.jetstream,
+            starts_bucket=context.settings.buckets.starts.name,
+            answer=answer,
+            restore=lambda: monitor.restore(self._stream, self.durable),
+            deadlines=drain_deadline,
+        )
+        self._watch(consumer, context.metrics)
+        await consumer.run()
+
+    def _watch(self, consumer: Consumer, metrics: Metrics) -> None:
+        metrics.in_flight.set_function(lambda: len(consumer.desk.in_flight) if consumer.desk is not None else 0, self.durable)
+        metrics.consumer_paused.set_function(lambda: int(consumer.gate.cause is not None), self.durable)
+        metrics.storage_waiting.set_function(lambda: len(consumer.desk.settler.refused) if consumer.desk is not None else 0, self.durable)

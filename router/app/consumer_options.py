@@ -1,0 +1,48 @@
+"""Settings of a durable become what delivery is driven by, and what it may take in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router import ids
+from router.config import ConsumerConfig, Settings
+from router.contracts.worker import WorkerMessageLimits
+from router.delivery.subscription import ConsumerOptions
+
+
+def build_consumer_options(config: ConsumerConfig, settings: Settings) -> ConsumerOptions:
+    """How a durable is driven, in seconds."""
+    return ConsumerOptions(
+        max_attempts=config.max_attempts,
+        backoff=tuple(wait / 1000 for wait in config.backoff_ms),
+        ack_wait=config.ack_wait_ms / 1000,
+        prefetch=config.prefetch,
+        prefetch_bytes=config.prefetch_bytes,
+        max_delayed=config.max_ack_pending // 2,
+        slots=config.slots,
+        slots_beside_prefetch=True,
+        handler_timeout=config.handler_timeout_ms / 1000,
+        pull_expires=config.pull_expires_ms / 1000,
+        heartbeat=config.heartbeat_ms / 1000,
+        evidence_timeout=settings.evidence.timeout_ms / 1000,
+        store_retry=settings.evidence.retry_ms / 1000,
+        max_waiting=config.prefetch // 4,
+        full_retry=settings.evidence.full_retry_ms / 1000,
+    )
+
+
+def allow_list(settings: Settings) -> Callable[[str], bool] | None:
+    """Which subjects a message may arrive on; None: every one (docs/contracts.md#subject-allow-list)."""
+    return ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None
+
+
+def worker_limits(settings: Settings) -> WorkerMessageLimits:
+    """What a worker's message may be."""
+    return WorkerMessageLimits(
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        strict=settings.contract.mode == "strict",
+        max_cost=settings.results.max_cost,
+        max_timestamp_age_ms=settings.results.max_timestamp_age_ms,
+        max_timestamp_ahead_ms=settings.results.max_timestamp_ahead_ms,
+    )

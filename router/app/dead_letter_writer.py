@@ -1,0 +1,54 @@
+"""How this process writes dead letters: the settings, the connection's limit and the clock, put together once for a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from router.app.app_context import AppContext
+from router.clock import now_ms
+from router.contracts.dead_letter import build_dead_letter
+from router.contracts.extract import extract_ids
+from router.contracts.worker import MessageType
+from router.message import Effect, Message
+from router.outcome import Fault
+
+Write = Callable[[Message, str, Fault], Effect | None]
+
+
+def build_dead_letter_writer(
+    context: AppContext, kind: MessageType | None = None, given_up: Callable[[Message], None] | None = None
+) -> Write:
+    """A lane's `letter`; `kind` is what workers send on it, None for decide requests.
+
+    A tenant that holds more than its share of the dead letters gets letters without payloads. Where they are nearly full it
+    gets none, if its requesters hear of each failure: then `given_up` is told of the message.
+    """
+    settings, shares = context.settings, context.letter_shares
+
+    def write(message: Message, reason: str, fault: Fault) -> Effect | None:
+        if not settings.dlq.enabled:
+            return None
+        seen = extract_ids(message, kind)
+        tenant = seen.get("tenant_id", "")
+        is_over = shares.is_over(tenant)
+        if is_over and shares.is_nearly_full and given_up is not None:
+            given_up(message)
+            return None
+        letter = build_dead_letter(
+            message,
+            reason,
+            fault,
+            node_id=settings.node_id,
+            now_ms=now_ms(),
+            max_bytes=context.connection.max_payload,
+            payload_bytes=0 if is_over else settings.dlq.max_payload_bytes,
+            include_message=settings.dlq.include_full_message and not is_over,
+            subject_pattern=settings.dlq.subject_pattern,
+            seen=seen,
+        )
+        if is_over:
+            context.metrics.dead_letters_truncated.value += 1
+        shares.add(tenant, len(letter.data))
+        return letter
+
+    return write

@@ -1,0 +1,160 @@
+"""The decide lane, put together: its handler, its letters, its apologies, and where its answers go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from router.app.answer_counts import count_answer
+from router.app.app_context import AppContext
+from router.app.consumer_metrics import ConsumerMetrics
+from router.app.consumer_options import allow_list, build_consumer_options
+from router.app.dead_letter_writer import build_dead_letter_writer
+from router.app.handler_metrics import DecideMetrics
+from router.app.own_inboxes import own_inboxes
+from router.app.partition import taken_stream
+from router.app.refused_addresses import note_refused
+from router.config import Settings
+from router.contracts.answer import failure
+from router.contracts.content import is_same
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
+from router.contracts.extract import extract_ids, extract_request_ids
+from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, VERSION, message_id_in
+from router.decide import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
+from router.delivery.answers import Answers, ReplyRules
+from router.delivery.connection import Connection
+from router.delivery.settlement import NO_ROOM
+from router.delivery.subscription import Subscription
+from router.message import Message, Reply
+from router.observability import Metrics
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.outcome import Fault
+from router.policy import RateLimits, Sessions, evaluate
+
+BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
+
+
+def build_decide_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
+    """All the meaning that delivery is handed for decide requests."""
+    settings = context.settings
+    return Subscription(
+        stream=taken_stream(settings).name,
+        durable=settings.decide.durable,
+        subject=settings.decide.subject,
+        pace=build_consumer_options(settings.decide, settings),
+        handle=trace_handler(build_decide_handler(context)),
+        letter=trace_dead_letter(build_dead_letter_writer(context, given_up=observer.on_dead_letter_given_up)),
+        apology=_apology,
+        is_allowed=allow_list(settings),
+        observer=observer,
+        receipts_kept=settings.streams.assignments.duplicate_window_ms / 1000,
+        live_marks=context.live_marks,
+        tenant_of=tenant_of,
+        overloaded=_overloaded,
+    )
+
+
+def build_decide_handler(context: AppContext) -> DecideHandler:
+    """The handler with this instance's memories."""
+    settings = context.settings
+    return DecideHandler(
+        context.policies,
+        DecideMetrics(context.metrics, context.violations),
+        rules=build_decide_rules(settings),
+        cache=context.replays,
+        sessions=Sessions(settings.policies.sessions_entries),
+        rates=RateLimits(),
+        push=AssignmentPusher(context.book, build_push_rules(settings), context.assignment_shares),
+        extensions=context.extensions,
+        assignments=context.known,
+        states=context.providers.states_of,
+        on_decision=context.providers.on_decision,
+        evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
+    )
+
+
+def build_decide_rules(settings: Settings) -> DecideRules:
+    limits = RequestLimits(
+        max_payload_bytes=settings.max_payload_bytes,
+        max_depth=settings.max_depth,
+        assignment_subjects=settings.assignment.subjects,
+        strict=settings.contract.mode == "strict",
+        refuses_control_headers=settings.reply.confirm == "decision",
+    )
+    max_age_ms = settings.decide.max_age_ms
+    return DecideRules(
+        limits=limits,
+        tenants_allowed=frozenset(settings.tenants_allowed),
+        max_age=max_age_ms / 1000 if max_age_ms is not None else None,
+        patience=settings.admission.patience_ms / 1000,
+        pipeline_timeout=settings.decide.pipeline_timeout_ms / 1000,
+    )
+
+
+def build_push_rules(settings: Settings) -> PushRules:
+    """Whose assignments are pushed, and where to when a request does not say."""
+    assignment = settings.assignment
+    return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
+
+
+def build_answers(settings: Settings, connection: Connection, metrics: Metrics) -> Answers:
+    """Where answers go (docs/contracts.md#replies)."""
+    rules = ReplyRules(
+        reply_subject=settings.reply.subject or "{subject}.reply",
+        prefixes=settings.reply.prefixes,
+        own=own_inboxes(settings, connection),
+        stream=taken_stream(settings).name,
+        dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
+        inbox_wait=settings.reply.inbox_wait_ms / 1000,
+        keep=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
+    )
+    return Answers(
+        connection,
+        rules,
+        conflict=partial(_conflict, metrics),
+        refusal=partial(_control_header, metrics),
+        is_same=is_same,
+        on_refused=note_refused(metrics, "decide"),
+    )
+
+
+def tenant_of(message: Message) -> str:
+    """Whose it says it is; what cannot be read shares one name."""
+    return extract_ids(message).get("tenant_id", "")
+
+
+def _apology(message: Message, fault: Fault) -> Reply:
+    return _failed(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
+
+
+def _overloaded(message: Message, retry_after_s: float) -> Reply:
+    details = {"cause": NO_ROOM.code, "retry_after_ms": round(retry_after_s * 1000)}
+    return _failed(message, OVERLOADED, "What this request needs to store finds no room; send it again", details)
+
+
+def _failed(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
+    ids_read = extract_ids(message)
+    headers = {name: value for name, value in ids_read.items() if name in (TRACE_ID, TENANT_ID)} | {VERSION: "1"}
+    return Reply(failure(code, text, details, _answer_id(ids_read, message.headers), ids_read.get("trace_id")), headers)
+
+
+def _conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
+    """The answer to a request whose message id another one took; `data` is empty where it is gone."""
+    headers = {MESSAGE_ID: msg_id}
+    ids_read = extract_request_ids(data, headers)
+    count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
+    details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
+    return failure(INVALID_REQUEST, text, details, _answer_id(ids_read, headers), ids_read.get("trace_id"))
+
+
+def _control_header(metrics: Metrics, name: str, data: bytes, headers: Mapping[str, str]) -> bytes:
+    ids_read = extract_request_ids(data, headers)
+    count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
+    text = f"The header {name} is not accepted on this subject"
+    return failure(INVALID_REQUEST, text, {"field": name}, _answer_id(ids_read, headers), ids_read.get("trace_id"))
+
+
+def _answer_id(ids_read: Mapping[str, str], headers: Mapping[str, str]) -> str | None:
+    """What the answer of the same request would have as its `request_id`, were it taken."""
+    return ids_read.get("request_id") or ids_read.get("message_id") or message_id_in(headers)

@@ -1,0 +1,41 @@
+"""The known assignments of this process: the bucket with the memory in front of it, and the acknowledgements beside them."""
+
+from __future__ import annotations
+
+from router.assignments import AssignmentCache
+from router.buckets.write_once import WriteOnceKv
+from router.contracts.ack import ExecAssignmentAck
+from router.contracts.assignment import Assignment
+from router.contracts.assignment_record import ack_bytes, ack_key, read_record
+from router.delivery.connection import Connection
+
+
+class AssignmentStore:
+    """`decide.AssignmentBook`: what is created here need not be looked up when its result comes."""
+
+    def __init__(self, records: WriteOnceKv, known: AssignmentCache) -> None:
+        self._records = records
+        self._known = known
+
+    async def find(self, key: str) -> bytes | None:
+        return await self._records.find(key)
+
+    async def create(self, key: str, record: bytes) -> bytes:
+        standing = await self._records.create(key, record)
+        self._known.keep(read_record(standing).read_assignment())
+        return standing
+
+
+class AckStore:
+    """`acks.AssignmentStates`: the newest acknowledgement of a known assignment, where `router assignments` finds it.
+
+    Posted and not waited for: it decides nothing. An unknown one leaves no mark, or a stranger could fill the bucket.
+    """
+
+    def __init__(self, connection: Connection, bucket: str) -> None:
+        self._connection = connection
+        self._prefix = f"$KV.{bucket}."
+
+    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
+        if known is not None:
+            self._connection.publish_nowait(self._prefix + ack_key(ack.assignment_id), ack_bytes(ack))

@@ -1,0 +1,31 @@
+"""Providers joined with this process: its registry, its way of calling, its breakers, health and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from router.app.app_context import AppContext
+from router.app.extension_invoker import ExtensionMetrics, build_extension_invoker
+from router.calls.stream import Stream
+from router.delivery.connection import Connection, head_of
+from router.extensions.providers import ProviderInvoker
+
+
+def build_provider_invoker(context: AppContext) -> ProviderInvoker:
+    connection = context.connections.providers  # what a provider pours into it is not in the lanes' way
+    streams = partial(_stream, connection)
+    return ProviderInvoker(
+        context.registry,
+        build_extension_invoker(connection, context.breakers, context.health, context.metrics),
+        streams,
+        breakers=context.breakers.extensions,
+        health=context.health,
+        meter=ExtensionMetrics(context.metrics),
+        environment=context.settings.extensions.environment,
+        longest_s=context.settings.providers.longest_ms / 1000,
+    )
+
+
+def _stream(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float) -> Stream:
+    return Stream(connection, subject, data, head_of(headers), silence_s=silence_s)

@@ -1,0 +1,177 @@
+"""The services `beamline.provider.v1.invoke` and `….invoke.stream`: the router is who listens there, providers stand behind it.
+
+    client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
+                            └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox that asked
+
+One instance of the queue group takes each request, in a task of its own. Whatever is wrong is said in an answer: never
+silence. Tenants share the places for what is in hand (`router.fair_slots`): one that opens as many streams as it can leaves as
+many places free. A stream is cancelled as soon as nobody listens to it (`calls.reply_streams`), and leaves its provider the same way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any
+
+from router.app.app_context import AppContext
+from router.app.own_inboxes import own_inboxes
+from router.app.provider_invoker import build_provider_invoker
+from router.app.refused_addresses import note_refused
+from router.calls.reply_streams import ReplyStreams
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.extract import extract_request_ids
+from router.contracts.headers import message_id_in
+from router.contracts.malformed import Malformed
+from router.contracts.provider import (
+    INVOKE,
+    INVOKE_STREAM,
+    ProviderResponse,
+    is_protobuf_wanted,
+    refuse,
+    response_bytes,
+)
+from router.contracts.provider_call import read_time_left
+from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
+from router.contracts.provider_request import ProviderRequest, read_request
+from router.delivery.connection import head_of
+from router.delivery.frame_parser import Headers
+from router.fair_slots import FairSlots
+from router.ids import is_literal_subject
+from router.message import NO_HEADERS
+from router.observability import events, logs
+
+log = logs.logger(__name__)
+
+OVERLOADED = "overloaded"
+HEADERS = {"version": "1"}
+HEAD = head_of(HEADERS)
+LINGER_S = 5.0  # what is in hand may take this long when the router stops
+
+Serve = Callable[[str, ProviderRequest, Mapping[str, str]], Coroutine[Any, Any, None]]
+
+
+class ProviderServer:
+    """The child "providers"."""
+
+    def __init__(self, context: AppContext) -> None:
+        settings = context.settings
+        self._connection = context.connections.providers
+        self._config = settings.providers
+        self._limits = (settings.max_payload_bytes, settings.max_depth)
+        self._tenants = frozenset(settings.tenants_allowed)
+        self._prefixes, self._own = settings.reply.prefixes, own_inboxes(settings, context.connection)
+        self._refused = note_refused(context.metrics, "providers")
+        self._outlets = ReplyStreams(self._connection)
+        self._providers = build_provider_invoker(context)
+        self._hands: set[asyncio.Task[None]] = set()
+        self._shares = FairSlots(self._config.at_once)
+        self._is_stopping = False
+
+    async def run(self) -> None:
+        """Until cancelled; then nothing more is taken, and what is in hand may finish."""
+        self._is_stopping = False
+        connection, group = self._connection, self._config.queue_group
+        async with self._outlets:
+            subscriptions = [
+                await connection.subscribe_direct(INVOKE, partial(self._hear, self._invoke), group),
+                await connection.subscribe_direct(INVOKE_STREAM, partial(self._hear, self._stream), group),
+            ]
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for sid in subscriptions:
+                    await connection.unsubscribe(sid)
+                await self._finish()
+
+    def _hear(self, serve: Serve, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
+        if not (reply.startswith(self._prefixes) and not reply.startswith(self._own) and is_literal_subject(reply)):
+            if reply:
+                self._refused(reply)
+            return  # an address from outside is input, and an invocation that nobody can hear is not worth its cost
+        given = headers or NO_HEADERS
+        request = self._admitted(data, given)
+        if isinstance(request, ProviderResponse):
+            self._say_no(request, subject, reply, given)
+            return
+        task = asyncio.get_running_loop().create_task(self._kept(serve, request, subject, reply, given))
+        self._hands.add(task)
+        task.add_done_callback(partial(self._done, request.tenant_id))
+
+    def _admitted(self, data: bytes, headers: Mapping[str, str]) -> ProviderRequest | ProviderResponse:
+        """The request, for which its tenant has taken a place; or why it is not taken."""
+        try:
+            request = read_request(data, headers, *self._limits)
+        except Malformed as exc:
+            metadata = {"field": exc.field} if exc.field else {}
+            return refuse(_id_in(data, headers), INVALID_REQUEST, str(exc), metadata=metadata)
+        except Exception as exc:  # an answer in any case
+            log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
+            return refuse(message_id_in(headers) or "", INTERNAL, "The invocation could not be handled")
+        if self._tenants and request.tenant_id not in self._tenants:
+            return refuse(request.request_id, UNAUTHORIZED, "This tenant is not served here")
+        if not self._shares.acquire(request.tenant_id):
+            return refuse(request.request_id, OVERLOADED, "Too many invocations in hand; ask again")
+        return request
+
+    def _done(self, tenant_id: str, task: asyncio.Task[None]) -> None:
+        self._hands.discard(task)
+        self._shares.release(tenant_id)
+
+    async def _kept(self, serve: Serve, request: ProviderRequest, subject: str, reply: str, headers: Mapping[str, str]) -> None:
+        """An answer in any case, but for a stream that nobody listens to."""
+        try:
+            await serve(reply, request, headers)
+        except asyncio.CancelledError:
+            if self._is_stopping:
+                self._say_no(refuse(request.request_id, INTERNAL, "The router is stopping; ask again"), subject, reply, headers)
+            raise
+        except Exception as exc:  # an answer in any case
+            log.exception(events.SERVICE_FAILED, service="providers", error=type(exc).__name__)
+            self._say_no(refuse(request.request_id, INTERNAL, "The invocation could not be handled"), subject, reply, headers)
+
+    async def _invoke(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
+        response = await self._providers.invoke(request, read_time_left(headers))
+        self._connection.publish_nowait(reply, response_bytes(response, protobuf=request.wants_protobuf), "", _head(request))
+
+    async def _stream(self, reply: str, request: ProviderRequest, headers: Mapping[str, str]) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        with self._outlets.open(reply, task.cancel, _told(request)) as outlet:
+
+            def send(chunk: StreamChunk) -> None:
+                outlet.send(chunk_bytes(chunk, protobuf=request.wants_protobuf))
+
+            await self._providers.stream(request, send, read_time_left(headers))
+
+    def _say_no(self, response: ProviderResponse, subject: str, reply: str, headers: Mapping[str, str]) -> None:
+        write = response_bytes if subject == INVOKE else _as_chunk
+        self._connection.publish_nowait(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", HEAD)
+
+    async def _finish(self) -> None:
+        if self._hands:
+            await asyncio.wait(self._hands, timeout=LINGER_S)
+        self._is_stopping = True
+        for task in self._hands:
+            task.cancel()
+        if self._hands:
+            await asyncio.wait(self._hands)
+
+
+def _as_chunk(response: ProviderResponse, *, protobuf: bool) -> bytes:
+    return chunk_bytes(last_chunk(response), protobuf=protobuf)
+
+
+def _told(request: ProviderRequest) -> dict[str, str]:
+    return {**HEADERS, "trace_id": request.trace_id, "tenant_id": request.tenant_id}
+
+
+def _head(request: ProviderRequest) -> bytes:
+    return head_of(_told(request))
+
+
+def _id_in(data: bytes, headers: Mapping[str, str]) -> str:
+    """What the answer to an invocation that cannot be taken is found by; of protobuf the header alone says so."""
+    found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
+    return found.get("request_id") or found.get("message_id") or message_id_in(headers) or ""

@@ -1,0 +1,51 @@
+"""The results lane, put together: what workers report, metered once."""
+
+from __future__ import annotations
+
+from router.app.app_context import AppContext
+from router.app.consumer_metrics import ConsumerMetrics
+from router.app.consumer_options import allow_list, build_consumer_options, worker_limits
+from router.app.dead_letter_writer import build_dead_letter_writer
+from router.app.handler_metrics import ResultsMetrics
+from router.contracts.extract import extract_ids
+from router.contracts.result import RESULT
+from router.contracts.usage import SUBJECT
+from router.delivery.subscription import Subscription
+from router.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.results import RecentOutcomes, ResultRules, ResultsHandler
+from router.results.first_results import DAY_S
+
+
+def build_results_subscription(context: AppContext, observer: ConsumerMetrics) -> Subscription:
+    """All the meaning that delivery is handed for results. Nobody waits for an answer to one."""
+    settings = context.settings
+    return Subscription(
+        stream=settings.streams.results.name,
+        durable=settings.results.durable,
+        pace=build_consumer_options(settings.results, settings),
+        handle=trace_handler(build_results_handler(context)),
+        letter=trace_dead_letter(build_dead_letter_writer(context, RESULT)),
+        apology=lambda *_: None,
+        is_allowed=allow_list(settings),
+        observer=observer,
+        receipts_kept=DAY_S,  # longer than the stream knows its ids: a worker may repeat itself after that
+        tenant_of=lambda message: extract_ids(message, RESULT).get("tenant_id", ""),
+    )
+
+
+def build_results_handler(context: AppContext) -> ResultsHandler:
+    """The handler; its memory of duplicates is its own."""
+    settings = context.settings
+    return ResultsHandler(
+        context.known,
+        ResultsMetrics(context.metrics, context.violations, is_stored=settings.usage.enabled),
+        context.providers,
+        rules=ResultRules(
+            limits=worker_limits(settings),
+            tenants_allowed=frozenset(settings.tenants_allowed),
+            usage_subject=SUBJECT if settings.usage.enabled else None,
+            uncorrelated=settings.usage.uncorrelated,
+        ),
+        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # as long as the stream itself knows its ids
+        on_finished=context.finished.finish,
+    )

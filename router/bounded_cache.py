@@ -1,0 +1,136 @@
+"""A bounded cache: a limit for all values, an expiry for each; the least recently used value is removed first.
+
+`put` removes expired values: once a second, and at each further call while there are more, up to AT_ONCE of the least recently
+used ones. So no timer is needed. If all values live equally long, none stays longer than twice that time. Without calls of `put`
+no value is removed, and none is added either.
+
+Each value has an owner, usually a tenant. While an owner holds more than 1/SHARES of the cache, only values of such owners are
+removed to make room: a tenant that floods the cache does not remove the values of others. Each value also has a weight: a large
+value counts as several, so the limit of values is a limit of bytes too.
+
+An OrderedDict and two numbers per value. cachetools' caches with a time to live cost five times as much, and this one is used two
+or three times a message. The garbage collector does not track the values (`gc=False`; keys should be text for the same reason):
+else it would scan twenty thousand long-lived objects every second, 5 ms each time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from math import inf
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+AT_ONCE = 16  # removed, or examined to make room, by one call; a thousand would block the loop noticeably
+CLEANUP_INTERVAL_S = 1.0
+SHARES = 64  # values of an owner below this part of the limit are not removed while another owner holds more
+_SLACK = 8  # an eighth above the limit, any owner's values are removed
+_UNIT = 1024  # characters of one weight
+
+
+class CacheEntry(Struct, Generic[V], frozen=True, gc=False):
+    value: V
+    until: float
+    owner: str
+    weight: int
+
+
+class BoundedCache(Generic[K, V]):
+    """Times are seconds of a clock that the caller chooses. `on_evicted` is called with each key that is removed to make room."""
+
+    def __init__(self, limit: int, on_evicted: Callable[[K], None] | None = None) -> None:
+        self._limit = limit
+        self._share = max(1, limit // SHARES)
+        self._on_evicted = on_evicted
+        self._entries: OrderedDict[K, CacheEntry[V]] = OrderedDict()
+        self._weight = 0
+        self._of_owner: dict[str, int] = {}  # weights
+        self._heavy = 0  # owners above their share
+        self._next_cleanup_at = -inf
+
+    def get(self, key: K, now: float) -> V | None:
+        """The value of `key`, or None if it is missing or expired. It becomes the most recently used."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        if entry.until <= now:
+            self.remove(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def put(self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1) -> None:
+        before = self._entries.pop(key, None)
+        if before is not None:
+            self._weigh(before.owner, -before.weight)
+        self._entries[key] = CacheEntry(value, until, owner, weight)
+        self._weight += weight  # `_weigh` in place: this is called once a message
+        held = self._of_owner.get(owner, 0)
+        self._of_owner[owner] = held + weight
+        self._heavy += held <= self._share < held + weight
+        if self._weight > self._limit:
+            self._make_room(now)
+        if now >= self._next_cleanup_at:
+            self._remove_expired(now)
+
+    def remove(self, key: K) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._weigh(entry.owner, -entry.weight)
+
+    def keys(self) -> list[K]:
+        """All keys, the least recently used first. It takes milliseconds: not for every message."""
+        return list(dict.keys(self._entries))  # an OrderedDict's own iteration takes ten times as long
+
+    def peek(self, key: K, now: float) -> V | None:
+        """As `get`, without becoming the most recently used."""
+        entry = self._entries.get(key)
+        return entry.value if entry is not None and entry.until > now else None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _weigh(self, owner: str, more: int) -> None:
+        self._weight += more
+        before = self._of_owner.get(owner, 0)
+        after = before + more
+        if after:
+            self._of_owner[owner] = after
+        else:
+            del self._of_owner[owner]
+        self._heavy += (after > self._share) - (before > self._share)
+
+    def _make_room(self, now: float) -> None:
+        for _ in range(AT_ONCE):
+            if self._weight <= self._limit:
+                return
+            key = next(iter(self._entries))
+            entry = self._entries[key]
+            if self._heavy and entry.until > now and self._of_owner[entry.owner] <= self._share:
+                self._entries.move_to_end(key)  # another owner is above its share
+            else:
+                self._evict(key)
+        while self._weight > self._limit + self._limit // _SLACK:
+            self._evict(next(iter(self._entries)))
+
+    def _evict(self, key: K) -> None:
+        self.remove(key)
+        if self._on_evicted is not None:
+            self._on_evicted(key)
+
+    def _remove_expired(self, now: float) -> None:
+        entries = self._entries
+        for _ in range(AT_ONCE):
+            if not entries or entries[key := next(iter(entries))].until > now:
+                self._next_cleanup_at = now + CLEANUP_INTERVAL_S
+                return
+            self.remove(key)
+
+
+def weight_of(metadata: Mapping[str, str]) -> int:
+    """The weight of a value with this metadata: one, and one more for each kilobyte."""
+    return 1 + sum(len(name) + len(text) for name, text in metadata.items()) // _UNIT

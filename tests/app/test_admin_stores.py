@@ -1,0 +1,47 @@
+"""What the stores raise, as answers."""
+
+import pytest
+
+from router.admin import ServiceError
+from router.app.admin_stores import declining
+from router.app.extension_store import ExtensionNotFound
+from router.app.policy_store import PolicyNotFound
+from router.errors import BrokerUnavailable, Conflict, Poison
+from router.policy import PolicyError
+
+
+@pytest.mark.parametrize(
+    ("raised", "code"),
+    [
+        (PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")]), "invalid_request"),
+        (PolicyNotFound("gone"), "policy_not_found"),
+        (ExtensionNotFound("gone"), "extension_not_found"),
+        (Conflict("somebody was quicker"), "conflict"),
+        (Poison("the document is too large"), "invalid_request"),
+    ],
+)
+def test_each_failure_has_its_code_and_its_own_words(raised: Exception, code: str) -> None:
+    with pytest.raises(ServiceError) as caught, declining():
+        raise raised
+    assert (caught.value.code, str(caught.value)) == (code, str(raised))
+
+
+def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
+    with pytest.raises(ServiceError) as caught, declining():
+        raise PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")])
+    assert caught.value.details == {
+        "field": "providers[0].weight",
+        "errors": [{"path": "providers[0].weight", "message": "is too large"}, {"path": "version", "message": "is missing"}],
+    }
+
+
+@pytest.mark.parametrize(("version", "details"), [(3, {"version": 3}), (None, None)])
+def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: int | None, details: object) -> None:
+    with pytest.raises(ServiceError) as caught, declining():
+        raise Conflict("somebody was quicker", version=version)
+    assert caught.value.details == details
+
+
+def test_a_broker_that_is_away_is_nobodys_mistake() -> None:
+    with pytest.raises(BrokerUnavailable), declining():
+        raise BrokerUnavailable("silent")

@@ -1,0 +1,130 @@
+"""Messages that the server delivers no more: the recovery gets an advisory, and the stale row scan finds those without one."""
+
+import asyncio
+
+import pytest
+from nats.aio.client import Client
+
+from router.delivery import topology
+from router.delivery.advisories import STREAM as ADVISORIES
+from router.delivery.api import JetStream
+from router.delivery.topology import Topology
+from router.mailbox.inbox.event import InboxEvent
+from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
+from router.mailbox.postgres import Driver
+from tests.support.broker import Broker
+from tests.support.delivery import connected
+from tests.support.inbox import EVENTS, an_id, an_inbox, effects, give_up_on, letters, publish, record, row_of, unprocessed
+from tests.support.postgres import rows
+from tests.support.waiting import until
+
+OFTEN = StaleRowScanRules(every_s=0.05, older_than_s=0.0)
+RECEIVED = "INSERT INTO inbox_messages VALUES (%s, 'vibespro.event.vibe_created.v1', now() - interval '1 hour', NULL, 2)"
+
+
+async def _stranded(broker: Broker, nc: Client, dsn: str, count: int) -> None:
+    """An inbox was here; its process died twice of each message, and twice is as often as the server delivers them."""
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
+        await until(lambda: _has_durable(nc))
+    await publish(nc, range(count))
+    await give_up_on(broker.url, count, 2)
+
+
+async def test_what_the_server_stopped_delivering_has_its_letter(broker: Broker, nc: Client, dsn: str) -> None:
+    """SD-20, X18: its body in it, its row marked, nothing left behind."""
+    await _stranded(broker, nc, dsn, 3)
+    await rows(dsn, RECEIVED, an_id(0))
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
+        await until(lambda: _dead_letters(nc, 3))
+        await until(lambda: _is_marked(dsn, 0))
+    found = await letters(nc)
+    assert sorted(str(letter["message_id"]) for letter in found) == [an_id(0), an_id(1), an_id(2)]
+    assert {(letter["reason"], letter["attempts"]) for letter in found} == {("maxdeliver_exhausted", 2)}
+    assert await effects(dsn) == []
+
+
+async def test_one_whose_acknowledgement_alone_was_lost_has_no_letter(broker: Broker, nc: Client, dsn: str) -> None:
+    """Its effect stands."""
+    await _stranded(broker, nc, dsn, 2)
+    await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 's', now(), now(), 1)", an_id(0))
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2):
+        await until(lambda: _dead_letters(nc, 1))
+        await until(lambda: _net_is_done(nc))
+    assert [letter["message_id"] for letter in await letters(nc)] == [an_id(1)]
+
+
+async def test_what_was_given_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, dsn: str) -> None:
+    """X18: an advisory names a sequence alone; in the new stream another event has it, and that one was not given up."""
+    await _stranded(broker, nc, dsn, 1)
+    await nc.jetstream().delete_stream(EVENTS.name)
+    async with connected(broker.url) as connection:
+        await topology.create(JetStream(connection), Topology((EVENTS,)))
+    await publish(nc, [5])
+
+    async def wait(connection: Driver, event: InboxEvent) -> None:
+        await until(lambda: _net_is_done(nc))
+        await record(connection, event)
+
+    async with an_inbox(broker.url, dsn, wait, max_deliver=2, handler_timeout=20.0, ack_wait=20.0):
+        await until(lambda: _is_marked(dsn, 5))
+    assert (await letters(nc), await effects(dsn)) == ([], [an_id(5)])
+
+
+@pytest.mark.both_majors
+async def test_the_sweep_finds_what_no_advisory_told_of(broker: Broker, nc: Client, dsn: str) -> None:
+    """X18."""
+    await _stranded(broker, nc, dsn, 2)
+    await nc.jetstream().purge_stream(ADVISORIES)
+    await rows(dsn, RECEIVED, an_id(0))
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2, sweep=OFTEN):
+        await until(lambda: _is_marked(dsn, 0))
+    (letter,) = await letters(nc)
+    assert (letter["message_id"], letter["reason"]) == (an_id(0), "maxdeliver_exhausted")
+    assert letter["message"]["payload"] == '{"hello":"world"}'  # type: ignore[index]
+
+
+async def test_a_row_whose_message_is_gone_has_a_letter_that_says_so(broker: Broker, nc: Client, dsn: str) -> None:
+    await rows(dsn, RECEIVED, an_id(7))
+    async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
+        await until(lambda: _is_marked(dsn, 7))
+    (letter,) = await letters(nc)
+    assert (letter["message_id"], letter["original_subject"]) == (an_id(7), "vibespro.event.vibe_created.v1")
+    assert "message" not in letter
+    assert (await row_of(dsn, 7))[2] == "maxdeliver_exhausted: never settled, and its stream does not hold it any more"
+
+
+async def test_the_sweep_leaves_alone_what_is_still_on_its_way(broker: Broker, nc: Client, dsn: str) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(connection: Driver, event: InboxEvent) -> None:
+        begun.set()
+        await go_on.wait()
+        await record(connection, event)
+
+    async with an_inbox(broker.url, dsn, wait, handler_timeout=20.0, ack_wait=20.0) as running:
+        await publish(nc, [1])
+        await begun.wait()
+        sweep = running.sweep(OFTEN)
+        assert await sweep.scan() == 0
+        go_on.set()
+        await until(lambda: _is_marked(dsn, 1))
+        assert await sweep.scan() == 0
+    assert (await letters(nc), await effects(dsn), await unprocessed(dsn)) == ([], [an_id(1)], 0)
+
+
+async def _has_durable(nc: Client) -> bool:
+    return any(info.name == "sea__from_vibespro" for info in await nc.jetstream().consumers_info("VIBESPRO_EVENTS"))
+
+
+async def _dead_letters(nc: Client, count: int) -> bool:
+    return len(await letters(nc)) == count
+
+
+async def _net_is_done(nc: Client) -> bool:
+    info = await nc.jetstream().consumer_info(ADVISORIES, "sea__from_vibespro__net")
+    return info.num_pending == 0 and info.num_ack_pending == 0
+
+
+async def _is_marked(dsn: str, number: int) -> bool:
+    row = await row_of(dsn, number)
+    return bool(row and row[0])
