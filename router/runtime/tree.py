@@ -105,12 +105,12 @@ class AgentTree:
             stream_of=self._stream_of,
         )
 
-    def _consumer(self, lane: Subscription) -> Consumer:
+    def _consumer(self, subscription: Subscription) -> Consumer:
         return Consumer(
-            lane,
+            subscription,
             self._jetstream,
             starts_bucket=self._topology.starts,
             answer=lambda *_: None,
-            restore=partial(restore_durable, self._jetstream, self._declared, lane.stream, lane.durable),
+            restore=partial(restore_durable, self._jetstream, self._declared, subscription.stream, subscription.durable),
             deadlines=Deadlines(self._drain_s, self._drain_s + 2),
         )
