@@ -30,7 +30,7 @@ MOST = 20_000  # heads a look
 BATCH = 1_000
 
 SubjectAndReason = tuple[str, str]  # subject, reason
-_REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # others are a stranger's words, no labels
+_REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # any other reason is a client's text, not a label
 
 
 class DepthGauge:

@@ -4,8 +4,8 @@ One key in a bucket beside the letters' stream, gone when a replay ended well:
 
     {voice, runs[…], floors{stream: sequence}, since}
 
-    voice    an inbox that its process answers on for as long as it is connected: somebody answers = a replay is running
-    runs     secrets that its messages bear as `x-replay-run`: nobody else can claim to have sent them
+    voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
+    runs     secrets in the header `x-replay-run` of its messages: no other client can claim to have sent them
     floors   in each target stream, the last sequence before its first message: whatever it sent stands above
     since    when the letters' stream was created: in another one the same sequence is another letter
 
@@ -29,7 +29,7 @@ from router.errors import BrokerUnavailable, RouterError
 from router.message import Effect
 
 KEY = "run"
-WRONG_LAST_SEQUENCE = (10071, 10164)  # somebody else wrote the key since it was read
+WRONG_LAST_SEQUENCE = (10071, 10164)  # another client wrote the key since it was read
 PATIENCE_S = 2.0
 
 
@@ -115,7 +115,7 @@ class ReplayJournal:
         self._revision = told[0].sequence
 
     async def _is_answered(self, voice: str) -> bool:
-        """Silence counts as an answer: only the server's word that nobody listens proves that a process is gone."""
+        """Whether a process answers on the inbox. No reply counts as yes: only the server's 503 proves that a process is gone."""
         heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def hear(_: str, __: str, ___: bytes, headers: Headers | None) -> None:

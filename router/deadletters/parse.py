@@ -1,6 +1,6 @@
-"""One stored message becomes one DeadLetter. It never raises: a letter that cannot be read is shown as what it is.
+"""Parse one stored message as a DeadLetter. It never raises: an unreadable dead letter is shown as it is.
 
-Ours are written by `contracts.dead_letter` (docs/contracts.md#dead-letters), but anybody may publish to a dead-letter subject, and workers
+Ours are written by `contracts.dead_letter` (docs/contracts.md#dead-letters), but any client may publish to a dead-letter subject. Workers
 put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be absent or of
 another kind, and then counts as absent.
 """

@@ -44,7 +44,7 @@ CALM_S = 0.25  # after its process is gone: what it sent has been stored by then
 
 
 class EvidenceGone(RouterError):
-    """What an interrupted replay sent may have left its stream already, so that nobody can say what it was."""
+    """Messages of an interrupted replay may have left their stream already, so it cannot be proven what was sent."""
 
     code = "replay_evidence_gone"
 
