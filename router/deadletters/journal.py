@@ -51,12 +51,12 @@ class JournalEntry(Struct, frozen=True):
 class ReplayJournal:
     """The journal of one run. `run` is its secret."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, letters: str) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, letters: str) -> None:
         self.run = token_hex(12)
         self.floors: dict[str, int] = {}
         self._jetstream = jetstream
         self._connection = jetstream.connection
-        self._evidence = evidence
+        self._publisher = publisher
         self._letters = letters
         self._since = ""
         self._bucket = f"{letters}_REPLAYS"
@@ -107,7 +107,7 @@ class ReplayJournal:
         if entry is None:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
-        told = await self._evidence.stored([Effect(self._subject, data, token_hex(12), headers)])
+        told = await self._publisher.publish_and_wait([Effect(self._subject, data, token_hex(12), headers)])
         if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
                 raise ReplayRunning("another replay of these letters has begun")

@@ -39,8 +39,8 @@ class DeadLetterSource(Struct, frozen=True):
     consumer: str = ""
     sequence: int = 0
     deliveries: int = 0
-    starts: int = 0
-    starts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
+    attempts: int = 0
+    attempts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ def _payload(body: Mapping[str, Any], original: Mapping[str, Any]) -> tuple[byte
 
 
 def _source(part: Mapping[str, Any]) -> DeadLetterSource:
-    numbers = (part.get(name) for name in ("sequence", "deliveries", "starts", "starts_unconfirmed"))
+    numbers = (part.get(name) for name in ("sequence", "deliveries", "attempts", "attempts_unconfirmed"))
     return DeadLetterSource(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
 
 
