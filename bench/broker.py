@@ -1,4 +1,4 @@
-"""A broker for one side of one round, with the router's own streams and consumers on it for whoever is measured."""
+"""A broker for one side of one round, with the router's own streams and consumers on it for the side that is measured."""
 
 from __future__ import annotations
 

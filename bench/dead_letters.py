@@ -1,7 +1,7 @@
 """How fast does poison become dead letters? Every stored request lacks its text: a letter for each, stored before the stamp, and an answer.
 
 From a tenth of them on to the last acknowledgement. The yardstick publishes the bytes that it was given, waits for the PubAck in a
-callback, acknowledges, and says nothing to anybody.
+callback, acks, and sends no reply.
 """
 
 from __future__ import annotations

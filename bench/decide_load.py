@@ -51,7 +51,7 @@ async def _loaded(scale: float, side: str, function: str, *, is_scraped: bool = 
 
 @contextlib.asynccontextmanager
 async def _scraping(address: str | None) -> AsyncIterator[None]:
-    """Somebody reads /metrics every second, from before the first request on."""
+    """A scraper reads /metrics every second, from before the first request on."""
     if address is None:
         yield
         return

@@ -54,7 +54,7 @@ class ChildProcess:
 
     async def _says(self, what: str, patience_s: float) -> Said:
         said = await self._line(patience_s)
-        while what not in said:  # nobody waited for its `ready`
+        while what not in said:  # the caller did not wait for the child's `ready`
             said = await self._line(patience_s)
         return said
 
@@ -94,6 +94,6 @@ async def a_child(module: str, function: str, **arguments: object) -> AsyncItera
 
 
 async def figures_of(module: str, function: str, patience_s: float = PATIENCE_S, **arguments: object) -> Measured:
-    """A child that needs nobody's help: its figures."""
+    """The figures of a child that its parent need not drive."""
     async with a_child(module, function, **arguments) as child:
         return await child.figures(patience_s)

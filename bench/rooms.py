@@ -3,8 +3,8 @@
     python -m bench --only decide_backlog --scale 0.25 --profile FILE
     python -m bench.rooms FILE.router.decide.prof --messages 25000
 
-What C does is counted where it was called from. Waiting for the socket (`poll`) is nobody's; a profile of cProfile makes calls dear, so
-shares tell where Python works, and lie about what C does.
+What C does is counted where it was called from. Waiting for the socket (`poll`) counts for no room. cProfile makes Python calls dear, so
+the shares show where Python works, and are wrong about what C does.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a processor
 
-# How long an example takes says how busy the machine is; whoever means a time measures it.
+# How long an example takes depends on how busy the machine is, so there is no deadline; a test that means a time measures it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
@@ -67,7 +67,7 @@ def nats_url(broker: Broker) -> str:
 
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
-    """A plain NATS client, as a stranger would use one."""
+    """A plain nats-py client, as an author of a gateway uses it."""
     client = await nats.connect(nats_url)
     yield client
     await client.close()
@@ -103,7 +103,7 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """A test that takes too long fails unless it is marked slow: slowness is a bug until somebody says why."""
+    """A test that takes too long fails unless it is marked slow: slowness is a bug until its mark says why."""
     outcome = yield
     report = outcome.get_result()
     longest_s = LONGEST_S * slack()

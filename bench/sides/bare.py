@@ -75,7 +75,7 @@ async def backlog(ready: Ready, *, url: str, subject: str, stream: str, durable:
 
 
 async def swallow(ready: Ready, *, url: str, first: int, last: int) -> Measured:
-    """Parse and acknowledge what workers say; nobody is answered."""
+    """Parse and ack the workers' results; no requester gets an answer."""
     config = settings(url)
     client = await nats.connect(url)
     loop = PullLoop(client, config.streams.acks.name, config.acks.durable, _say_nothing)

@@ -19,7 +19,7 @@ from router.delivery.api import JetStream
 from router.fleet import Fleet
 from router.observability import configure
 
-TAIL = 512  # left out: whoever asks is gone when the last one is acknowledged, and what it spent with it
+TAIL = 512  # left out: the asking process ends with the last ack, and its processor time can no longer be read
 LOOK_S = 0.02  # a look costs the server about 0.1 ms
 PARTIES = {"server_cpu_us": "nats-server", "generator_cpu_us": "bench.sides.asker"}  # by what stands in their command lines
 

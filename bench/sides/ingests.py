@@ -93,7 +93,7 @@ def _growth(looks: list[Used]) -> dict[str, float]:
 
 
 def _warm(begin: Callable[[CommitCallback], RunningIngest]) -> None:
-    """A few micro-batches into tables that nobody looks at: processes start, the JVM compiles."""
+    """A few micro-batches into tables that are thrown away: processes start, the JVM compiles."""
     commits: list[Commit] = []
     running = begin(commits.append)
     while len(commits) < BATCHES and not running.wait(1):

@@ -1,6 +1,6 @@
 """Who asks in an open loop: each request at its time, whatever was answered until then.
 
-A latency counts from the time that the request was due, not from when it was sent: a stall of anybody, of this process too, is
+A latency counts from the time that the request was due, not from when it was sent: a stall of any process, of this one too, is
 counted for every request that came due in the meantime (no coordinated omission). How late it sent is told beside it.
 """
 

@@ -1,4 +1,4 @@
-"""Somebody who reads /metrics again and again, until ended."""
+"""A scraper that reads /metrics again and again, until it is ended."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ async def fill_poisoned(ready: Ready, *, url: str, count: int) -> Measured:
 
 
 async def fill_acks(ready: Ready, *, url: str, count: int) -> Measured:
-    """Workers' acknowledgements of assignments that nobody knows here."""
+    """Workers' acknowledgements of assignments that have no record."""
     config = settings(url)
     return await _filled(url, config.streams.acks.name, config.acks.subject, outcomes.as_ack, range(count))
 

@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from router.bus.answers import BusAnswer, BusHandler, Nak, Term
-from router.bus.consumer import PACE, Interest
+from router.bus.consumer import DEFAULT_OPTIONS, Interest
 from router.bus.metrics import BusMetrics
 from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
 from router.bus.publisher import Publisher
@@ -27,7 +27,7 @@ from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
 
 __all__ = [
-    "PACE",
+    "DEFAULT_OPTIONS",
     "BucketProcessed",
     "BusAnswer",
     "BusHandler",

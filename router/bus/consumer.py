@@ -25,7 +25,7 @@ from router.delivery.topology import ConsumerSpec, Topology
 from router.errors import Misconfigured
 
 TERM = b"+TERM a dead letter is stored"
-PACE = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
+DEFAULT_OPTIONS = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64)
 
 
 class Interest(Struct, frozen=True, kw_only=True):
@@ -44,13 +44,13 @@ class Interest(Struct, frozen=True, kw_only=True):
         return f"{prefix}.{self.category}.{self.only}" if self.only is not None else None
 
 
-def durable_of(settings: BusSettings, interest: Interest, pace: ConsumerOptions = PACE) -> ConsumerSpec:
+def durable_of(settings: BusSettings, interest: Interest, options: ConsumerOptions = DEFAULT_OPTIONS) -> ConsumerSpec:
     """The durable consumer as it is declared."""
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
         durable=settings.durable(interest.name),
         filter_subject=interest.subject(settings.stream_prefix),
-        ack_wait=pace.ack_wait,
+        ack_wait=options.ack_wait,
     )
 
 
@@ -60,25 +60,25 @@ def consumer_of(
     handling: EnvelopeProcessor,
     jetstream: JetStream,
     *,
-    pace: ConsumerOptions = PACE,
+    options: ConsumerOptions = DEFAULT_OPTIONS,
     observer: Observer = SILENT,
     deadlines: Deadlines = Deadlines(),  # noqa: B008 - frozen
 ) -> Consumer:
     """Build the supervised child: run it until cancelled, then it drains."""
-    lane = Subscription(
+    subscription = Subscription(
         stream=durable.stream,
         durable=durable.durable,
-        pace=pace,
+        options=options,
         handle=handling,
-        letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
-        apology=lambda *_: None,
-        last_word=TERM,
+        dead_letter=build_dead_letter_writer(settings, jetstream.connection.max_payload),
+        failure_reply=lambda *_: None,
+        dead_letter_ack=TERM,
         observer=MeteringObserver(observer, handling.meter),
     )
     return Consumer(
-        lane,
+        subscription,
         jetstream,
-        starts_bucket=settings.starts_bucket,
+        attempts_bucket=settings.attempts_bucket,
         answer=lambda *_: None,
         restore=_build_restore(settings, durable, jetstream),
         deadlines=deadlines,

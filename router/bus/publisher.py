@@ -24,12 +24,14 @@ MSG_ID = "Nats-Msg-Id"
 class Publisher:
     """Events and commands of one prefix, over one connection's evidence (`delivery.storing`)."""
 
-    def __init__(self, settings: BusSettings, connection: Connection, evidence: AckedPublisher, metrics: BusMetrics | None = None) -> None:
+    def __init__(
+        self, settings: BusSettings, connection: Connection, acked_publisher: AckedPublisher, metrics: BusMetrics | None = None
+    ) -> None:
         """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
         self._settings = settings
         self._connection = connection
-        self._evidence = evidence
+        self._acked_publisher = acked_publisher
 
     async def event(self, envelope: MessageEnvelope) -> Receipt:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
@@ -55,7 +57,7 @@ class Publisher:
     async def _publish_and_wait(self, subject: str, envelope: MessageEnvelope) -> Receipt:
         effect = effect_of(subject, envelope)
         self._check_size(effect)
-        result = await self._evidence.stored((effect,))
+        result = await self._acked_publisher.publish_and_wait((effect,))
         if not isinstance(result, NotPublished):
             return result[0]
         if result.err_code:

@@ -1,10 +1,10 @@
-"""Where messages are sent again, and what proves that they stand there.
+"""Publish replayed messages, and prove that their stream holds them.
 
-    a stream that acknowledges    its PubAck. A duplicate counts if the message at its sequence is this very one
+    a stream that acknowledges    its publish ack. A duplicate counts if the message at its sequence is this very one
     a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is to be had,
                                   and a reply address would make us a requester who is answered with a decision
 
-Proof is all that is told here; what follows from it is `replay`'s to do.
+These classes return proofs only; `replay` acts on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE_S = 5.0  # without news of a message that was sent
 
 
 class Unproven(Struct, frozen=True):
-    """There is no proof. `is_certain`: it was refused; else it may stand there after all."""
+    """There is no proof. `is_certain`: the stream refused it; else it may be stored after all."""
 
     cause: str
     is_certain: bool
@@ -47,13 +47,13 @@ class ReplayPublisher(Protocol):
 
 
 class AckedReplayPublisher:
-    """A stream that answers with PubAcks."""
+    """Publishes to a stream that answers with publish acks."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher, stream: str, floor: int) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, stream: str, floor: int) -> None:
         self.stream = stream
         self.floor = floor
         self._jetstream = jetstream
-        self._evidence = evidence
+        self._publisher = publisher
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         told: dict[str, Receipts | NotPublished] = {}
@@ -65,7 +65,7 @@ class AckedReplayPublisher:
                 all_told.set()
 
         for effect in effects:
-            self._evidence.store((effect,), partial(tell, effect.id))
+            self._publisher.publish((effect,), partial(tell, effect.id))
         crashpoint_sent("replay_posted")
         await all_told.wait()
         return {effect.id: await self._proof(effect, told[effect.id]) for effect in effects}
@@ -85,7 +85,7 @@ class AckedReplayPublisher:
 
 
 class NoAckReplayPublisher:
-    """A `no_ack` stream, watched from its floor on."""
+    """Publishes to a `no_ack` stream, and reads it from its floor on."""
 
     def __init__(self, jetstream: JetStream, stream: str, subject: str, floor: int) -> None:
         self.stream = stream
@@ -96,7 +96,7 @@ class NoAckReplayPublisher:
 
     async def send(self, effects: Sequence[Effect]) -> Proofs:
         missing = {effect.id for effect in effects}
-        async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, heads_only=True) as reader:
+        async with reading(self._jetstream, self.stream, self._seen + 1, subject=self._subject, headers_only=True) as reader:
             for effect in effects:
                 self._jetstream.connection.publish_nowait(
                     effect.subject, effect.data, "", head_of({**effect.headers, "Nats-Msg-Id": effect.id})
@@ -110,11 +110,11 @@ class NoAckReplayPublisher:
 
 
 class ReplayPublishers:
-    """Every outlet of one run, found when its subject is first met."""
+    """All publishers of one run, each opened when its subject first occurs."""
 
-    def __init__(self, jetstream: JetStream, evidence: AckedPublisher) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher) -> None:
         self._jetstream = jetstream
-        self._evidence = evidence
+        self._publisher = publisher
         self._found: dict[str, ReplayPublisher | None] = {}
 
     async def find(self, subject: str) -> ReplayPublisher | None:
@@ -130,5 +130,5 @@ class ReplayPublishers:
             return None
         floor = int(info["state"]["last_seq"])
         if not info["config"].get("no_ack"):
-            return AckedReplayPublisher(self._jetstream, self._evidence, names[0], floor)
+            return AckedReplayPublisher(self._jetstream, self._publisher, names[0], floor)
         return NoAckReplayPublisher(self._jetstream, names[0], subject, floor)

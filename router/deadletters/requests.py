@@ -1,4 +1,4 @@
-"""Many requests to JetStream's API at once, answered by callback: a future and a timer for each would cost three times as much."""
+"""Send many requests to JetStream's API at once, with replies by callback: a future and a timer for each would cost three times as much."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def send_requests(jetstream: JetStream, what: str, bodies: Mapping[int, by
     inbox = connection.new_inbox() + "."
 
     def hear(subject: str, _: str, data: bytes, __: Headers | None) -> None:
-        answers[int(subject[len(inbox) :])] = orjson.loads(data or b"{}")  # empty: nobody serves the API
+        answers[int(subject[len(inbox) :])] = orjson.loads(data or b"{}")  # empty: no server answers the API
         if len(answers) == len(bodies) and not all_heard.done():
             all_heard.set_result(None)
 

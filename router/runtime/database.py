@@ -52,7 +52,7 @@ class StoreFile:
     """An open store. One thread uses it at a time; `close` releases the lock."""
 
     def __init__(self, path: Path, *, is_durable: bool = True) -> None:
-        """`is_lasting` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
+        """`is_durable` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
         self.path = path
         self._lock = StoreLock(path)
         try:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Self
 from router.app.bus import build_bus_settings
 from router.app.connect import connect_by
 from router.bus import BucketProcessed, BusHandler, BusMetrics, Interest, MemoryProcessed, Processed, Publisher, SqliteProcessed
-from router.bus.consumer import PACE, consumer_of, durable_of
+from router.bus.consumer import DEFAULT_OPTIONS, consumer_of, durable_of
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import ConsumerMeter
 from router.bus.queries import QueryResponder, Responder, ask
@@ -33,7 +33,7 @@ from router.bus.topology import apply_topology, declare_streams
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
 from router.delivery.api import JetStream
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.delivery.topology import ConsumerSpec, Difference, Topology
 from router.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.observability import events, logs
@@ -73,8 +73,8 @@ class Bus:
             jetstream = JetStream(connection, self._all.nats.js_domain)
             if self._all.topology != "off":
                 _tell(await apply_topology(jetstream, self.settings, declare_streams(self.settings)))
-            evidence = await opened.enter_async_context(evidence_on(jetstream))
-            self._publisher = Publisher(self.settings, connection, evidence, self.metrics)
+            acked_publisher = await opened.enter_async_context(open_publisher(jetstream))
+            self._publisher = Publisher(self.settings, connection, acked_publisher, self.metrics)
             self._jetstream = jetstream
             self._open = opened.pop_all()
         return self
@@ -137,7 +137,7 @@ class Bus:
         category: str = EVENTS,
         only: str | None = None,
         store: str | Path | Processed | None = None,
-        pace: ConsumerOptions = PACE,
+        options: ConsumerOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Handle messages until cancelled, or until SIGTERM or Ctrl-C; then it drains. Processes of one `name` share the work.
 
@@ -145,18 +145,20 @@ class Bus:
         process' memory, which a restart forgets. Raises Misconfigured: the durable is there with another filter, `only` names nothing
         that there is, or the handler does not take an envelope or answers what means nothing; its messages stay in the stream.
         """
-        durable = durable_of(self.settings, Interest(name=name, category=category, only=only), pace)
+        durable = durable_of(self.settings, Interest(name=name, category=category, only=only), options)
         processed = self._store_at(store, durable.durable)
         handling = EnvelopeProcessor(self.settings, handle, processed, ConsumerMeter(self.metrics, durable.durable))
-        await run_until_signal(self._consume(name, handling, durable, processed, pace))
+        await run_until_signal(self._consume(name, handling, durable, processed, options))
 
     async def _consume(
-        self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, pace: ConsumerOptions
+        self, name: str, handling: EnvelopeProcessor, durable: ConsumerSpec, processed: Processed, options: ConsumerOptions
     ) -> None:
         await self._durable_there(durable)
         await processed.open()
         try:
-            consumer = consumer_of(self.settings, durable, handling, self.jetstream, pace=pace, observer=BusConsumerLogger(durable.durable))
+            consumer = consumer_of(
+                self.settings, durable, handling, self.jetstream, options=options, observer=BusConsumerLogger(durable.durable)
+            )
             children = (Child(name, consumer.run, shutdown_s=17.0), Child("handler", handling.wait_for_misuse))
             await supervise(Supervisor("bus", children, intensity=Intensity(5, 30)))
         finally:

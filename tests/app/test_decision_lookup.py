@@ -15,7 +15,7 @@ DECISION = Decision("openai", "weighted", 50, 1.0, 1.0)
 
 
 class Book:
-    """A bucket that anybody could have written to."""
+    """A bucket with values that the router did not write."""
 
     def __init__(self, records: dict[str, bytes]) -> None:
         self._records = records

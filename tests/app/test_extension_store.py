@@ -1,4 +1,4 @@
-"""Registry entries as they are written, on a real bucket: checked, versioned, and never over somebody else's work."""
+"""Registry entries as operators write them, on a real bucket: checked, versioned, and never over a version that the writer has not seen."""
 
 import asyncio
 import itertools

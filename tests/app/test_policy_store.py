@@ -1,4 +1,4 @@
-"""Policies as people write them, on a real bucket: checked, versioned, and never over somebody else's work."""
+"""Policies as operators write them, on a real bucket: checked, versioned, and never over a version that the writer has not seen."""
 
 import asyncio
 import json

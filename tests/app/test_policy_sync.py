@@ -1,4 +1,4 @@
-"""A bucket made equal to a directory: the plan says everything, and nobody is overwritten by it."""
+"""A bucket made equal to a directory: the plan names every change, and no document is overwritten that changed after the plan was made."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

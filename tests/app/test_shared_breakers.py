@@ -152,7 +152,7 @@ async def test_while_the_bucket_is_away_each_goes_by_its_own_and_tells_later(buc
 
 
 class OneKey:
-    """A bucket of one key, as `Watched` and `Documents` know it: a write lands before one that nobody here had heard of."""
+    """A bucket of one key, with the methods of a mirror and of a store: each write meets a revision that this process has not read yet."""
 
     def __init__(self) -> None:
         self.entries: dict[str, BucketEntry] = {}

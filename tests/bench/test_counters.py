@@ -1,7 +1,7 @@
 """What a message costs, counted: publishes, bytes, writes, memory that stays, commits. A guard where time cannot be one.
 
-The very sides of the bench are counted, on a real server. A figure that moves here was moved by somebody: if it is meant, it is
-written down here.
+The test runs the bench's own sides on a real server and counts. A figure that differs here comes from a change of the code: if the
+change is meant, write the new figure here.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Lookups on a real bucket: what is asked for together is one request, and everybody gets their own."""
+"""Lookups on a real bucket: keys that are wanted at the same time travel in one request, and each caller gets its own value."""
 
 import asyncio
 from collections.abc import AsyncIterator

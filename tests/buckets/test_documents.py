@@ -1,4 +1,4 @@
-"""Documents that people write, on a real bucket: nobody overwrites what they have not seen, and history is kept."""
+"""Documents that operators write, on a real bucket: a write over a revision that its writer has not seen is refused; history is kept."""
 
 import asyncio
 import time

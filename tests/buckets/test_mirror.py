@@ -1,4 +1,4 @@
-"""A mirror of a bucket on a real server: whole at once, true within moments, and never empty because somebody is away."""
+"""A mirror of a bucket on a real server: complete when it opens, current within moments, and never empty because the server is away."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

@@ -68,7 +68,7 @@ async def test_a_bucket_that_is_not_there_is_said(bucket: Bucket) -> None:
 
 
 async def test_closing_waits_for_nobody(bucket: Bucket, mortal: Broker) -> None:
-    """A server that is killed at that moment confirms nothing, and whoever watches must look again at once."""
+    """A server that is killed at that moment confirms nothing, and the watcher must subscribe again at once."""
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     mortal.pause()

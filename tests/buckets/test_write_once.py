@@ -1,4 +1,4 @@
-"""Records on a real bucket: whoever comes first wrote it; a bucket that is away is never an empty one."""
+"""Records on a real bucket: the first writer of a key wins; a bucket that cannot be reached is never taken for an empty one."""
 
 from collections.abc import AsyncIterator
 

@@ -95,7 +95,7 @@ async def test_a_process_that_is_starved_begins_nothing_more_often_than_is_allow
 
     for number in range(20):
         await bus.publisher.event(an_envelope(number))
-    async with consuming(bus, handle, pace=replace(QUICK, ack_wait=0.1, backoff=(0.01, 0.02))):
+    async with consuming(bus, handle, options=replace(QUICK, ack_wait=0.1, backoff=(0.01, 0.02))):
         await settled(bus)
     assert seen == {f"evt_{number}": 5 for number in range(20)}
     assert len(await stored_in(bus, "dlq")) == 20
@@ -185,7 +185,7 @@ async def test_a_name_that_is_taken_with_another_filter_is_refused(bus: Bus) -> 
     async with consuming(bus, lambda _: None, only="loop"):
         await until(lambda: bus.jetstream.consumer(f"{bus.settings.stream_prefix}-events", bus.settings.durable("projector")))
         with pytest.raises(Misconfigured, match="filter_subject"):
-            await bus.consume("projector", lambda _: None, only="run", pace=QUICK)
+            await bus.consume("projector", lambda _: None, only="run", options=QUICK)
 
 
 @pytest.mark.parametrize("options", [{"name": "two words"}, {"name": "a.b"}, {"category": "queries"}])

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from router.bus import BusHandler, BusSettings, MemoryProcessed, Nak, Term
-from router.bus.consumer import PACE, TERM
+from router.bus.consumer import DEFAULT_OPTIONS, TERM
 from router.bus.dead_letters import build_dead_letter_writer
 from router.bus.handling import EnvelopeProcessor
 from router.bus.metrics import BusMetrics, ConsumerMeter
@@ -42,7 +42,15 @@ def a_twin(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMe
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
     letter = build_dead_letter_writer(BusSettings(), 1 << 20)
     return InMemoryConsumer(
-        Subscription(stream="sr-events", durable="c", pace=PACE, handle=handling, letter=letter, apology=lambda *_: None, last_word=TERM)
+        Subscription(
+            stream="sr-events",
+            durable="c",
+            options=DEFAULT_OPTIONS,
+            handle=handling,
+            dead_letter=letter,
+            failure_reply=lambda *_: None,
+            dead_letter_ack=TERM,
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""Streams on a real server: pieces in order, an end when nobody listens, and no silence that is not told."""
+"""Streams on a real server: chunks in order, an end when the receiver has gone, and a refusal instead of silence."""
 
 import asyncio
 from contextlib import AsyncExitStack

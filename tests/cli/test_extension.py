@@ -69,7 +69,7 @@ def registry(nats_url: str, bucket: Bucket) -> Iterator[Registry]:
 
 @contextlib.asynccontextmanager
 async def answering(url: str, subject: str, answer: object, headers: Mapping[str, str] | None = None) -> AsyncIterator[list[Msg]]:
-    """Somebody who answers, and what was asked."""
+    """A subscriber that answers each request alike, and the requests it received."""
     asked: list[Msg] = []
     client = await nats.connect(url)
 

@@ -1,4 +1,4 @@
-"""A replay says when its message was stored first; nobody can say a time after the storing itself."""
+"""A replay says when its message was stored first; a time after the replay was stored is not believed."""
 
 import pytest
 

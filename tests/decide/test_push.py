@@ -1,4 +1,4 @@
-"""A pushed request: the stored assignment is the decision, whoever stored it."""
+"""A pushed request: the stored assignment is the decision, also where another instance stored it."""
 
 import asyncio
 from collections.abc import Awaitable

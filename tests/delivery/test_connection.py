@@ -280,7 +280,7 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
 
 
 async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_for_no_other() -> None:
-    """The same, and worse: nobody would ever end the search, and the process with it could not end."""
+    """The same, and worse: nats-py alone would search for ever, so the process could not end."""
     broker = Broker().start()
     async with connected(broker.url) as connection:
         broker.remove()
@@ -297,7 +297,7 @@ async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_f
 
 
 async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker: Broker) -> None:
-    """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found nobody."""
+    """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found no subscription."""
     async with connected(broker.url) as ours, connected(broker.url) as theirs:
         ear = Ear()
         for number in range(200):

@@ -1,4 +1,4 @@
-"""A message in a stream that acknowledges nobody is known to be stored when it is seen coming out."""
+"""A message in a stream without publish acks is known to be stored when a consumer of the stream delivers it."""
 
 import asyncio
 import contextlib

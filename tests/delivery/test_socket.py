@@ -61,7 +61,7 @@ async def test_after_everything_else_messages_pass_by_again(connection: Connecti
     ear = Ear()
     await connection.subscribe_direct(prefix, ear)
     parses = Parses(connection)
-    await connection.flush()  # its PONG is nobody's message
+    await connection.flush()  # its PONG is no message, so no subscription counts it
     before = parses.count
     connection.publish_nowait(prefix, b"1")
     await until(lambda: ear.data == [b"1"])
@@ -171,7 +171,7 @@ async def test_a_listener_that_asks_a_cancelled_future_costs_nothing(connection:
 
 
 async def test_who_closes_a_broken_connection_with_something_pending_closes_it(prefix: str) -> None:
-    """nats-py alone raises in the middle: nobody is told, and a second attempt does nothing."""
+    """nats-py alone raises in the middle: it calls no callback, and closing again does nothing."""
     broker, closed = Broker().start(), asyncio.Event()
 
     async def on_closed() -> None:
@@ -190,7 +190,7 @@ async def test_who_closes_a_broken_connection_with_something_pending_closes_it(p
 
 
 async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connection() -> None:
-    """A server that goes on speaking after an error: the frame that it began is nobody's."""
+    """A server that goes on speaking after an error: the frame that it began belongs to no message."""
     lives = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

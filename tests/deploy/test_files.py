@@ -69,7 +69,7 @@ def test_every_role_s_inbox_may_be_answered() -> None:
     assert asked == set(load(TOML, {}, {}).settings.reply.prefixes)
 
 
-# -- whoever stops a router waits for its drain --------------------------------------------------------------------
+# -- a supervisor that stops a router waits for its drain ----------------------------------------------------------
 
 
 def test_nobody_kills_before_the_drain_is_over() -> None:

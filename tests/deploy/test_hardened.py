@@ -1,4 +1,4 @@
-"""What is shipped to run may do no more than it needs: no root, no writing, no password that everybody knows, no open port."""
+"""What is shipped to run may do no more than it needs: no root, no writing, no well-known password, no open port."""
 
 import re
 from typing import Any

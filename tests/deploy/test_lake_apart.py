@@ -35,7 +35,7 @@ async def witness(deployed: Deployed) -> AsyncIterator[Client]:
 
 
 async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(deployed: Deployed, witness: Client) -> None:
-    """Findings M6: a push consumer's deliver subject is looked at by nobody, and a stream that binds it stores what is delivered."""
+    """The server checks no push consumer's deliver subject, so a stream that binds this subject would store what is delivered."""
     for n in range(3):
         await witness.jetstream().publish(USAGE, b"%d" % n)
     lake = await deployed.connect("lake")

@@ -1,4 +1,4 @@
-"""The router's own inboxes: what an extension's author sees of one is no help to reach another, and nobody is answered there."""
+"""The router's own inboxes: an author of an extension cannot guess another inbox from the one it sees, and the router answers in none."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""deploy/nats/partitions.conf: two routers, each with its own part of the decide subject, and nobody outside sees a difference."""
+"""deploy/nats/partitions.conf: two routers, each with its own part of the decide subject, and clients see no difference."""
 
 import asyncio
 import contextlib
@@ -72,7 +72,7 @@ async def test_a_tenant_named_in_the_subject_always_meets_the_same_part(nc: Nats
 
 
 async def test_letters_and_answers_go_by_the_subject_that_was_asked(nc: Nats, nats_url: str) -> None:
-    """The partition is nobody's business: not the letters', not the allow list's, not the reply subject's."""
+    """Dead letters, the allow list and reply subjects bear the public subject, never a partition's."""
     settings = a_part(nats_url, "0", **{"subject_allowlist": SUBJECT})
     async with a_router(settings), a_router(a_part(nats_url, "1", **{"subject_allowlist": SUBJECT})):
         ears = await Ears.on(nc, f"{SUBJECT}.reply")

@@ -1,4 +1,4 @@
-"""Whatever a stranger writes into the registry is an entry that can be called, or an EntryError; nothing else."""
+"""Any bytes in the registry parse as an entry that can be called, or raise an EntryError; nothing else."""
 
 import contextlib
 from typing import Any

@@ -33,7 +33,7 @@ class Child:
         self._should_run = False
         self._began = 0.0
         self.is_ready = True  # as far as `look` has seen
-        self.deaths = 0  # that nobody here caused
+        self.deaths = 0  # without a kill of the run
         self.starts_s: list[float] = []  # from being spawned to being ready
 
     @property

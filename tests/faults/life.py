@@ -1,4 +1,4 @@
-"""One run from its start to its end, whoever ends it: Ctrl-C and SIGTERM leave nothing behind."""
+"""One run from its start to its end: neither its own end nor Ctrl-C or SIGTERM leaves a process or a file behind."""
 
 import asyncio
 import signal

@@ -171,7 +171,7 @@ class Load:
     def _poison(self, number: int) -> bytes:
         choices = [b"not a result %d" % number, orjson.dumps({"assignment_id": f"a-{number}", "cost": 1})]
         done = [asked for asked in list(self.asked.values())[-200:-100] if asked.is_decided]
-        if done:  # forged: it names an assignment of somebody else
+        if done:  # forged: it names an assignment of another tenant
             known = self._dice.choice(done)
             told = {"status": "success", "provider_id": "openai", "job": {"type": "chat"}, "latency_ms": 1, "cost": 1}
             choices.append(orjson.dumps({"assignment_id": known.assignment_id, "tenant_id": "evil", "n": number, **told}))
@@ -198,7 +198,7 @@ class Load:
         asked = self.asked[name]
         asked.answers.append(_heard(orjson.loads(message.data)))
         if self.waiting.pop(name, None) is not None and asked.kind != POISONED:
-            asked.body = b""  # nobody asks it again, and there are very many
+            asked.body = b""  # the body is not sent again, and bodies of so many requests would fill the memory
 
     async def _metered(self, _: Msg) -> None:
         self.metered_at.append(time.monotonic())

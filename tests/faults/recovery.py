@@ -14,7 +14,7 @@ BEFORE_S = 1.0  # what was sent so shortly before a fault was in hand when it ca
 
 
 class Recovered(Struct, frozen=True):
-    """After one fault, seconds: to the first decision, to the first usage event; the longest that anybody waited."""
+    """After one fault, seconds: to the first decision, to the first usage event; the longest wait of a request."""
 
     kind: str
     answer_s: float | None

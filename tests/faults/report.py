@@ -27,7 +27,7 @@ class Report(Struct, frozen=True):
     recovered: list[recovery.Recovered]  # of each
     lines: list[recovery.Line]
     balance: Ledger
-    deaths: dict[str, int]  # of processes that nobody killed, by name
+    deaths: dict[str, int]  # of processes that the run did not kill, by name
     starts_s: list[float]  # what the start of a process took, all of them
 
     @property

@@ -149,7 +149,7 @@ def _decided() -> Callable[[bytes, Headers], Any]:
 
 
 def _metered(data: bytes, headers: Headers) -> Any:
-    """A result as far as its usage event, which Spark and everybody else must be able to read."""
+    """A result as far as its usage event, which Spark and every other reader of the stream must be able to read."""
     reading = read_result(a_message(data, headers, subject=RESULTS))
     if not isinstance(reading.found, Fault) and not isinstance(event := make_usage_event(reading.found, None), Fault):
         orjson.loads(make_usage_effect(event).data)

@@ -79,7 +79,7 @@ def feed(name: str, contract: Contract, inputs: int, seed: int) -> Row:
 
 
 def resident_mib() -> float:
-    """Of this process, with what nobody holds any more given back."""
+    """The resident memory of this process, after unused memory is given back to the system."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
 

@@ -1,4 +1,4 @@
-"""Whatever a stranger sends: every decoder returns a value or says no in its own words, and soon."""
+"""Any bytes from any sender: every decoder returns a value or raises its own error, within its time."""
 
 import json
 

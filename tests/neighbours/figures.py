@@ -52,7 +52,7 @@ def summarize(records: Sequence[Record], begin: float, end: float) -> Experience
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Capped at the patience, for that is as long as anyone waited; 0 of nothing."""
+    """Capped at the patience, for a requester waits no longer; 0 of nothing."""
     if not ordered:
         return 0.0
     return min(ordered[min(len(ordered) - 1, int(len(ordered) * share))], PATIENCE_S * 1000)

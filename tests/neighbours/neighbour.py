@@ -63,7 +63,7 @@ def act(
 
 
 def _flood(run: str, *, policy: str = "default", subject: str = DECIDE, has_id: bool = True, tenants: int = 1) -> Frame:
-    """Requests as small as anyone's. `tenants`: so many names by turns."""
+    """Requests as small as those of the quiet tenants. `tenants`: how many names they bear by turns."""
     each = [_alike(run, request_body(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy), subject, has_id=has_id) for n in range(tenants)]
     return each[0] if tenants == 1 else lambda number, inbox: each[number % tenants](number, inbox)
 

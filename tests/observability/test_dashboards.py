@@ -72,7 +72,7 @@ def test_every_metric_of_the_runbook_stands_in_a_live_scrape(live: Series) -> No
 
 
 def test_every_metric_of_ours_is_on_a_dashboard(live: Series) -> None:
-    """What nobody sees is not worth counting."""
+    """A metric that no panel shows is not worth counting."""
     shown = {histogram_of(one.metric) for _, expr in expressions() for one in asked(expr)}
     ours = {histogram_of(name) for name in live if name.startswith("router_")}
     assert ours - shown == set()

@@ -1,4 +1,4 @@
-"""Who asks for traces by OpenTelemetry's own variables has them exported; whoever asks for nothing has nothing."""
+"""OpenTelemetry's own variables switch the export of traces on; without them nothing is traced."""
 
 import threading
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def test_an_endpoint_is_all_that_it_takes(collector: Collector, monkeypatch: pyt
         {"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
     ],
 )
-def test_nobody_is_traced_who_did_not_ask(environ: dict[str, str]) -> None:
+def test_without_a_request_nothing_is_traced(environ: dict[str, str]) -> None:
     with export_spans(environ):
         assert find_tracing() is None
 

@@ -101,7 +101,7 @@ async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats
 
     async with a_bus(nats_url, prefix) as bus:
         keys = _Locked(tmp_path / "keys.db", "d")
-        async with consuming(bus, handle, store=keys, pace=QUICK):
+        async with consuming(bus, handle, store=keys, options=QUICK):
             await bus.publisher.event(an_envelope())
             await until(lambda: keys.refused >= 2)
             assert await stored_in(bus, "dlq") == []

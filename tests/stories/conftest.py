@@ -1,4 +1,4 @@
-"""What every story may ask for: a nats-server of its own, and a plain NATS client, as a stranger would use one."""
+"""What every story may ask for: a nats-server of its own, and a plain nats-py client, as an author of a gateway uses it."""
 
 from collections.abc import AsyncIterator, Iterator
 

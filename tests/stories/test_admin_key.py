@@ -1,4 +1,4 @@
-"""The operators' key: an empty one opens no door, nobody hears the router say it, and guessing it is slow and seen."""
+"""The operators' key: an empty key is refused, the router never writes the key anywhere, and guessing it is slow and is logged."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Agents on a real server: duplicates, failures, poison, strangers' durables, a broker and a store that go away."""
+"""Agents on a real server: duplicates, failures, poison, durables of other programs, a broker and a store that go away."""
 
 import asyncio
 import contextlib
@@ -222,7 +222,7 @@ async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_op
 
 
 async def strand(jetstream: JetStream, nc: Client) -> None:
-    """Deliver everything as often as the server allows, to somebody who never says anything."""
+    """Deliver everything as often as the server allows, to a subscriber that never acks."""
     pull = f"$JS.API.CONSUMER.MSG.NEXT.MESHFORGE_COMMANDS.{DURABLE}"
     sub = await nc.subscribe("strand.>")
     for number in range(200):
@@ -274,7 +274,7 @@ async def test_commands_without_a_key_are_applied_after_their_stream_was_made_an
 
 
 async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """MF-8: an advisory names a sequence alone; in the new stream another message has it, and nobody gave that up."""
+    """MF-8: an advisory names a sequence alone; in the new stream another message has it, which the server did not give up."""
     store = tmp_path / "w.db"
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)

@@ -1,4 +1,4 @@
-"""A request that is pushed: its assignment is stored before anybody hears of the decision, once, whatever is away."""
+"""A request that is pushed: its assignment is stored once, before the decision is answered, whatever is away."""
 
 import asyncio
 
@@ -35,7 +35,7 @@ async def test_who_hears_the_decision_finds_its_assignment_stored(nc: Client, na
 
 
 async def test_two_routers_assign_one_request_once(nc: Client, nats_url: str, prefix: str) -> None:
-    """Issue 3, assignments: the stored assignment is the decision, whoever stored it."""
+    """The stored assignment is the decision, also where the other router stored it."""
     settings = _settings(nats_url, prefix, reply__listener=False)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings), a_router(settings):

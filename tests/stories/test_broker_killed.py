@@ -50,7 +50,7 @@ async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lo
 
 
 async def _load(nc: Client, settings: Settings, inboxes: Inboxes, acked: set[int], over: asyncio.Event) -> None:
-    """Publish without a pause; what the broker did not acknowledge is nobody's promise."""
+    """Publish without a pause; a message without a publish ack may be lost, so only the acked ones count."""
     js, n = nc.jetstream(timeout=0.5), 0
     while not over.is_set():
         n += 1

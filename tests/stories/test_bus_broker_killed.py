@@ -20,7 +20,7 @@ async def test_nothing_that_was_acknowledged_is_lost_and_nothing_is_done_twice(b
     """T10, SR-22, SR-23: a publication without a receipt is made again, and is the same message."""
     counts: Counter[str] = Counter()
     async with a_bus(broker.url, "sr") as bus:
-        async with consuming(bus, lambda one: counts.update([one.message_id]), store=tmp_path / "keys.db", pace=MORTAL):
+        async with consuming(bus, lambda one: counts.update([one.message_id]), store=tmp_path / "keys.db", options=MORTAL):
             for life in range(KILLS):
                 publishing = asyncio.create_task(_published(bus, range(life * SHARE, (life + 1) * SHARE)))
                 await _some_are_stored(bus, publishing)

@@ -41,7 +41,8 @@ async def test_drains_in_a_row_leave_no_letter(nc: Client, nats_url: str, prefix
 
 
 async def test_a_drain_amid_redeliveries_spends_no_attempt(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Story 5: what was drained once is begun one by one, its start written down first; a drain then leaves no start of nobody's."""
+    """After one drain the redelivered messages are handled one by one, each attempt recorded first; a second drain leaves no attempt
+    without a handler that ran."""
     settings = settings_for(nats_url, prefix, decide__slots=4)
     await make_topology(settings)
     inboxes = await Inboxes.under(nc, prefix)

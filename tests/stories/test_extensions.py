@@ -184,7 +184,7 @@ async def test_a_broker_that_dies_during_a_pipeline_is_nobodys_fault(nc: Client,
         broker.kill()
         guard.answer = passes
         broker.start()
-        await until(lambda: nc.is_connected)  # whoever is not there cannot hear the answer
+        await until(lambda: nc.is_connected)  # the requester must be connected again to receive the answer
         await until(lambda: inboxes.answers(1), within_s=20)
         assert all(json.loads(answer)["ok"] for answer in inboxes.answers(1))
         context = router.service._context

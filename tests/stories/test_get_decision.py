@@ -1,4 +1,4 @@
-"""What was decided is found again, whichever instance decided it, and by nobody but its tenant."""
+"""A decision is found again, whichever instance made it, and by its own tenant alone."""
 
 import pytest
 from nats.aio.client import Client

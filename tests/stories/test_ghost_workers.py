@@ -14,7 +14,7 @@ GHOSTS, HOUR_MS = 10_000, 3_600_000
 
 
 async def test_ten_thousand_ghosts_keep_no_worker_of_a_tenant_out(nc: Client, nats_url: str, prefix: str) -> None:
-    """They promise to be heard once an hour, each for a tenant of its own that nobody serves. A worker of a tenant that is served comes
+    """They promise one heartbeat an hour, each for a tenant of its own without any request. A worker of a tenant that is served comes
     after them, falls silent, and the operators are told."""
     alarms = await Alarms.heard_on(nc)
     async with a_router(settings_for(nats_url, prefix)) as router:

@@ -34,7 +34,7 @@ ACK_WAIT_S = 1.0
 NOTE = (
     f"One event in {POISON} is poison. Acknowledgements are waited for {ACK_WAIT_S:g} s; all other settings are the defaults. "
     "PostgreSQL with fsync on; a kill at random is a SIGKILL within the first 40 ms of a life's work. Calls beyond one for each "
-    "event are what the handler's own memory (409) is for; in the row's transaction nobody else hears of them."
+    "event are what the handler's own memory (409) is for; in the row's transaction they have no effect."
 )
 
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     letters: int
     twice: int  # letters of one message beyond the first
     unmarked: int
-    more_calls: int | None  # calls beyond one an event; None: nobody counts them
+    more_calls: int | None  # calls beyond one an event; None: they are not counted
 
     @property
     def is_exact(self) -> bool:

@@ -77,7 +77,7 @@ async def _told(nc: Client, settings: Settings, share: range) -> None:
 
 
 async def _is_stored(nc: Client, settings: Settings, count: int) -> bool:
-    """Whether the last event is stored, which nobody awaits where it is acknowledged first."""
+    """Whether the last event is stored; the side that acks first does not wait for it."""
     return (await nc.jsm().stream_info(settings.streams.usage.name)).state.messages >= count
 
 

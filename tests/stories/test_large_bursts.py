@@ -1,4 +1,4 @@
-"""Large messages in bursts, while the router stands still: the server must hold them, and may not cut anybody off for it."""
+"""Large messages in bursts, while the router stands still: the server must hold them, and may not disconnect a client for it."""
 
 import asyncio
 import json

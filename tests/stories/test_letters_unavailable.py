@@ -85,7 +85,7 @@ async def _waits(router: Running) -> bool:
 
 
 async def _nothing_happens(nc: Client, settings: Settings, router: Running, inboxes: Inboxes, heard: set[str]) -> None:
-    """503 with the cause; nobody is answered, nothing is acknowledged, delivered again or counted as an attempt."""
+    """503 with the cause; no request is answered, no message is acked, delivered again or counted as an attempt."""
     status, text = await page(router.ready.http, "/readyz")
     check = json.loads(text)["checks"][settings.decide.durable]
     assert (status, check["ok"]) == (503, False)

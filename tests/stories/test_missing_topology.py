@@ -30,7 +30,7 @@ async def test_in_create_mode_it_comes_back_by_itself(nc: Client, nats_url: str,
 
 @pytest.mark.parametrize("what", DELETED)
 async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, prefix: str, what: str) -> None:
-    """Story 12, `topology = check`: 503 with the cause, nothing is made; once somebody makes it, it goes on."""
+    """`topology = check`: 503 with the cause, and the router makes nothing; once an operator makes it, the router goes on."""
     settings = settings_for(nats_url, prefix, topology="check", decide__heartbeat_ms=HEARTBEAT_MS)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -46,7 +46,7 @@ async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, pre
 @pytest.mark.parametrize("mode", ["create", "check"])
 @pytest.mark.parametrize("what", DELETED)
 async def test_a_quick_exchange_is_noticed(nc: Client, nats_url: str, prefix: str, what: str, mode: str) -> None:
-    """Story 12: deleted and made again by somebody before the router looks; its old pull request will never be served."""
+    """An operator deletes it and makes it again before the router looks; the server will never serve the old pull request."""
     settings = settings_for(nats_url, prefix, topology=mode, decide__heartbeat_ms=HEARTBEAT_MS)
     await make_topology(settings)
     async with a_router(settings) as router:

@@ -92,7 +92,7 @@ async def test_a_consumer_whose_handler_answers_nonsense_ends_and_its_messages_s
             await bus.publisher.event(an_envelope(number))
         for _ in range(7):  # more lives than attempts
             with pytest.raises(Misconfigured, match=f"handle: .*{words}"):
-                await bus.consume("projector", lambda one: calls.append(one) or answer, pace=ONE_BY_ONE)  # type: ignore[func-returns-value]
+                await bus.consume("projector", lambda one: calls.append(one) or answer, options=ONE_BY_ONE)  # type: ignore[func-returns-value]
         assert len(calls) == 7
         assert await stored_in(bus, "dlq") == []
         done: set[str] = set()

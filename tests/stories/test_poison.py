@@ -141,6 +141,6 @@ async def _round(nc: Client, clock: Clock, numbers: range, is_mixed: bool) -> li
 
 
 async def _each_has_one_letter(jetstream: JetStream, bodies: list[bytes]) -> None:
-    """Exactly one, and it holds the body; nobody else has any."""
+    """Each poisoned message has exactly one dead letter, which holds its body; no other message has one."""
     found = Counter(letter["message"]["payload"].encode() for letter in await letters(jetstream))
     assert found == dict.fromkeys(bodies, 1)

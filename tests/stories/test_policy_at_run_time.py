@@ -1,4 +1,4 @@
-"""Policies are put, refused, fought over and rolled back while routers decide: everybody follows, nobody is restarted."""
+"""Policies are put, refused, fought over and rolled back while routers decide: every router follows, and none is restarted."""
 
 import asyncio
 import itertools

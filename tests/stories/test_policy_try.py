@@ -69,7 +69,7 @@ async def everyones(nc: Client, service: str, instances: int = 2, **asked: objec
 
 
 async def is_back(nc: Client, running: Running) -> bool:
-    """Whether the breaker lets somebody through again."""
+    """Whether the breaker lets a request through again."""
     return await decided(nc, [running], f"probe-{nc.new_inbox()}") == ["openai"]
 
 

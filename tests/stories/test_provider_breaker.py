@@ -111,7 +111,7 @@ async def test_what_is_not_the_providers_fault_opens_nothing(nc: Client, nats_ur
 
 
 async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
-    """Of five failures three come to one of two routers: it tells the other, and whoever starts later."""
+    """Of five failures three come to one of two routers: it tells the other, and each router that starts later."""
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
     providers = Providers(nc, settings)
     async with a_router(settings, policies) as one, a_router(settings, policies) as other:

@@ -1,4 +1,4 @@
-"""Providers invoked through a router: at once, as a stream, and by a worker; whatever a provider does, whoever asked hears of it."""
+"""Providers invoked through a router: at once, as a stream, and by a worker; whatever a provider does, the requester gets an answer."""
 
 import asyncio
 import json

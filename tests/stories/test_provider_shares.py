@@ -49,7 +49,7 @@ def ended_by(heard: Ears) -> list[str]:
 
 
 async def test_one_tenants_streams_leave_places_for_the_others(nc: Nats, nats_url: str, prefix: str, stack: AsyncExitStack) -> None:
-    """It opens three times what there is; half is its share, and everybody else is answered."""
+    """The tenant opens three times as many streams as there is room for; it gets half, and every other tenant is answered."""
     await a_router_with(stack, nats_url, prefix)
     asked = await stack.enter_async_context(serving(nc, hangs, PATIENT))
     await stack.enter_async_context(serving(nc, answers))

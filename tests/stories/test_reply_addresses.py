@@ -77,7 +77,7 @@ async def test_an_address_outside_the_prefixes_is_never_published_to(nc: Client,
 
 
 async def test_a_wildcard_is_no_address(nc: Client, settings: Settings) -> None:
-    """Story 9: `_INBOX.>` begins well, and would reach everybody's inbox."""
+    """`_INBOX.>` begins as an inbox does, and would reach the inbox of every client."""
     inboxes = await Ears.on(nc, "_INBOX.>")
     replies = await Ears.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings):

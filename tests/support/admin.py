@@ -1,4 +1,4 @@
-"""Asking the operators' services as a stranger would: plain nats-py requests."""
+"""Requests to the operators' services by plain nats-py, without the SDK."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Extensions on plain nats-py, as a stranger writes them, and a router that knows them."""
+"""Extensions on plain nats-py, without the SDK, and a router that has them in its registry."""
 
 import asyncio
 import json

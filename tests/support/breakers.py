@@ -68,7 +68,7 @@ class AGate:
         return self
 
     def probing(self) -> "AGate":
-        """Half open, nobody inside."""
+        """Half open, without a permit in use."""
         self.opened().pass_time(self.gate.rules.timeout_s)
         return self
 

@@ -1,4 +1,4 @@
-"""A bucket of a test's own, a stranger who writes into it, and a mirror that remembers what it was told."""
+"""A bucket of a test's own, a plain client that writes into it, and a mirror that records its callbacks."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ class Bucket:
         await self.jetstream.ask(f"STREAM.DELETE.KV_{self.name}")
 
     async def write(self, key: str, value: bytes) -> None:
-        """Whatever stands there, as a stranger would."""
+        """Overwrite the key without looking at its revision, as a plain client can."""
         await self.jetstream.publish(f"$KV.{self.name}.{key}", value, {})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.bus import BusHandler
-from router.bus.consumer import PACE
+from router.bus.consumer import DEFAULT_OPTIONS
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from router.contracts.envelope_making import make_envelope
@@ -18,8 +18,8 @@ from router.errors import BrokerUnavailable
 from router.sdk.bus import Bus
 from tests.support.waiting import until
 
-QUICK = replace(PACE, ack_wait=5.0, backoff=(0.02, 0.04, 0.08), heartbeat=0.2, pull_expires=1.0)
-MORTAL = replace(QUICK, ack_wait=0.5)  # for whoever dies: what it held soon comes again
+QUICK = replace(DEFAULT_OPTIONS, ack_wait=5.0, backoff=(0.02, 0.04, 0.08), heartbeat=0.2, pull_expires=1.0)
+MORTAL = replace(QUICK, ack_wait=0.5)  # for a consumer that is killed: the server soon redelivers what it had in flight
 
 # The specification's own example (docs/requirements.md#sr-12), as it stands there.
 EXAMPLE: dict[str, Any] = {
@@ -58,7 +58,7 @@ async def a_bus(url: str, prefix: str, **variables: object) -> AsyncIterator[Bus
 @asynccontextmanager
 async def consuming(bus: Bus, handle: BusHandler, name: str = "projector", **options: Any) -> AsyncIterator[None]:
     """A consumer at work, until the end of the block; then it drains."""
-    task = asyncio.create_task(bus.consume(name, handle, **{"pace": QUICK, **options}))
+    task = asyncio.create_task(bus.consume(name, handle, **{"options": QUICK, **options}))
     try:
         yield
         if task.done():

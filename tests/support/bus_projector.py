@@ -68,7 +68,7 @@ async def serve() -> None:
         print(json.dumps({"event": "router.ready"}), flush=True)
         # The control keeps its keys in another file, so that its rows and its keys cannot be one transaction.
         keys = file if os.environ["PROJECTOR_ORDER"] == "together" else f"{file}.keys"
-        await bus.consume(NAME, ORDERS[os.environ["PROJECTOR_ORDER"]](file), store=keys, pace=MORTAL)
+        await bus.consume(NAME, ORDERS[os.environ["PROJECTOR_ORDER"]](file), store=keys, options=MORTAL)
 
 
 if __name__ == "__main__":

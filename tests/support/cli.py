@@ -103,7 +103,7 @@ class Serving:
 
 
 def surroundings(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Our environment without anybody's settings."""
+    """The environment of the tests without settings of Router or NATS."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
     return {**kept, **(environ or {})}
 

@@ -1,4 +1,4 @@
-"""What somebody may try on the router's server, and whose work it is: the table behind deploy/nats/PERMISSIONS.md.
+"""What a client may try on the router's server, and which role may do it: the table behind deploy/nats/PERMISSIONS.md.
 
 A new subject, stream or service of the router's is a new line here, and one in deploy/nats/accounts.conf.
 """
@@ -40,7 +40,7 @@ DEEDS = (
     # requests and answers
     Deed("ask for a decision", "ask", "beamline.router.v1.decide", ("gateway", "operator"), a_body()),
     Deed("ask for one by tenant (partitions)", "tell", "beamline.router.v1.decide.by.acme", ("gateway",), a_body()),
-    Deed("listen to everybody's requests", "listen", "beamline.router.v1.decide", ("router",)),
+    Deed("listen to the requests of all clients", "listen", "beamline.router.v1.decide", ("router",)),
     Deed("listen to answers without an inbox", "listen", "beamline.router.v1.decide.reply", ("gateway", "operator")),
     Deed("listen to a gateway's inboxes", "listen", "_INBOX_gateway.one.>", ("gateway",), told="_INBOX_gateway.one.x"),
     Deed("listen to all gateways' inboxes", "listen", "_INBOX_gateway.>", (), told="_INBOX_gateway.one.x"),
@@ -67,8 +67,8 @@ DEEDS = (
     Deed("take an assignment", "ask", f"{_API}CONSUMER.MSG.NEXT.ROUTER_ASSIGNMENTS.caf-worker", ("worker",), _PULL),
     Deed("settle a decide request", "tell", "$JS.ACK.ROUTER_DECIDE.router-decide-consumer.1.9999.1.1.0", ("router",)),
     Deed("settle an assignment", "tell", "$JS.ACK.ROUTER_ASSIGNMENTS.caf-worker.1.9999.1.1.0", ("worker",)),
-    Deed("write down a start of a decide request", "ask", "$KV.ROUTER_STARTS.ROUTER_DECIDE.router-decide-consumer.0.0", ("router",), 1),
-    Deed("write down a start of an assignment", "ask", "$KV.ROUTER_STARTS.ROUTER_ASSIGNMENTS.caf-worker.0.0", ("worker",), 1),
+    Deed("write down a start of a decide request", "ask", "$KV.ROUTER_ATTEMPTS.ROUTER_DECIDE.router-decide-consumer.0.0", ("router",), 1),
+    Deed("write down a start of an assignment", "ask", "$KV.ROUTER_ATTEMPTS.ROUTER_ASSIGNMENTS.caf-worker.0.0", ("worker",), 1),
     Deed("push an assignment", "ask", "caf.exec.assign.v1", ("router", "operator"), {}),
     Deed("see who takes assignments", "ask", f"{_API}CONSUMER.LIST.ROUTER_ASSIGNMENTS", ("router", "operator")),
     Deed("remove assignments that are done", "ask", f"{_API}STREAM.PURGE.ROUTER_ASSIGNMENTS", ("router",), {"seq": 1}),

@@ -66,7 +66,7 @@ class Deployed:
         return self
 
     async def make_topology(self, **more: str) -> None:
-        """By the operator's own command, before anything else runs: nobody else may. `more`: variables."""
+        """By the operator's own command, before anything else runs: no other role may do it. `more`: variables."""
         operator = {**self.environ("operator"), "ROUTER_ACKS__ENABLED": "true", **more}
         ended = await invoked("topology", "apply", "--worker", "caf-worker", environ=operator)
         assert ended.status == 0, ended.err

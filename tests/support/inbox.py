@@ -41,7 +41,7 @@ from tests.support.postgres import rows
 
 STORED_NS = 1_700_000_000_123_456_789
 SUBJECT = "vibespro.event.vibe_created.v1"
-STARTS = "T_STARTS"
+STARTS = "T_ATTEMPTS"
 EVENTS = events_stream("vibespro")
 EFFECTS = "CREATE TABLE IF NOT EXISTS effects (message_id UUID NOT NULL, at TIMESTAMPTZ DEFAULT clock_timestamp())"
 
@@ -117,7 +117,7 @@ async def an_inbox(
     await rows(dsn, EFFECTS)
     async with Database(DatabaseConfig(dsn, timeout=1.0, idle_in_transaction=idle_in_transaction)) as database:
         inbox = Inbox(
-            how, jetstream, database, asked, node_id="test", starts_bucket=STARTS, stale_rows=sweep, deadlines=Deadlines(5.0, 6.0)
+            how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=Deadlines(5.0, 6.0)
         )
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))
@@ -183,7 +183,7 @@ async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea_
 
 
 class Stamps:
-    """What is said on the ack subjects, as seen on the wire by somebody else: (stream sequence, delivery, words)."""
+    """The acks, as another connection sees them on their subjects: (stream sequence, delivery, ack)."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int, str]] = []
@@ -241,7 +241,7 @@ async def says(answer: bytes | None) -> AsyncIterator[str]:
 
 
 def nowhere() -> str:
-    """The URL of nobody."""
+    """A URL where no server listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     return f"http://127.0.0.1:{port}/handle"
@@ -250,7 +250,7 @@ def nowhere() -> str:
 async def give_up_on(url: str, count: int, times: int) -> None:
     """Take so many messages so many times, and settle none: what a process that dies of each of them does.
 
-    The server says that it gave them up when somebody asks for more.
+    The server's advisory that it gave them up comes with the next pull.
     """
     connection = await connect({"servers": [url]})
     jetstream = JetStream(connection)

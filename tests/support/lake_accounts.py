@@ -1,4 +1,4 @@
-"""A small warehouse that adds up, made by pyarrow from events; whoever tests takes something away from it, or doubles it."""
+"""A small warehouse that adds up, made by pyarrow from events; a test takes something away from it, or doubles it."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -22,7 +22,7 @@ KILLED = 137
 
 
 class MortalRouter(RouterProcess):
-    """The process' supervisor; it may die before it is ready, so nobody waits for that. `deaths` counts how often a request killed it."""
+    """The process' supervisor. No caller waits until it is ready, since it may die before. `deaths` counts the kills by requests."""
 
     command = ("tests.support.mortal_router",)
     deaths = 0

@@ -1,4 +1,4 @@
-"""A page's files, as whoever follows it would have them."""
+"""A page's files, as a reader who follows the page writes them."""
 
 import re
 import sys

@@ -23,7 +23,7 @@ import psycopg
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import migrate
 
-USER = 65534  # nobody: only ever the owner of these directories
+USER = 65534  # the account without rights that systems reserve: it owns these directories and nothing else
 HOMES = {16: "pginstall", 18: "pginstall18"}
 TEMPLATE = "template_mailbox"
 CONFIG = """
@@ -141,7 +141,7 @@ def _within_reach(package: Path) -> Path:
 
 
 async def rows(dsn: str, query: str, *parameters: object) -> list[tuple[object, ...]]:
-    """A query by somebody else's connection."""
+    """A query by a connection of its own, outside the code under test."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         cursor = await connection.execute(query, parameters)  # type: ignore[arg-type]
         return await cursor.fetchall() if cursor.description else []

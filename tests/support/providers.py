@@ -1,4 +1,4 @@
-"""Providers as a stranger would write them, on plain nats-py; and how they are registered."""
+"""Providers on plain nats-py, without the SDK; and how they are registered."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ async def hangs(_: Msg) -> None:
 
 
 class Streaming:
-    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set when nobody listened."""
+    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set when the receiver has gone."""
 
     def __init__(self, nc: Client, chunks: int = 3, *, ends: bool = True) -> None:
         self._nc = nc

@@ -34,5 +34,5 @@ def recorded(
 
 
 def a_policy_that_asks_for(when: Mapping[str, object]) -> Policy:
-    """Nobody is eligible in it, so its one rule is asked."""
+    """No provider is eligible in it, so the policy asks its one fallback rule."""
     return a_policy(a_provider("idle", 0), a_provider("spare", 0), fallbacks=[a_rule("spare", when)])

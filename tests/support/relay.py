@@ -60,7 +60,7 @@ async def a_ground(postgres: Postgres, *, window: float = 3600.0, sync_always: b
 async def story(
     postgres: Postgres, plan: Plan, label: str, *, relay: type[Relay] = Relay, window: float = 3600.0, is_all: bool = True
 ) -> Found:
-    """All the kills of a plan, then the ledger. `is_all` False: it is known to lose, so nobody waits for the rest."""
+    """All the kills of a plan, then the ledger. `is_all` False: this relay is known to lose, so the run does not wait for the rest."""
     async with a_ground(postgres, window=window) as (dsn, place, broker):
         victim = relay({**names_for(broker.url, dsn), "mailbox.events.duplicate_window_ms": round(window * 1000)}, None)
         try:

@@ -47,7 +47,7 @@ POLICY = {
 
 
 async def router_series(url: str, home: Path) -> Series:
-    """A router's, after decisions, refusals, an extension that nobody serves, letters, violations, results, acks, heartbeats."""
+    """A router's, after decisions, refusals, an extension without a server, dead letters, violations, results, acks, heartbeats."""
     seeds = {"policies.dir": home / "policies", "extensions.dir": home / "extensions"}
     _write(home / "policies" / "_shared" / "default.json", POLICY)
     _write(home / "extensions" / "tidy.json", an_entry("tidy", "pre"))
@@ -96,7 +96,7 @@ async def agent_series(url: str, home: Path) -> Series:
 
 
 async def _a_little_of_everything(nc: Client) -> None:
-    for number in range(6):  # five calls that fail open the breaker of an extension that nobody serves
+    for number in range(6):  # five calls that fail open the breaker of an extension that no process serves
         asked = {**a_body(), "request_id": f"r-{number}", "context": {"user_id": "u-1"}}
         await nc.request(DECIDE, json.dumps(asked).encode(), timeout=30, headers={"tenant_id": "acme"})  # no message id: a violation
     await nc.request(DECIDE, b"{}", timeout=30, headers={RUN: "of-a-replay"})

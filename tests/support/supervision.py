@@ -52,7 +52,7 @@ class Actor:
         self._end.set_result(None)
 
     def lose_a_task(self) -> None:
-        """What it awaits is cancelled by somebody else: a CancelledError that is no shutdown."""
+        """Other code cancels what the child awaits: a CancelledError that is no shutdown."""
         assert self._end is not None
         self._end.cancel()
 

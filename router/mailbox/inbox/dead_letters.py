@@ -32,7 +32,7 @@ class InboxDeadLetters(Struct, frozen=True, kw_only=True):
     max_bytes: int
 
     def write(self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True) -> Effect:
-        """A lane's `letter`; not whole: the message itself is gone."""
+        """Write a consumer's dead letter; not whole: the message itself is gone."""
         message_id = message_id_of(message)
         letter = build_dead_letter(
             message,
@@ -45,7 +45,7 @@ class InboxDeadLetters(Struct, frozen=True, kw_only=True):
             subject_pattern=pattern_of(self.context),
             seen={"message_id": message_id},
         )
-        event = {"message_id": message_id, "original_subject": message.subject, "reason": reason, "attempts": message.starts}
+        event = {"message_id": message_id, "original_subject": message.subject, "reason": reason, "attempts": message.attempts}
         return replace(letter, id=f"dlq:{self.durable}:{message_id}", data=orjson.dumps({**event, **orjson.loads(letter.data)}))
 
 

@@ -1,6 +1,6 @@
 """Between the inbox and its handlers: deliveries, answers, and the breaker that keeps calls from a failing handler.
 
-    InboxDelivery --> HandlerStrategy.start --> HandlerAnswer --> `process_inbox`
+    InboxDelivery --> HandlerStrategy.start --> HandlerAnswer --> `process`
 
 `http_handler` calls a service, `transactional_strategy` runs a function of yours in the row's own transaction; both get deliveries
 whose receipt is committed.
@@ -22,7 +22,7 @@ from router.outcome import Outcome
 
 
 class HandlerResult(StrEnum):
-    """The result of a message; the policies POL-047-005…007 say what follows (`process_inbox`)."""
+    """The result of a message; the policies POL-047-005…007 say what follows (`process`)."""
 
     PROCESSED = "processed"  # 200: mark, ack
     ALREADY_PROCESSED = "already_processed"  # 409: mark, ack

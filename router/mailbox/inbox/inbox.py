@@ -31,7 +31,7 @@ from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.inbox.observer import InboxObserver
 from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
 from router.mailbox.inbox.retention import InboxRetention, InboxRetentionRules
-from router.mailbox.inbox.rules import InboxRules, durable_of, pace_of, recovery_consumer_of
+from router.mailbox.inbox.rules import InboxRules, consumer_options_of, durable_of, recovery_consumer_of
 from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
@@ -40,11 +40,11 @@ from router.outcome import Handler as Handle
 from router.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-NET_PACE = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
+RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=16, slots=1)  # an advisory is never given up
 
 
 class Inbox:
-    """`handler` gets the events. `starts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing."""
+    """`handler` gets the events. `attempts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Inbox:
         handler: Handler | HttpEventHandler,
         *,
         node_id: str,
-        starts_bucket: str,
+        attempts_bucket: str,
         may_create: bool = True,
         stale_rows: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
         retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
@@ -63,7 +63,7 @@ class Inbox:
         self.rules = rules.validate()
         self._jetstream = jetstream
         self._database = database
-        self._starts_bucket = starts_bucket
+        self._attempts_bucket = attempts_bucket
         self._may_create = may_create
         self._deadlines = deadlines
         self._dead_letters = InboxDeadLetters(
@@ -92,8 +92,8 @@ class Inbox:
         self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
         self.helpers = (Helper("stale_row_scan", self._stale_rows.run), Helper("retention", self._retention.run))
-        self.consumer = self._lane(durable_of(rules), self._inbox.handle, pace_of(rules))
-        self.recovery = self._lane(recovery_consumer_of(rules), recovery.handle, NET_PACE)
+        self.consumer = self._consumer_of(durable_of(rules), self._inbox.handle, consumer_options_of(rules))
+        self.recovery = self._consumer_of(recovery_consumer_of(rules), recovery.handle, RECOVERY_OPTIONS)
 
     @property
     def trouble(self) -> str | None:
@@ -120,20 +120,20 @@ class Inbox:
         )
         return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
 
-    def _lane(self, spec: ConsumerSpec, handle: Handle, pace: ConsumerOptions) -> Consumer:
-        lane = Subscription(
+    def _consumer_of(self, spec: ConsumerSpec, handle: Handle, options: ConsumerOptions) -> Consumer:
+        subscription = Subscription(
             stream=spec.stream,
             durable=spec.durable,
-            pace=pace,
+            options=options,
             handle=handle,
-            letter=self._dead_letters.write,
-            apology=lambda *_: None,
+            dead_letter=self._dead_letters.write,
+            failure_reply=lambda *_: None,
             observer=self.observer if spec.durable == self.rules.durable else SILENT,
         )
         return Consumer(
-            lane,
+            subscription,
             self._jetstream,
-            starts_bucket=self._starts_bucket,
+            attempts_bucket=self._attempts_bucket,
             answer=lambda *_: None,
             restore=partial(self._restore, spec),
             deadlines=self._deadlines,

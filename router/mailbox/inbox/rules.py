@@ -50,7 +50,7 @@ class InboxRules(Struct, frozen=True, kw_only=True):
         return f"{self.durable}__net"
 
 
-def pace_of(rules: InboxRules) -> ConsumerOptions:
+def consumer_options_of(rules: InboxRules) -> ConsumerOptions:
     """A message is in flight until its handler has answered; handlers end by their own timeout, so the consumer has none of its own."""
     return ConsumerOptions(
         max_attempts=rules.max_deliver,
@@ -81,6 +81,6 @@ def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     )
 
 
-def inbox_streams(rules: InboxRules, starts: StreamSpec) -> Topology:
-    """All but the stream of events, which its publisher makes. `starts`: the bucket of recorded attempts."""
-    return Topology((letters_stream(rules.context), advisories_stream(), starts))
+def inbox_streams(rules: InboxRules, attempts: StreamSpec) -> Topology:
+    """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded attempts."""
+    return Topology((letters_stream(rules.context), advisories_stream(), attempts))

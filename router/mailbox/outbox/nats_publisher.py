@@ -20,7 +20,7 @@ from router.clock import Clock, steady
 from router.delivery.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.api import JetStream
 from router.delivery.atomic_publisher import NOT_ENABLED, AtomicPublisher
-from router.delivery.storing import evidence_on
+from router.delivery.storing import open_publisher
 from router.ids import subject_matcher
 from router.message import Effect
 from router.outcome import Receipt
@@ -63,7 +63,7 @@ class NatsJetStreamPublisher:
         self,
         jetstream: JetStream,
         batches: AtomicPublisher,
-        evidence: AckedPublisher,
+        acked_publisher: AckedPublisher,
         *,
         is_atomic: bool,
         waves_s: float = 4.0,
@@ -71,7 +71,7 @@ class NatsJetStreamPublisher:
     ) -> None:
         self._jetstream = jetstream
         self._batches = batches
-        self._evidence = evidence
+        self._acked_publisher = acked_publisher
         self._is_atomic = is_atomic
         self._waves_s = waves_s  # no wave begins later: the rows' transaction must not wait until its server ends it
         self._clock = clock
@@ -106,7 +106,7 @@ class NatsJetStreamPublisher:
         until = self._clock() + self._waves_s
         while waiting and self._clock() < until:
             wave, waiting = _split_wave(messages, waiting)
-            answer = await asyncio.gather(*(self._evidence.stored([messages[place].effect]) for place in wave))
+            answer = await asyncio.gather(*(self._acked_publisher.publish_and_wait([messages[place].effect]) for place in wave))
             has_stored = any(not isinstance(one, NotPublished) for one in answer)
             for place, one in zip(wave, answer, strict=True):
                 results[place] = self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
@@ -133,8 +133,8 @@ async def open_nats_publisher(
     batches = AtomicPublisher(jetstream, timeout_s)
     await batches.open()
     try:
-        async with evidence_on(jetstream, timeout_s) as evidence:
-            yield NatsJetStreamPublisher(jetstream, batches, evidence, is_atomic=is_atomic)
+        async with open_publisher(jetstream, timeout_s) as acked_publisher:
+            yield NatsJetStreamPublisher(jetstream, batches, acked_publisher, is_atomic=is_atomic)
     finally:
         await batches.close()
 
